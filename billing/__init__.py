@@ -10,7 +10,9 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``warnings``           what members are warned of, such as a low balance
 - ``credits``            what is left of each credit, used first in, first out
 - ``staff_permissions``  whom and what staff may change
-- ``support_credit``     credits that staff issue: caps for each time and each day, and what waits for a second person
+- ``approvals``          acts of staff that wait for a second person, of whatever kind
+- ``support_credit``     credits that staff book: caps for each time and each day, and what needs approval
+- ``owners``             owners of accounts that staff make, with approval
 - ``holds``              money reserved for usage: place; then settle, release or expire, once
 - ``ledger_pages``       read the entries of an account, one page or batch at a time
 - ``statement``          one entry as the pages show it
@@ -28,7 +30,8 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``desk``               what billing contributes to the support desk
 - ``people_admin``       the support pages of users, groups and memberships
-- ``credit_admin``       the support pages of credits that wait for a second person
+- ``approval_admin``     the support pages of what waits for a second person
+- ``credit_admin``       that of credits; ``owner_admin``: that of owners
 - ``admin``              the support pages of accounts, entries and holds
 - ``tasks``              the nightly audit; forgetting attempts to sign in
 - ``facts``              what operators watch of the ledger and its holds

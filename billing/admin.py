@@ -11,6 +11,7 @@ from django.urls import URLPattern, path
 from django.utils.text import Truncator
 
 from billing import accounts, credit_admin, money, staff_permissions, statement, support_credit
+from billing import owner_admin as owner_admin  # registers its pages
 from billing.desk import search
 from billing.desk.pages import AccountActPages
 from billing.forms import SupportCreditForm

@@ -419,6 +419,7 @@ TRIGGERS_STAND_GUARD = Invariant(
         ('billing_account', 'accounts_agree_with_their_book', 'billing_check_balance'),
         ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),
         ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request'),
+        ('billing_ownerrequest', 'owner_requests_are_decided_once', 'billing_check_owner_request'),
         ('billing_payment', 'a_payment_keeps_its_amount', 'billing_keep_payment'),
         ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change')
     ) AS expected (table_name, trigger_name, function_name)

@@ -6,10 +6,11 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.forms import PasswordChangeForm, UserChangeForm
 from django.http import HttpRequest
 
-from billing import ledger, locks, money, staff_permissions, support_credit
+from billing import ledger, locks, money, owners, staff_permissions, support_credit
 from billing.ledger import BookedEntry
 from billing.models import Account, Membership, User
 from billing.sign_in import reauthentication
@@ -142,25 +143,19 @@ class UserForm(UserChangeForm):
         }
 
 
-class MembershipForm(forms.ModelForm):
-    """One membership. The admin makes a subclass for each request, which says who the ``staff`` is."""
-
-    staff: User
-
-    class Meta:
-        model = Membership
-        fields = ("user", "account")
-
-    def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        _refuse_memberships([self], self.staff)
-        return cleaned
-
-
 class MembershipFormSet(forms.BaseInlineFormSet):
-    """The memberships of one user or account. The admin makes a subclass for each request, as of the form."""
+    """The memberships of one user or account. Rows are added and deleted, never changed.
 
-    staff: User
+    The admin makes a subclass for each request. Of a new account, whose balance is nothing, the owner needs no second person.
+    """
+
+    request: HttpRequest
+    is_of_new_account: bool
+
+    @property
+    def staff(self) -> User:
+        assert isinstance(self.request.user, User)
+        return self.request.user
 
     def clean(self) -> None:
         super().clean()
@@ -168,6 +163,19 @@ class MembershipFormSet(forms.BaseInlineFormSet):
         _refuse_memberships(kept, self.staff)
         if any(form.instance.user_id == self.staff.pk for form in self.forms if form not in kept):
             raise forms.ValidationError(staff_permissions.OWN_MEMBERSHIP)
+
+    def save_new_objects(self, commit: bool = True) -> list[Any]:
+        """Ask for each new owner instead of making one."""
+        if self.is_of_new_account:
+            made: list[Any] = super().save_new_objects(commit)
+            return made
+        self.new_objects: list[Any] = []
+        for form in self.extra_forms:
+            if form.has_changed() and not self._should_delete_form(form):  # type: ignore[attr-defined]
+                asked, is_new = owners.ask(self.request, form.cleaned_data["user"], form.cleaned_data["account"], self.staff)
+                waits = "Nobody is an owner before a colleague approves it." if is_new else "It was asked for before."
+                messages.success(self.request, f"The {asked.what} waits for approval. {waits}")
+        return []
 
 
 def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User) -> None:

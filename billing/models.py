@@ -42,6 +42,12 @@ class User(AbstractUser):
 
     username = None  # type: ignore[assignment]
     email = models.EmailField("e-mail address", unique=True)
+    links_generation = models.IntegerField(
+        default=0, db_default=0, editable=False, help_text="Links that were mailed under an earlier one are void."
+    )
+    last_code_step = models.BigIntegerField(
+        default=0, db_default=0, editable=False, help_text="The step of time of the last code of an app that was accepted."
+    )
 
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
@@ -264,8 +270,8 @@ class LedgerEntry(models.Model):
         }[self.Type(self.type)]
 
 
-class CreditRequest(models.Model):
-    """A SUPPORT_CREDIT that waits for a second person, or was decided. Written by ``support_credit``.
+class WaitingAct(models.Model):
+    """An act of staff that waits for a second person, or was decided. Written by ``approvals``.
 
     Decided once; triggers refuse to change anything else, and to delete a row. Nobody approves what they asked for.
     """
@@ -275,17 +281,46 @@ class CreditRequest(models.Model):
         DECLINED = "DECLINED", "declined"
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
-    reference = models.CharField(max_length=64, unique=True, db_collation="C", help_text="Of the form that asked for it.")
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credit_requests")
-    amount_cents = models.BigIntegerField()
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
     reason = models.CharField(max_length=500)
     ticket = models.CharField(max_length=100, blank=True)
-    requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="credit_requests")
+    requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     requested_at = models.DateTimeField(db_default=Now(), editable=False)
     decision = models.CharField(max_length=8, choices=Decision.choices, blank=True, default="")
     decided_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
     decided_at = models.DateTimeField(null=True)
     decision_reason = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def what(self) -> str:
+        """What is asked for, such as "credit of $200.00"."""
+        raise NotImplementedError
+
+
+_IS_DECIDED_WHOLLY = Q(decision="", decided_by__isnull=True, decided_at__isnull=True) | Q(
+    decision__in=["APPROVED", "DECLINED"], decided_by__isnull=False, decided_at__isnull=False
+)
+_IS_APPROVED_BY_ANOTHER = ~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by"))
+
+
+class CreditRequest(WaitingAct):
+    """A credit that waits for a second person: SUPPORT_CREDIT, or a payment by bank transfer. Written by ``support_credit``."""
+
+    class Kind(models.TextChoices):
+        SUPPORT_CREDIT = "SUPPORT_CREDIT", "credit"
+        CREDIT_PURCHASE = "CREDIT_PURCHASE", "payment by bank transfer"
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credit_requests")
+    requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="credit_requests")
+    kind = models.CharField(
+        max_length=20, choices=Kind.choices, default=Kind.SUPPORT_CREDIT, db_default=Kind.SUPPORT_CREDIT, editable=False
+    )
+    reference = models.CharField(max_length=64, unique=True, db_collation="C", help_text="Of the form that asked for it.")
+    amount_cents = models.BigIntegerField()
+    payment_id = models.CharField(max_length=200, blank=True, default="", db_default="", help_text="The bank's, of a payment.")
     entry = models.OneToOneField(LedgerEntry, null=True, on_delete=models.PROTECT, related_name="credit_request")
 
     class Meta:
@@ -293,18 +328,15 @@ class CreditRequest(models.Model):
         permissions = [("approve_support_credit", "Can approve a SUPPORT_CREDIT that somebody else asks for")]
         constraints = [
             models.CheckConstraint(condition=Q(amount_cents__gte=1), name="a_credit_is_asked_for_in_whole_cents"),
-            models.CheckConstraint(
-                condition=~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by")),
-                name="nobody_approves_what_they_asked_for",
-            ),
-            models.CheckConstraint(
-                condition=Q(decision="", decided_by__isnull=True, decided_at__isnull=True)
-                | Q(decision__in=["APPROVED", "DECLINED"], decided_by__isnull=False, decided_at__isnull=False),
-                name="a_credit_waits_until_it_is_decided",
-            ),
+            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_what_they_asked_for"),
+            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="a_credit_waits_until_it_is_decided"),
             models.CheckConstraint(
                 condition=Q(decision="APPROVED", entry__isnull=False) | (~Q(decision="APPROVED") & Q(entry__isnull=True)),
                 name="only_an_approved_credit_is_booked",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="SUPPORT_CREDIT", payment_id="") | (Q(kind="CREDIT_PURCHASE") & ~Q(payment_id="")),
+                name="a_payment_that_waits_has_the_banks_id",
             ),
         ]
         indexes = [
@@ -313,6 +345,33 @@ class CreditRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{dollars.format_usd(money.nanos(self.amount_cents))} for {self.account}"
+
+    @property
+    def what(self) -> str:
+        return f"{self.Kind(self.kind).label} of {dollars.format_usd(money.nanos(self.amount_cents))}"
+
+
+class OwnerRequest(WaitingAct):
+    """Somebody whom staff want to make an owner of an account, which waits for a second person. Written by ``owners``."""
+
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_an_owner_they_asked_for"),
+            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="an_owner_waits_until_it_is_decided"),
+            models.UniqueConstraint(
+                fields=["account", "user"], condition=Q(decision=""), name="an_owner_is_asked_for_once_at_a_time"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} as an owner of {self.account}"
+
+    @property
+    def what(self) -> str:
+        return f"membership of {self.user} as an owner"
 
 
 class Hold(models.Model):
@@ -487,7 +546,9 @@ class TopUpRule(models.Model):
     amount_cents = models.BigIntegerField(help_text="How much each time.")
     month_cents_max = models.BigIntegerField(help_text="How much at most in a UTC month.")
     set_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+", help_text="Who is told when it fails.")
-    base_url = models.CharField(max_length=300, help_text="Where the pages are, for links in mails.")
+    base_url = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Not used any more; a later release removes it."
+    )
     processor = models.CharField(max_length=20)
     card_payment = models.OneToOneField(
         Payment,
@@ -655,3 +716,28 @@ class PasswordLink(models.Model):
 
     def __str__(self) -> str:
         return f"password link for {self.user}"
+
+
+class AddressChange(models.Model):
+    """A change of a user's e-mail address: asked for, perhaps made, perhaps undone. Written under the lock of the user."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="address_changes")
+    former = models.EmailField()
+    address = models.EmailField()
+    asked_at = models.DateTimeField(db_default=Now(), editable=False)
+    changed_at = models.DateTimeField(null=True)
+    undone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user"],
+                condition=Q(changed_at__isnull=True, undone_at__isnull=True),
+                name="a_user_asks_for_one_change_of_address",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.former} to {self.address}"

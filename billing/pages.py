@@ -20,7 +20,7 @@ from django.views.decorators.http import require_POST
 from billing.forms import NewPasswordForm
 from billing.members.roles import ACTS, Act
 from billing.models import Account, Membership, Role, User
-from billing.sign_in import mails
+from billing.sign_in import links, mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 
@@ -192,6 +192,7 @@ class ChangePassword(PasswordChangeView):
         assert isinstance(self.request.user, User)
         with transaction.atomic():
             response = super().form_valid(form)
+            links.void(self.request.user)
             log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
             mails.notify(self.request.user, "The password was changed.")
         password_changed.send(User, request=self.request, user=self.request.user)  # for allauth's list of sessions

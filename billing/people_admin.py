@@ -19,9 +19,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from billing import accounts, staff_permissions
-from billing.forms import MembershipForm, MembershipFormSet, NewUserForm, UserForm
+from billing.forms import MembershipFormSet, NewUserForm, UserForm
 from billing.models import Invitation, Membership, PasswordLink, User
-from billing.sign_in import mails, password_links, second_factor
+from billing.sign_in import addresses, password_links, second_factor
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
@@ -92,10 +92,14 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
     autocomplete_fields = ("user", "account")
     fields = ("user", "account", "role", "created")
     readonly_fields = ("role", "created")  # owners decide on roles; whom staff add is an owner
+    verbose_name_plural = "memberships: an owner who is added waits for a second person"
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False  # another person or account would be a new owner
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = super().get_formset(request, obj, **kwargs)
-        return type("MembershipFormSet", (formset,), {"staff": staff_of(request)})
+        return type("MembershipFormSet", (formset,), {"request": request, "is_of_new_account": obj is None})
 
 
 @admin.register(User)
@@ -148,8 +152,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if "email" in form.changed_data and change:  # staff could otherwise take a person's place unseen
-            former = User(email=form.initial["email"])
-            mails.notify(former, f"The e-mail address is now {obj.email}. Support staff changed it.")
+            addresses.change_by_staff(request, obj, form.initial["email"])
         if not change:  # the mail server may take long: not in this transaction
             transaction.on_commit(lambda: self._invite(request, obj))
 
@@ -252,20 +255,22 @@ class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
 
 @admin.register(Membership)
 class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
-    form = MembershipForm
+    """Who is a member of what. Somebody is added on the page of the account or of the user, and waits for a second person."""
+
     list_display = ("user", "account", "role", "created")
     list_select_related = ("user", "account")
     search_fields = ("user__email", "account__name")
-    autocomplete_fields = ("user", "account")
     fields = ("user", "account", "role", "created")
-    readonly_fields = ("role", "created")  # owners decide on roles; whom staff add is an owner
+    readonly_fields = fields
 
     def account_ids(self, objects: QuerySet[Membership]) -> QuerySet[Any]:
         return objects.values_list("account_id", flat=True)
 
-    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
-        return type("MembershipForm", (form,), {"staff": staff_of(request)})
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         is_own = obj is not None and obj.user_id == request.user.pk

@@ -1,29 +1,30 @@
-"""SUPPORT_CREDIT that staff issue: whom they may credit, how much each time and on each UTC day, and what needs approval.
+"""Credits that staff book: whom they may credit, how much each time and on each UTC day, and what needs approval.
 
 What one person credits an account in a day beyond a threshold waits until somebody else approves it. What waits counts for the
-caps of who asked, so that an approval cannot exceed them. Caps and threshold bind superusers, too. An operator's command
+caps of who asked, so that an approval cannot exceed them. Caps and threshold bind superusers, too. A payment by bank transfer
+has no caps, and always waits: nobody but who books it has seen the bank's account. An operator's command
 (``manage.py grant_credit``) has none of these: whoever can run it can write to the database anyway.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet, Sum
 
-from billing import ledger, locks, money, staff_permissions
+from billing import approvals, ledger, locks, money, staff_permissions
+from billing.approvals import ApprovalRefused, Decision
 from billing.ledger import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
 from gateway_project import dollars
 from gateway_project.db import pool
 
-WAITS_TIME = timedelta(days=7)  # then a request can no longer be approved
-Decision = CreditRequest.Decision
+Kind = CreditRequest.Kind
 
 
-class CreditRefused(Exception):
+class CreditRefused(ApprovalRefused):
     """The person may not issue or decide on this credit. The message says why, to them."""
 
 
@@ -102,7 +103,8 @@ def left_today_cents(issuer: User) -> int:
 
     What waits counts on every day until it is decided, and then, if approved, on the day of its entry.
     """
-    asked_cents = waiting().filter(requested_by=issuer).aggregate(cents=Sum("amount_cents"))["cents"] or 0
+    of_issuer = waiting().filter(requested_by=issuer, kind=Kind.SUPPORT_CREDIT)
+    asked_cents = of_issuer.aggregate(cents=Sum("amount_cents"))["cents"] or 0
     issued_cents = money.floor_cents(_sum_nanos(_issued_today(issuer)))
     return settings.SUPPORT_CREDIT_DAY_CENTS_MAX - issued_cents - asked_cents
 
@@ -119,17 +121,31 @@ def _sum_nanos(entries: QuerySet[LedgerEntry]) -> int:
 # --- What waits for a second person -------------------------------------------------------------------------------
 
 
+def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **terms: int | str) -> CreditRequest:
+    """Ask that a payment by bank transfer be booked. The requester and the account are locked."""
+    return CreditRequest.objects.create(
+        account=account, requested_by=requester, kind=Kind.CREDIT_PURCHASE, payment_id=payment_id, **terms
+    )
+
+
 def waiting() -> QuerySet[CreditRequest]:
     """Return the requests that can be approved."""
-    return CreditRequest.objects.filter(decision="", requested_at__gt=pool.database_time() - WAITS_TIME)
+    return approvals.waiting(CreditRequest)
 
 
 def approve(request_id: UUID, *, by: User) -> BookedEntry:
     """Book the credit, once, in the name of who asked for it. Raises CreditRefused, CreditRequest.DoesNotExist."""
     with transaction.atomic():
-        asked = _lock(request_id, by)
+        asked = approvals.lock(CreditRequest, request_id, by.pk)
         if refusal := approval_refusal(asked, by):
             raise CreditRefused(refusal)
+        booked = _book(asked)
+        approvals.decide(asked, Decision.APPROVED, by, entry=booked.entry)
+        return booked
+
+
+def _book(asked: CreditRequest) -> BookedEntry:
+    if asked.kind == Kind.SUPPORT_CREDIT:
         booked = ledger.grant_support_credit(
             asked.account_id,
             amount_cents=asked.amount_cents,
@@ -139,28 +155,26 @@ def approve(request_id: UUID, *, by: User) -> BookedEntry:
         )
         if not booked.is_new:  # only a command can have taken the reference
             raise CreditRefused("An operator booked a credit with the same reference.")
-        _decide(asked, Decision.APPROVED, by, entry=booked.entry)
         return booked
-
-
-def decline(request_id: UUID, *, by: User, reason: str) -> CreditRequest:
-    """Decide that the credit is not booked. Who asked may do that, too. Raises CreditRefused, CreditRequest.DoesNotExist."""
-    with transaction.atomic():
-        asked = _lock(request_id, by)
-        if asked.decision:
-            raise CreditRefused(_decided(asked))
-        _decide(asked, Decision.DECLINED, by, decision_reason=reason)
-        return asked
+    try:
+        booked = ledger.credit_purchase(
+            asked.account,
+            amount_cents=asked.amount_cents,
+            processor="bank",
+            payment_id=asked.payment_id,
+            issued_by=asked.requested_by,
+        )
+    except ledger.ReferenceReused:
+        raise CreditRefused("This payment is booked already, with other terms.") from None
+    if not booked.is_new:
+        raise CreditRefused("This payment is booked already.")
+    return booked
 
 
 def approval_refusal(asked: CreditRequest, by: User) -> str:
     """Return why ``by`` cannot approve the request, or ''."""
-    if asked.decision:
-        return _decided(asked)
-    if by == asked.requested_by:
-        return "You asked for this credit. Somebody else must approve it."
-    if not waiting().filter(pk=asked.pk).exists():
-        return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, it must be asked for again."
+    if refusal := approvals.refusal(asked, by):
+        return refusal
     for person in (by, asked.requested_by):
         if not staff_permissions.may_credit(person, asked.account):
             return f"Members have no part in crediting their account, and {person.email} is one."
@@ -169,30 +183,6 @@ def approval_refusal(asked: CreditRequest, by: User) -> str:
     if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
         return "The account's balance would be larger than the ledger can store."
     return ""
-
-
-def _lock(request_id: UUID, by: User) -> CreditRequest:
-    """Lock who asked and who decides, the account, and the request, and return it as it is then."""
-    asked = CreditRequest.objects.get(pk=request_id)
-    locks.lock_users([asked.requested_by_id, by.pk])
-    account = locks.lock_account(asked.account_id)
-    asked = CreditRequest.objects.select_for_update(of=("self",), no_key=True).select_related("requested_by").get(pk=request_id)
-    asked.account = account
-    return asked
-
-
-def _decide(asked: CreditRequest, decision: Decision, by: User, **columns: object) -> None:
-    columns |= {"decision": decision, "decided_by": by, "decided_at": pool.database_time()}
-    for name, value in columns.items():
-        setattr(asked, name, value)
-    asked.save(update_fields=list(columns))
-
-
-def _decided(asked: CreditRequest) -> str:
-    assert asked.decided_by is not None
-    assert asked.decided_at is not None
-    decided = Decision(asked.decision).label.capitalize()
-    return f"{decided} already, by {asked.decided_by.email} on {asked.decided_at:%Y-%m-%d %H:%M} UTC."
 
 
 def _usd(cents: int) -> str:

@@ -8,7 +8,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from billing import audit, holds
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
-from billing.sign_in import limits
+from billing.sign_in import addresses, limits
 from billing.warnings import deliveries, sending
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
@@ -58,8 +58,9 @@ def top_up_accounts() -> int:
 @shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
 @task_runs.recorded
 def forget_sign_in_attempts() -> int:
-    """Delete the rows of limits on signing in that nothing is used up of, and sessions that ended. Return how many limits."""
+    """Delete the rows of limits on signing in that nothing is used up of, and what ended. Return how many limits."""
     SessionStore.clear_expired()
+    addresses.forget_old()
     return limits.forget_unused()
 
 

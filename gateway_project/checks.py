@@ -130,6 +130,24 @@ def check_mail(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register()
+def check_mailed_links(**kwargs: Any) -> list[CheckMessage]:
+    """W011: mails with links are not sent, because only whoever asks for one says which host it is."""
+    if settings.GATEWAY_BASE_HOST or settings.GATEWAY_DEVELOPMENT or not settings.SENDS_MAIL:
+        return []
+    hint = "Set GATEWAY_BASE_HOST and GATEWAY_API_HOST; both to the same name if there is only one."
+    return [Warning("Mails with links are not sent: GATEWAY_BASE_HOST is not set.", hint=hint, id="gateway.W011")]
+
+
+@register(deploy=True)
+def check_allowed_hosts(**kwargs: Any) -> list[CheckMessage]:
+    """E016: any host name is accepted, so pages name a host that whoever asks has chosen."""
+    if "*" not in settings.ALLOWED_HOSTS:
+        return []
+    hint = "List the names in GATEWAY_ALLOWED_HOSTS, or set GATEWAY_API_HOST and GATEWAY_BASE_HOST instead."
+    return [Error("GATEWAY_ALLOWED_HOSTS accepts every host name.", hint=hint, id="gateway.E016")]
+
+
+@register()
 def check_bytes_in_flight(**kwargs: Any) -> list[CheckMessage]:
     """E014: the bytes in flight are bounded below the largest body, which would be refused however often it is sent."""
     bounds = ("BYTES_IN_FLIGHT_MAX", "ACCOUNT_BYTES_IN_FLIGHT_MAX")

@@ -33,6 +33,7 @@ database_circuit_opened_total = Counter(
 )
 outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")
 outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Settlements that cannot be applied.")
+mails_refused_total = Counter("gateway_mails_refused_total", "Mails that were not sent because a limit was reached.", ["limit"])
 
 # Collectors that read facts when they are asked. The apps register them.
 shared = CollectorRegistry()

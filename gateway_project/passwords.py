@@ -2,7 +2,7 @@
 
 It runs outside the event loop, on a thread of low priority, one password at a time, and keeps no database connection. Few
 requests may wait for their turn, and none whose client has disconnected. Those that anybody can send without end take turns
-before that, for a small share of a core.
+before that, for a small share of a core; and before that with others of the same user and of the same address.
 """
 
 import os
@@ -66,6 +66,21 @@ def turn_within_share(client: Any) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def turn_of(subject: str, client: Any) -> Iterator[None]:
+    """Let one request of the subject, such as ``address 192.0.2.1``, into the block at a time; few may wait for that.
+
+    So whoever sends many takes one place among all others. Raises ServiceUnavailable, RequestTimeout.
+    """
+    turns = _turns_of.setdefault(subject, _Turns())
+    try:
+        with turns.turn(client):
+            yield
+    finally:
+        if turns.is_idle:
+            _turns_of.pop(subject, None)
+
+
 def _wait_for_share(client: Any) -> None:
     seconds = _share.seconds_until_free()
     if seconds > _WAIT_SECONDS_MAX:
@@ -95,6 +110,10 @@ class _Turns:
     def __init__(self) -> None:
         self._free = BoundedSemaphore(1)
         self._waiting = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._free.locked()
 
     @contextmanager
     def turn(self, client: Any) -> Iterator[None]:
@@ -126,6 +145,7 @@ def _gone() -> errors.RequestTimeout:
 
 
 _turns, _turns_within_share, _share = _Turns(), _Turns(), _Share()
+_turns_of: dict[str, _Turns] = {}  # by subject: those that are waited for at this moment
 
 
 def _run_in_thread(work: Callable[..., str], *arguments: Any) -> tuple[str, float]:

@@ -36,11 +36,11 @@ TRUSTED_PROXIES = int(GATEWAY_BEHIND_PROXY) if _trusted_proxies is None else _tr
 
 GATEWAY_API_HOST = environment.text("GATEWAY_API_HOST").lower()
 GATEWAY_BASE_HOST = environment.text("GATEWAY_BASE_HOST").lower()
-_LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"] if GATEWAY_DEVELOPMENT else []
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"] if GATEWAY_DEVELOPMENT else []  # also links in mails may have these
 ALLOWED_HOSTS = [
     *environment.words("GATEWAY_ALLOWED_HOSTS"),
     *filter(None, [GATEWAY_API_HOST.partition(":")[0], GATEWAY_BASE_HOST.partition(":")[0]]),
-    *_LOCAL_HOSTS,
+    *LOCAL_HOSTS,
 ]
 CSRF_TRUSTED_ORIGINS = environment.words("GATEWAY_CSRF_TRUSTED_ORIGINS")
 
@@ -189,7 +189,11 @@ ACCOUNT_FORMS = {"login": "billing.sign_in.forms.SignInForm"}
 ACCOUNT_RATE_LIMITS = False
 ACCOUNT_SESSION_REMEMBER = True  # until SESSION_COOKIE_AGE
 MFA_ADAPTER = "billing.sign_in.adapter.SecondFactorAdapter"
-MFA_FORMS = {"authenticate": "billing.sign_in.forms.CodeForm", "add_webauthn": "billing.sign_in.forms.NewPasskeyForm"}
+MFA_FORMS = {
+    "authenticate": "billing.sign_in.forms.CodeForm",
+    "activate_totp": "billing.sign_in.forms.NewAppForm",
+    "add_webauthn": "billing.sign_in.forms.NewPasskeyForm",
+}
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
 MFA_PASSKEY_LOGIN_ENABLED = True
 MFA_RECOVERY_CODES_SHOW_ONCE = True
@@ -263,6 +267,9 @@ DEFAULT_FROM_EMAIL = environment.text("GATEWAY_MAIL_FROM") or "Model Gateway <ga
 MAIL_DIR = GATEWAY_VAR / "mail" if GATEWAY_DEVELOPMENT and not EMAIL_HOST else None  # instead of a mail server
 SENDS_MAIL = bool(EMAIL_HOST or MAIL_DIR)
 EMAIL_BACKEND = f"gateway_project.mail.{'SMTPBackend' if EMAIL_HOST else 'DirectoryBackend' if MAIL_DIR else 'NoBackend'}"
+# Mails that strangers can cause, and mails about what happened, each have these limits: see billing.sign_in.mails.
+MAILBOX_MAILS_PER_DAY = environment.integer("GATEWAY_MAILBOX_MAILS_PER_DAY", 20, minimum=2, maximum=10_000)
+MAILS_PER_HOUR = environment.integer("GATEWAY_MAILS_PER_HOUR", 1_000, minimum=2, maximum=10_000_000)
 SUPPORT_ADDRESS = environment.text("GATEWAY_SUPPORT_ADDRESS")  # shown wherever help is offered
 
 LANGUAGE_CODE = "en-us"

@@ -139,6 +139,11 @@ def _cheap_passwords(settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _links_name_the_test_client(settings: Any) -> None:
+    settings.LOCAL_HOSTS = [*settings.LOCAL_HOSTS, "testserver"]
+
+
+@pytest.fixture(autouse=True)
 def _closed_circuits() -> Iterator[None]:
     yield
     circuit_breaker._circuits.clear()  # circuits are in memory, and would stay open for later tests

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from billing import ledger
+from billing import ledger, support_credit
 from billing.credits import Credit
 from billing.desk.forms import ClosingRefundForm
 from billing.models import Account, LedgerEntry, User
@@ -32,16 +32,13 @@ def reopen(request: HttpRequest, account: Account, given: Given) -> str:
     return "The account is open. Its keys work again, except those that are revoked or expired."
 
 
-def book_purchase(request: HttpRequest, account: Account, staff: User, given: Given) -> str:
-    """Credit a payment by bank transfer. Raises ReferenceReused."""
-    payment_id = given["payment_id"]
-    booked = ledger.credit_purchase(
-        account, amount_cents=given["amount"], processor="bank", payment_id=payment_id, issued_by=staff
-    )
-    amount = _usd(booked.entry.amount_nanos)
-    summary = f"Booked a payment of {amount} by bank transfer, {payment_id}."
-    _record_entry(request, Activity.Act.PURCHASED, account, booked.entry, summary, given)
-    return f"{amount} is booked. {_balance(account)}"
+def ask_for_purchase(request: HttpRequest, account: Account, staff: User, given: Given) -> str:
+    """Ask that a payment by bank transfer be booked: a colleague approves it."""
+    terms = {"reference": given["token"], "amount_cents": given["amount"], "reason": given["reason"], "ticket": given["ticket"]}
+    asked = support_credit.ask_for_purchase(account, staff, payment_id=given["payment_id"], **terms)
+    after = {"request": str(asked.pk), "amountInCents": asked.amount_cents, "payment": asked.payment_id}
+    _record(request, Activity.Act.CREDIT_REQUESTED, account, f"Asked for a {asked.what}.", given, after=after)
+    return f"A {asked.what} waits for approval. Nothing is booked before a colleague approves it."
 
 
 def correct(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from billing import credits, money, statement
+from billing import credits, money, statement, support_credit
 from billing.credits import Credit
 from billing.forms import DollarsField
 from billing.models import Account, Hold, LedgerEntry
@@ -72,6 +72,8 @@ class PurchaseForm(AccountForm):
             raise forms.ValidationError(
                 f"This payment is booked already, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
             )
+        if asked := support_credit.waiting().filter(payment_id=payment_id).select_related("account").first():
+            raise forms.ValidationError(f"This payment waits for approval already: {asked}.")
         return payment_id
 
 

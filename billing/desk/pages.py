@@ -73,10 +73,10 @@ PURCHASE = AccountAct(
     "purchase",
     "Book a payment",
     "billing.book_purchase",
-    "A payment that came by bank transfer. It is booked in your name.",
-    "Book the payment",
+    "A payment that came by bank transfer. It is booked in your name when a colleague has approved it.",
+    "Ask for the booking",
     forms.PurchaseForm,
-    lambda request, staff, form: acts.book_purchase(request, form.account, staff, form.cleaned_data),
+    lambda request, staff, form: acts.ask_for_purchase(request, form.account, staff, form.cleaned_data),
 )
 CLOSING_REFUND = AccountAct(
     "closing-refund",

@@ -26,62 +26,62 @@ from billing.sign_in.identities import leads_to_providers
 @sensitive_post_parameters()
 def join(request: HttpRequest) -> HttpResponse:
     """Let whoever has the link, and the address that it was sent to, join the account."""
-    secret = request.POST.get("key") or request.GET.get("key", "")
-    invitation = invitations.find(secret)
+    key = request.POST.get("key") or request.GET.get("key", "")
+    invitation = invitations.find(key)
     if invitation is None:
         return _ended(request)
     try:
         if isinstance(request.user, User):
-            return _join(request, request.user, secret, invitation)
+            return _join(request, request.user, key, invitation)
         if User.objects.filter(email=invitation.email).exists():
-            return _render(request, secret, invitation, sign_in=_sign_in_address(secret))
-        return _sign_up(request, secret, invitation)
+            return _render(request, key, invitation, sign_in=_sign_in_address(key))
+        return _sign_up(request, key, invitation)
     except InvitationEnded:
         return _ended(request)
 
 
-def _join(request: HttpRequest, user: User, secret: str, invitation: Invitation) -> HttpResponse:
+def _join(request: HttpRequest, user: User, key: str, invitation: Invitation) -> HttpResponse:
     if user.email != invitation.email:
-        return _render(request, secret, invitation, other=user.email, status=403)
+        return _render(request, key, invitation, other=user.email, status=403)
     if request.method != "POST":
-        return _render(request, secret, invitation)
+        return _render(request, key, invitation)
     try:
-        account = invitations.accept(request, secret, user)
+        account = invitations.accept(request, key, user)
     except InvitationRefused as refusal:
-        return _render(request, secret, invitation, refusal=str(refusal), status=403)
+        return _render(request, key, invitation, refusal=str(refusal), status=403)
     select_account(request, account)
     messages.success(request, f"You are a member of {account.name}.")
     return redirect("dashboard")
 
 
-def _sign_up(request: HttpRequest, secret: str, invitation: Invitation) -> HttpResponse:
+def _sign_up(request: HttpRequest, key: str, invitation: Invitation) -> HttpResponse:
     user: AbstractBaseUser = User(email=invitation.email)
     form: Any = SetPasswordForm(user, request.POST if request.method == "POST" else None)
     if not form.is_valid():
-        context = {**_context(secret, invitation), "form": form, "here": _here(secret)}
+        context = {**_context(key, invitation), "form": form, "here": _here(key)}
         return render(request, "members/choose_password.html", context)
     form.save(commit=False)  # hashes, outside of any transaction
-    invitations.sign_up(request, secret, user.password)
+    invitations.sign_up(request, key, user.password)
     messages.success(request, f"You are a member of {invitation.account.name}. Sign in to see it.")
     return redirect("account_login")
 
 
-def _render(request: HttpRequest, secret: str, invitation: Invitation, *, status: int = 200, **context: str) -> HttpResponse:
-    return render(request, "members/join.html", {**_context(secret, invitation), **context}, status=status)
+def _render(request: HttpRequest, key: str, invitation: Invitation, *, status: int = 200, **context: str) -> HttpResponse:
+    return render(request, "members/join.html", {**_context(key, invitation), **context}, status=status)
 
 
-def _context(secret: str, invitation: Invitation) -> dict[str, str]:
+def _context(key: str, invitation: Invitation) -> dict[str, str]:
     role = Role(invitation.role)
-    return {"key": secret, "email": invitation.email, "account": invitation.account.name, "role": role.label}
+    return {"key": key, "email": invitation.email, "account": invitation.account.name, "role": role.label}
 
 
-def _sign_in_address(secret: str) -> str:
+def _sign_in_address(key: str) -> str:
     """Return the address of the sign-in, which leads back here."""
-    return f"{reverse('account_login')}?{urlencode({'next': _here(secret)})}"
+    return f"{reverse('account_login')}?{urlencode({'next': _here(key)})}"
 
 
-def _here(secret: str) -> str:
-    return f"{reverse('join')}?{urlencode({'key': secret})}"
+def _here(key: str) -> str:
+    return f"{reverse('join')}?{urlencode({'key': key})}"
 
 
 def _ended(request: HttpRequest) -> HttpResponse:

@@ -4,25 +4,22 @@ A link is sent by mail and joins only the invited address. It is stored as a dig
 """
 
 import secrets
-from datetime import timedelta
 from hashlib import sha256
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 
 from billing import locks, staff_permissions
 from billing.members import notices, roles
 from billing.members.roles import Act
 from billing.models import Account, Invitation, Membership, Role, User
-from billing.sign_in import mails
+from billing.sign_in import links, mails
+from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.web import hosts
 
-LIFE = timedelta(days=7)
 PEOPLE_MAX = 100  # members and waiting invitations of an account
 
 
@@ -48,7 +45,8 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
             raise InvitationRefused(f"An account has at most {PEOPLE_MAX} members, with those who are invited.")
         invitation = _make(request, account, email, role, secret)
     told = {"account": account, "inviter": request.user, "role": role}
-    is_sent = mails.send(email, "member_invitation", link=_link(request, secret), **told)
+    key = links.make(Purpose.JOIN, {"secret": secret}, bound_to=invitation.invited_by)
+    is_sent = mails.send_link(request, email, "member_invitation", Purpose.JOIN, key, **told)
     if not is_sent:
         revoke(request, invitation)
     return is_sent
@@ -70,7 +68,7 @@ def _make(request: HttpRequest, account: Account, email: str, role: Role, secret
         role=role,
         digest=_digest(secret),
         invited_by=request.user,
-        expires_at=pool.database_time() + LIFE,
+        expires_at=pool.database_time() + Purpose.JOIN.life,
     )
     _record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
     return invitation
@@ -81,18 +79,22 @@ def find_waiting(account: Account) -> QuerySet[Invitation]:
     return account.invitations.filter(accepted_at=None, revoked_at=None)
 
 
-def find(secret: str) -> Invitation | None:
+def find(key: str) -> Invitation | None:
     """Return the invitation of a link that can be used now."""
-    found = Invitation.objects.filter(digest=_digest(secret), accepted_at=None, revoked_at=None)
+    link = links.read(Purpose.JOIN, key)
+    if link is None:
+        return None
+    found = Invitation.objects.filter(digest=_digest(link.facts["secret"]), accepted_at=None, revoked_at=None)
     return found.filter(expires_at__gt=pool.database_time()).select_related("account").first()
 
 
-def accept(request: HttpRequest, secret: str, user: User) -> Account:
+def accept(request: HttpRequest, key: str, user: User) -> Account:
     """Make the user a member. Who is one already keeps their role. Raises InvitationEnded, InvitationRefused."""
     with transaction.atomic():
-        locks.lock_users([user.pk])
-        account = locks.lock_account(_find(secret).account_id)
-        invitation = _find(secret)  # again: somebody may have used or revoked it before the lock
+        invitation = _find(key)
+        locks.lock_users([user.pk, invitation.invited_by_id])
+        account = locks.lock_account(invitation.account_id)
+        invitation = _find(key)  # again: somebody may have used or ended it before the locks
         if not User.objects.filter(pk=user.pk, email=invitation.email, is_active=True).exists():
             raise InvitationEnded
         if refusal := staff_permissions.credit_refusal(user, account):
@@ -106,15 +108,15 @@ def accept(request: HttpRequest, secret: str, user: User) -> Account:
     return account
 
 
-def sign_up(request: HttpRequest, secret: str, password_hash: str) -> None:
+def sign_up(request: HttpRequest, key: str, password_hash: str) -> None:
     """Make a user of the invited address, and a member. Raises InvitationEnded, also if there is such a user meanwhile."""
     try:
         with transaction.atomic():
-            invitation = _find(secret)
+            invitation = _find(key)
             user = User.objects.create(email=invitation.email, password=password_hash)
             summary = "Signed up with an invitation."
             log.record(request, Activity.Act.ADDED, user, summary, account_id=invitation.account_id)
-            accept(request, secret, user)
+            accept(request, key, user)
     except IntegrityError:
         raise InvitationEnded from None
 
@@ -136,8 +138,8 @@ def revoke_those_by(request: HttpRequest, account: Account, inviter: User) -> No
         revoke(request, invitation)
 
 
-def _find(secret: str) -> Invitation:
-    invitation = find(secret)
+def _find(key: str) -> Invitation:
+    invitation = find(key)
     if invitation is None:
         raise InvitationEnded
     return invitation
@@ -153,8 +155,3 @@ def _record(request: HttpRequest, act: Activity.Act, invitation: Invitation, sum
 
 def _digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
-
-
-def _link(request: HttpRequest, secret: str) -> str:
-    """Return the address. The secret stands behind its ``?``, which no log has."""
-    return f"{hosts.base_url(request)}{reverse('join')}?key={secret}"

@@ -104,15 +104,15 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
     """Send the invitation of a valid form. Return False, with an error on the form, if that was not possible."""
     email = form.cleaned_data["email"]
     try:
-        limits.count_attempt(limits.mail_limits(client_network(client_address(request)), email))
+        limits.count_attempt([limits.mail_request_limit(client_network(client_address(request)))])
         if invitations.invite(request, account, email, form.cleaned_data["role"]):
             return True
-        form.add_error("email", "The mail could not be sent, so nobody is invited. Try again in a minute.")
+        form.add_error("email", "The mail could not be sent, or too many were sent there. Nobody is invited. Try again later.")
     except InvitationRefused as refusal:
         form.add_error("email", str(refusal))
     except RateLimitExceeded as refusal:
         wait_seconds = refusal.headers["Retry-After"]
-        form.add_error("email", f"Too many mails were sent there, or by you. Try again in {wait_seconds} seconds.")
+        form.add_error("email", f"Too many mails were asked for from your address. Try again in {wait_seconds} seconds.")
     return False
 
 

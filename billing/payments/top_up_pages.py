@@ -17,7 +17,6 @@ from billing.payments.processor import Processor, ProcessorUnavailable
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web import hosts
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -56,13 +55,12 @@ def _initial(rule: TopUpRule | None) -> dict[str, int]:
 def _write(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> TopUpRule:
     with transaction.atomic():
         locks.lock_account(account.pk)
-        changed = {**values, "base_url": hosts.base_url(request)}
         # Another member may change the rule: it stays in the name of who gave the card (``cards.keep``).
         first: dict[str, Any] = {"set_by": request.user, "processor": processor.name}
-        rule, is_new = TopUpRule.objects.get_or_create(account=account, defaults={**changed, **first})
+        rule, is_new = TopUpRule.objects.get_or_create(account=account, defaults={**values, **first})
         before = {} if is_new else {name: getattr(rule, name) for name in values}
         if not is_new:
-            TopUpRule.objects.filter(pk=rule.pk).update(**changed)
+            TopUpRule.objects.filter(pk=rule.pk).update(**values)
             rule.refresh_from_db()
         _record(request, rule, "Set the automatic top-up.", before=before, after=values)
     return rule

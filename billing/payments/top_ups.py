@@ -15,7 +15,6 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
-from django.urls import reverse
 
 from billing import locks, money
 from billing.members import roles
@@ -29,6 +28,7 @@ from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")
 
@@ -208,12 +208,12 @@ def _count_decline(account: Account, rule: TopUpRule, payment: Payment, declined
 def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
     if not account.members.filter(pk=rule.set_by_id).exists():
         return
-    context = {
+    context: dict[str, Any] = {
         "account": account.name,
         "amount": format_cents(rule.amount_cents),
         "reason": rule.stopped_because,
         "needs_payer": needs_payer,
-        "link": rule.base_url + reverse("top-up"),
+        "link": hosts.mailed_page("top-up", "the page Automatic top-up of your dashboard"),
     }
     transaction.on_commit(partial(mails.send, rule.set_by.email, "top_up_stopped", **context))
 

@@ -13,11 +13,13 @@
 - ``identity_pages``    the way there and back, and the list of one's own
 - ``checks``            system checks of what a deployment says about them
 - ``forms``             allauth's forms that sign in, with our limits
+- ``codes``             codes of authenticator apps: each counts once
 - ``password_links``    links by mail to set a password: invitations, and for those who forgot it
 - ``password_pages``    their pages
 - ``addresses``         signing up, and changing one's e-mail address, by links that prove the address
 - ``address_pages``     their pages
-- ``mails``             what is sent about signing in
+- ``links``             what is mailed to prove an address: signed, and void once the credentials change
+- ``mails``             sends every mail, within limits
 - ``urls``              the paths of allauth that the gateway has
 - ``views``             wrappers of the admin's views, and its sign-in
 - ``password_rules``    what a new password may be

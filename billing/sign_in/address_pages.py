@@ -6,15 +6,17 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import AbstractBaseUser
+from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.generic import FormView
 
 from billing.models import User
-from billing.sign_in import addresses, backend, limits
+from billing.sign_in import addresses, backend, limits, password_links
 from gateway_project.web.client_address import client_address, client_network
 
 
@@ -41,7 +43,7 @@ class SendLink(FormView):  # type: ignore[type-arg]
 
     def form_valid(self, form: AddressForm) -> HttpResponse:
         email = form.cleaned_data["email"]
-        limits.count_attempt(limits.mail_limits(client_network(client_address(self.request)), email))
+        limits.count_attempt([limits.mail_request_limit(client_network(client_address(self.request)))])
         self.send(email)
         return render(self.request, "account/verification_sent.html", {"email": email})
 
@@ -65,7 +67,7 @@ class ChangeAddress(SendLink):
 
     def send(self, email: str) -> None:
         assert isinstance(self.request.user, User)
-        addresses.send_change(self.request, self.request.user, email)
+        addresses.ask_for_change(self.request, self.request.user, email)
 
 
 @never_cache
@@ -91,16 +93,32 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 def confirm_address(request: HttpRequest) -> HttpResponse:
     """Let whoever has the link confirm that the address is theirs."""
     key = request.POST.get("key") or request.GET.get("key", "")
-    found = addresses.read_change(key)
-    if found is None:
+    asked = addresses.read_change(key)
+    if asked and request.method != "POST":
+        context = {"key": key, "email": asked.address, "former": asked.former}
+        return render(request, "account/email_confirm.html", context)
+    made = addresses.change(request, key) if asked else None
+    if made is None:
         return _ended(request)
-    user, email = found
-    if request.method != "POST":
-        return render(request, "account/email_confirm.html", {"key": key, "email": email, "former": user.email})
-    if not addresses.change(request, user, email):
+    messages.success(request, f"From now on you sign in as {made.address}.")
+    return redirect("account_email" if request.user == made.user else "account_login")
+
+
+@never_cache
+def undo_address(request: HttpRequest) -> HttpResponse:
+    """Let whoever has the former address undo its change, and then set a new password."""
+    key = request.POST.get("key") or request.GET.get("key", "")
+    asked = addresses.read_undo(key)
+    if asked and request.method != "POST":
+        return render(request, "account/email_undo.html", {"key": key, "email": asked.address, "former": asked.former})
+    try:
+        user = addresses.undo(request, key)
+    except IntegrityError:
+        return render(request, "account/email_undo.html", {"is_taken": True}, status=409)
+    if user is None:
         return _ended(request)
-    messages.success(request, f"From now on you sign in as {email}.")
-    return redirect("account_email" if request.user == user else "account_login")
+    messages.success(request, "The address is yours again, and everybody is signed out. Set a new password now.")
+    return redirect(f"{reverse('password-link')}?key={password_links.reset_key(user)}")
 
 
 def _ended(request: HttpRequest) -> HttpResponse:

@@ -1,27 +1,26 @@
 """E-mail addresses that their owners prove with a link: of new people who sign up, and of users who change theirs.
 
-The links are signed and stored nowhere: whoever does not open one leaves no row. Each works once, because what it does can be
-done once.
+Whoever does not open the link of a sign-up leaves no row. Each link works once, because what it does can be done once. The
+former address is told of a change when it is asked for and when it is made, and can undo it.
 """
 
-from typing import Any
+from datetime import timedelta
 
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
-from django.core import signing
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.http import HttpRequest
-from django.urls import reverse
 
-from billing import accounts
-from billing.models import Invitation, User
-from billing.sign_in import mails
+from billing import accounts, locks
+from billing.models import AddressChange, Invitation, User
+from billing.sign_in import links, mails, second_factor
+from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.web import hosts
 
-_SIGN_UP, _CHANGE = "billing.sign_in.sign_up", "billing.sign_in.change_of_address"  # salts
-_SECONDS = 86_400
+UNDO_TIME = timedelta(days=7)  # after the change
 
 
 def may_sign_up(email: str) -> bool:
@@ -38,16 +37,22 @@ def is_invited(email: str) -> bool:
 
 def send_sign_up(request: HttpRequest, email: str) -> None:
     """Send a link that opens an account. Whoever has one is told so by mail: nobody else learns that."""
-    if User.objects.filter(email=email).exists():
-        mails.send(email, "sign_up_again", link=_address(request, "account_reset_password"))
+    is_taken = User.objects.filter(email=email).exists()
+    key = links.make(Purpose.SIGN_UP, {"email": email}, bound_to=None)
+    _send_or_tell(request, email, is_taken, "sign_up", Purpose.SIGN_UP, key)
+
+
+def _send_or_tell(request: HttpRequest, email: str, is_taken: bool, template: str, purpose: Purpose, key: str) -> None:
+    if is_taken:
+        mails.send_page(request, email, "sign_up_again", "account_reset_password")
     else:
-        mails.send(email, "sign_up", link=_link(request, "sign-up-link", {"email": email}, _SIGN_UP))
+        mails.send_link(request, email, template, purpose, key)
 
 
 def read_sign_up(key: str) -> str | None:
     """Return the address that a link proves, if it is open and still that of nobody."""
-    facts = _read(key, _SIGN_UP)
-    email = facts and facts["email"]
+    link = links.read(Purpose.SIGN_UP, key)
+    email = link and link.facts["email"]
     return email if email and may_sign_up(email) and not User.objects.filter(email=email).exists() else None
 
 
@@ -63,49 +68,125 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
     return True
 
 
-def send_change(request: HttpRequest, user: User, email: str) -> None:
-    """Send a link to the user's new address. Somebody else's is told that it is taken."""
-    if User.objects.filter(email=email).exists():
-        mails.send(email, "sign_up_again", link=_address(request, "account_reset_password"))
-    else:
-        facts = {"user": user.pk, "from": user.email, "to": email}
-        mails.send(email, "change_of_address", link=_link(request, "account_confirm_email", facts, _CHANGE))
+# --- Change of address --------------------------------------------------------------------------------------------
 
 
-def read_change(key: str) -> tuple[User, str] | None:
-    """Return whose address a link changes, and to which, if it is open."""
-    facts = _read(key, _CHANGE)
-    user = facts and User.objects.filter(pk=facts["user"], email=facts["from"], is_active=True).first()
-    return (user, facts["to"]) if facts and user else None
+def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
+    """Send a link to the user's new address, and tell the present one. Somebody else's is told that it is taken.
+
+    Must not run in a transaction, because the mail server may take long.
+    """
+    is_taken = User.objects.filter(email=email).exists()
+    key = ""
+    if not is_taken:
+        with transaction.atomic():
+            asked = _find_or_make_change(user, email)
+            log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own e-mail address to {email}.")
+        key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
+        _tell_former(request, asked, "change_asked")
+    _send_or_tell(request, email, is_taken, "change_of_address", Purpose.CHANGE_ADDRESS, key)
 
 
-def change(request: HttpRequest, user: User, email: str) -> bool:
-    """Change the user's address, and tell the former one. Return False if another user has it."""
-    former = user.email
+def _find_or_make_change(user: User, email: str) -> AddressChange:
+    """Return the one change that the user asks for. A later wish replaces the earlier, but not the link that undoes it."""
+    locks.lock_users([user.pk])
+    asked, _ = AddressChange.objects.update_or_create(
+        user=user, changed_at=None, undone_at=None, defaults={"former": user.email, "address": email}
+    )
+    return asked
+
+
+def read_change(key: str, *, locks_user: bool = False) -> AddressChange | None:
+    """Return the change that a link makes, if it is open."""
+    link = links.read(Purpose.CHANGE_ADDRESS, key, locks_user=locks_user)
+    if link is None:
+        return None
+    asked = AddressChange.objects.filter(pk=link.facts["change"], address=link.facts["to"], changed_at=None, undone_at=None)
+    return asked.select_related("user").first()
+
+
+def change(request: HttpRequest, key: str) -> AddressChange | None:
+    """Change the user's address by a link, and tell the former one. Return None if the link ended or another user has it."""
     try:
         with transaction.atomic():
-            if not User.objects.filter(pk=user.pk, email=former).update(email=email):
-                return False
-            mails.notify(user, f"The e-mail address is now {email}.")  # to the former one, which ``user`` still has
-            summary = "Changed their own e-mail address."
-            log.record(request, Activity.Act.CHANGED, user, summary, before={"email": former}, after={"email": email})
+            asked = read_change(key, locks_user=True)
+            if asked is None:
+                return None
+            record_change(request, asked)
+            summary, user = "Changed their own e-mail address.", asked.user
+            before, after = {"email": asked.former}, {"email": asked.address}
+            log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after)
     except IntegrityError:
-        return False
-    return True
-
-
-def _link(request: HttpRequest, name: str, facts: dict[str, Any], salt: str) -> str:
-    """Return the address. What it proves stands behind its ``?``, which no log has."""
-    return f"{_address(request, name)}?key={signing.dumps(facts, salt=salt)}"
-
-
-def _address(request: HttpRequest, name: str) -> str:
-    return f"{hosts.base_url(request)}{reverse(name)}"
-
-
-def _read(key: str, salt: str) -> dict[str, Any] | None:
-    try:
-        facts: dict[str, Any] = signing.loads(key, salt=salt, max_age=_SECONDS)
-    except signing.BadSignature:
         return None
-    return facts
+    return asked
+
+
+def record_change(request: HttpRequest, asked: AddressChange) -> None:
+    """Give the locked user the address, and tell the former one, from where that can be undone."""
+    asked.changed_at = pool.database_time()
+    asked.save(update_fields=["changed_at"])
+    User.objects.filter(pk=asked.user_id).update(email=asked.address)
+    transaction.on_commit(lambda: _tell_former(request, asked, "address_changed"))
+
+
+def change_by_staff(request: HttpRequest, user: User, former: str) -> None:
+    """Note that staff changed the user's address, and tell the former one, from where that can be undone."""
+    now = pool.database_time()
+    AddressChange.objects.filter(user=user, changed_at=None, undone_at=None).update(undone_at=now)
+    asked = AddressChange.objects.create(user=user, former=former, address=user.email, changed_at=now)
+    transaction.on_commit(lambda: _tell_former(request, asked, "address_changed"))
+
+
+def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> None:
+    if settings.SENDS_MAIL:
+        # Bound to nobody: whoever has taken the user over can void the user's links.
+        key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
+        told = {"address": asked.address, "cause": mails.Cause.EVENT}
+        mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **told)
+
+
+# --- Undoing it ---------------------------------------------------------------------------------------------------
+
+
+def read_undo(key: str, *, locks_user: bool = False) -> AddressChange | None:
+    """Return the change that a link undoes: one that is asked for, or made not longer ago than UNDO_TIME."""
+    link = links.read(Purpose.UNDO_ADDRESS, key)
+    is_open = Q(changed_at=None) | Q(changed_at__gt=pool.database_time() - UNDO_TIME)
+    found = AddressChange.objects.filter(is_open, undone_at=None, user__is_active=True).select_related("user")
+    asked = found.filter(pk=link.facts["change"]).first() if link else None
+    if asked and locks_user:
+        locks.lock_users([asked.user_id])
+        return found.filter(pk=asked.pk).first()
+    return asked
+
+
+def undo(request: HttpRequest, key: str) -> User | None:
+    """Give the user the former address back, and end everything that somebody else may have: sessions, password, links.
+
+    So do later changes of the address, and what was added for signing in since the change was asked for. Return the user, who
+    has no password now; None if the link ended. Raises IntegrityError if another user has the former address.
+    """
+    with transaction.atomic():
+        asked = read_undo(key, locks_user=True)
+        if asked is None:
+            return None
+        user, taken = asked.user, asked.user.email
+        later = AddressChange.objects.filter(user=user, pk__gte=asked.pk, undone_at=None)
+        later.update(undone_at=pool.database_time())
+        user.email = asked.former
+        user.set_unusable_password()
+        user.save(update_fields=["email", "password"])
+        links.void(user)
+        SocialAccount.objects.filter(user=user, date_joined__gte=asked.asked_at).delete()
+        second_factor.remove_those(user, since=asked.asked_at)
+        summary = "Undid the change of the e-mail address. All sessions ended, and a new password must be set."
+        log.record(request, Activity.Act.CHANGED, user, summary, before={"email": taken}, after={"email": user.email})
+    return user
+
+
+def forget_old() -> int:
+    """Delete what can neither be made nor undone any more. Return how many."""
+    ended = pool.database_time() - Purpose.UNDO_ADDRESS.life
+    old = AddressChange.objects.filter(Q(changed_at__lt=ended) | Q(changed_at=None, asked_at__lt=ended))
+    deleted, _ = old.delete()
+    return deleted

@@ -2,6 +2,8 @@
 
 import logging
 import unicodedata
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
@@ -28,22 +30,47 @@ class LimitedBackend(ModelBackend):
         if request is None or username is None or password is None:  # not from a client
             return super().authenticate(request, username, password, **kwargs)
         email, address = canonical(username), client_address(request)
-        applied = limits_of(request, email, address)
-        self._count(applied, email, address)
+        applied, success = limits_of(request, email, address), limits.success_limit(email)
+        require_not_known_refused(request, email)
+        with _logging_refusal(email, address):
+            limits.count_attempt(applied)
         with passwords.hash_for(request.META.get("gunicorn.socket")):
             user = super().authenticate(request, username, password, **kwargs)
-        if isinstance(user, User):
-            limits.give_back_attempt(applied)
-        else:
+        if not isinstance(user, User):
             _log("failed", email, address)
+            return None
+        limits.give_back_attempt(applied)
+        with _logging_refusal(email, address):
+            limits.count_attempt([success])
         return user
 
-    def _count(self, applied: list[limits.Limit], email: str, address: str) -> None:
-        try:
-            limits.count_attempt(applied)
-        except errors.RateLimitExceeded:
-            log_refusal(email, address)
-            raise
+
+@contextmanager
+def _logging_refusal(email: str, address: str) -> Iterator[None]:
+    try:
+        yield
+    except errors.RateLimitExceeded:
+        log_refusal(email, address)
+        raise
+
+
+def require_not_known_refused(request: HttpRequest, email: str) -> None:
+    """Raise RateLimitExceeded if this process knows that an attempt as this user would be refused. Needs no query."""
+    address = client_address(request)
+    with _logging_refusal(email, address):
+        limits.require_not_known_refused([*limits_of(request, email, address), limits.success_limit(email)])
+
+
+@contextmanager
+def queue(request: HttpRequest, email: str) -> Iterator[None]:
+    """Let one attempt at a time into the block of those that a limit counts together: nobody waits behind many of another.
+
+    Raises ServiceUnavailable, RequestTimeout.
+    """
+    with ExitStack() as turns:
+        for limit in limits_of(request, email, client_address(request)):
+            turns.enter_context(passwords.turn_of(limit.subject, request.META.get("gunicorn.socket")))
+        yield
 
 
 def limits_of(request: HttpRequest, email: str, address: str) -> list[limits.Limit]:

@@ -2,7 +2,8 @@
 
 An attempt that this process knows to be beyond a limit is refused from memory. What browsers without a known device send takes
 turns, for a small share of a core: a flood from many addresses reaches no limit of one. So completions go on, and so do
-sign-ins on known devices. An attempt whose client leaves while it waits costs little more than its connection.
+sign-ins on known devices. Attempts of one user, and those of one address, wait for each other before they wait for others: they
+have one place in the queue of all. An attempt whose client leaves while it waits costs little more than its connection.
 """
 
 from functools import cache, lru_cache
@@ -13,9 +14,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
-from billing.sign_in import backend, devices, limits
+from billing.sign_in import backend, devices
 from gateway_project import errors, passwords
-from gateway_project.web.client_address import client_address
 from gateway_project.web.page_middleware import PagesOnly
 
 
@@ -31,19 +31,12 @@ class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
             return HttpResponse(_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
 
     def _sign_in(self, request: HttpRequest, email: str) -> HttpResponse:
-        _require_within_known_limits(request, email)
-        if devices.find_device(request, email):
-            return super().__call__(request)
-        with passwords.turn_within_share(request.META.get("gunicorn.socket")):
-            return super().__call__(request)
-
-
-def _require_within_known_limits(request: HttpRequest, email: str) -> None:
-    address = client_address(request)
-    for limit in backend.limits_of(request, email, address):
-        if refusal := limits.known_refusal(limit):
-            backend.log_refusal(email, address)
-            raise refusal
+        backend.require_not_known_refused(request, email)
+        with backend.queue(request, email):
+            if devices.find_device(request, email):
+                return super().__call__(request)
+            with passwords.turn_within_share(request.META.get("gunicorn.socket")):
+                return super().__call__(request)
 
 
 @cache

@@ -5,14 +5,14 @@ from typing import Any
 from allauth.account.forms import LoginForm
 from allauth.core import context
 from allauth.mfa.base.forms import AuthenticateForm
-from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.forms import ActivateTOTPForm
 from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
+from django.db import transaction
 
-from billing.sign_in import backend, limits
+from billing import locks
+from billing.sign_in import backend, codes, limits
 from gateway_project.web.client_address import client_address
-
-_CODE_SECONDS = 120  # a code counts for less: its own step of 30 seconds, and one before and after
 
 
 class SignInForm(LoginForm):
@@ -32,7 +32,7 @@ class SignInForm(LoginForm):
 
 
 class CodeForm(AuthenticateForm):
-    """A code of an app, which counts once in all processes, or a recovery code. Guessing is limited for each user."""
+    """A code of an app, which counts once, or a recovery code. Guessing is limited for each user."""
 
     code = forms.CharField(
         max_length=20,
@@ -43,19 +43,35 @@ class CodeForm(AuthenticateForm):
         limit = limits.second_factor_limit(self.user.pk)
         limits.count_attempt([limit])
         try:
-            code: str = super().clean_code()
-            self._use_up(code)
+            code = self._accept(codes.normalize(self.cleaned_data["code"]))
         except forms.ValidationError:
             backend.log_wrong_code(self.user.email, client_address(context.request))
             raise
         limits.give_back_attempt([limit])
         return code
 
-    def _use_up(self, code: str) -> None:
-        """Allauth remembers codes of apps in the cache of one process only; recovery codes are in the database."""
-        is_of_app = self.authenticator.type == Authenticator.Type.TOTP
-        if is_of_app and not limits.use_once(f"code {self.user.pk} {code.strip()}", _CODE_SECONDS):
-            raise forms.ValidationError("This code was used already. Wait for the next one.")
+    def _accept(self, code: str) -> str:
+        """Accept the code, once: a second one at the same time waits for the lock. Raises ValidationError."""
+        self.cleaned_data["code"] = code
+        with transaction.atomic():
+            locks.lock_users([self.user.pk])
+            step = codes.find_step(self.user, code)
+            is_used = step is not None and not codes.use_step(self.user, step)
+            if not is_used:
+                return str(super().clean_code())
+        codes.tell_of_second_use(self.user)
+        raise forms.ValidationError("This code was used already. Wait for the next one.")
+
+
+class NewAppForm(ActivateTOTPForm):
+    """The first code of a new app. It counts once, too."""
+
+    def clean_code(self) -> str:
+        self.cleaned_data["code"] = codes.normalize(self.cleaned_data["code"])
+        code: str = super().clean_code()
+        if step := codes.match(self.secret, code):
+            codes.use_step(self.user, step)
+        return code
 
 
 class NewPasskeyForm(AddWebAuthnForm):

@@ -1,8 +1,9 @@
 """Limits on attempts to sign in: a burst, and then one attempt each few seconds (GCRA, as ``keys.limits.gcra`` explains it).
 
-An attempt is counted before its password is hashed, and given back if it succeeds: so a limit is one of failures. The state
-of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is locked
-out for good.
+An attempt is counted before its password is hashed, and given back if it succeeds: so most limits are of failures. A success
+counts against a limit of its own, which strangers cannot use up: each costs a hash, and one account must not slow all others.
+The state of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is
+locked out for good. Mails are limited here, too.
 """
 
 import time
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 
+from django.conf import settings
 from django.db import connection
 
 from billing.models import SignInLimit
@@ -24,12 +26,18 @@ class Rate:
     """``burst`` attempts at once, then one each ``interval_seconds``."""
 
     burst: int
-    interval_seconds: int
+    interval_seconds: float
+
+    @classmethod
+    def of(cls, count: int, seconds: int) -> "Rate":
+        """Return a rate of at most ``count`` in any time of ``seconds``: half of it at once."""
+        burst = count // 2
+        return cls(burst, seconds / (count - burst))
 
 
 ADDRESS = Rate(burst=30, interval_seconds=6)  # colleagues may share it
 USER = Rate(burst=10, interval_seconds=60)  # 70 in the worst hour
-MAIL = Rate(burst=3, interval_seconds=900)
+SUCCESS = Rate(burst=6, interval_seconds=30)  # of one user: less than the share of a core that passwords have
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,11 @@ def user_limit(email: str) -> Limit:
     return Limit(f"user {email}", USER)
 
 
+def success_limit(email: str) -> Limit:
+    """Return the limit of right passwords of a user, on whatever device."""
+    return Limit(f"successes {email}", SUCCESS)
+
+
 def second_factor_limit(user_id: int) -> Limit:
     """Return the limit of codes for a user whose password was right."""
     return Limit(f"second factor {user_id}", USER)
@@ -70,9 +83,25 @@ def identity_limit(network: str) -> Limit:
     return Limit(f"identity {network}", ADDRESS)
 
 
-def mail_limits(network: str, email: str) -> list[Limit]:
-    """Return the limits of asking for a mail: of a client's address, and of the one that the mail would go to."""
-    return [Limit(f"mails asked for by {network}", ADDRESS), Limit(f"mails to {email}", MAIL)]
+def mail_request_limit(network: str) -> Limit:
+    """Return the limit of an address on asking for mails."""
+    return Limit(f"mails asked for by {network}", ADDRESS)
+
+
+def mailbox_limit(email: str, cause: str) -> Limit:
+    """Return the limit of mails to one mailbox. All spellings that lead to one mailbox at large providers are one."""
+    return Limit(f"mails to {mailbox(email)}, {cause}", Rate.of(settings.MAILBOX_MAILS_PER_DAY, 86_400))
+
+
+def mails_limit(cause: str) -> Limit:
+    """Return the limit of all mails."""
+    return Limit(f"mails, {cause}", Rate.of(settings.MAILS_PER_HOUR, 3_600))
+
+
+def mailbox(email: str) -> str:
+    """Return the address without what many providers ignore: what follows a plus, dots before the @, and upper case."""
+    name, _, domain = email.strip().lower().rpartition("@")
+    return f"{name.partition('+')[0].replace('.', '')}@{domain}"
 
 
 def device_limit(device: str, email: str) -> Limit:
@@ -87,12 +116,18 @@ _next_attempts: TTLCache[str, float] = TTLCache(seconds=60, entries_max=10_000)
 def count_attempt(limits: Iterable[Limit]) -> None:
     """Count an attempt against each limit in turn. Raises RateLimitExceeded at the first that is used up."""
     for limit in limits:
-        if refusal := known_refusal(limit):
-            raise refusal
+        require_not_known_refused([limit])
         wait = _count(limit)
         if wait > timedelta(0):
             _next_attempts.put(limit.digest, time.monotonic() + wait.total_seconds())
             raise _refusal(wait)
+
+
+def require_not_known_refused(limits: Iterable[Limit]) -> None:
+    """Raise RateLimitExceeded if this process knows that one of the limits is used up. Needs no query."""
+    for limit in limits:
+        if refusal := known_refusal(limit):
+            raise refusal
 
 
 def known_refusal(limit: Limit) -> errors.RateLimitExceeded | None:
@@ -109,13 +144,8 @@ def _refusal(wait: timedelta) -> errors.RateLimitExceeded:
     return errors.RateLimitExceeded(message, headers=headers)
 
 
-def use_once(subject: str, seconds: int) -> bool:
-    """Return True if nobody has called this with the subject in so many seconds."""
-    return _count(Limit(subject, Rate(1, seconds))) <= timedelta(0)
-
-
 def give_back_attempt(limits: Iterable[Limit]) -> None:
-    """Take back what ``count_attempt`` counted, because the attempt succeeded."""
+    """Take back what ``count_attempt`` counted."""
     with connection.cursor() as cursor:
         for limit in limits:
             _next_attempts.discard(limit.digest)

@@ -1,6 +1,12 @@
-"""Mails about signing in: the text of each is a template, whose first line is the subject."""
+"""Sends every mail of the gateway, within limits. The text of each is a template, whose first line is the subject.
+
+A mailbox gets so many mails a day, however its address is written, and the gateway sends so many an hour. What strangers can
+cause (a link for whoever types an address) and what tells people of what happened are limited apart: no stranger can keep
+somebody from being told. What is asked for on a known device counts apart, too: no stranger can keep its user from a link.
+"""
 
 import logging
+from enum import Enum
 from functools import partial
 from smtplib import SMTPException
 from typing import Any
@@ -8,25 +14,71 @@ from typing import Any
 from django.conf import settings
 from django.core.mail import EmailMessage
 from django.db import transaction
+from django.http import HttpRequest
 from django.template.loader import render_to_string
+from django.urls import reverse
 
 from billing.models import User
-from gateway_project import mail
+from billing.sign_in import devices, limits, links
+from gateway_project import errors, mail, metrics
+from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.sign_in")
 
 
-def send(email: str, template: str, **context: Any) -> bool:
+class Cause(Enum):
+    """What a mail comes from. Those of each cause have limits of their own."""
+
+    EVENT = "what happened"
+    STRANGER = "what strangers asked for"
+    KNOWN_DEVICE = "what was asked for on a known device of the user"
+
+
+def send(email: str, template: str, *, cause: Cause = Cause.EVENT, **context: Any) -> bool:
     """Send the mail. Return False, and log why, if that was not possible. A ``message_id`` is its header of that name."""
     text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
     subject, _, body = text.partition("\n")
     try:
+        _count(email, cause)
         headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
         EmailMessage(subject.strip(), f"{body.strip()}\n{_help()}", None, [email], headers=headers).send()
-    except (OSError, SMTPException, mail.NoMailServer) as error:
+    except (OSError, SMTPException, mail.NoMailServer, errors.RateLimitExceeded) as error:
         logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
         return False
     return True
+
+
+def send_link(request: HttpRequest, email: str, template: str, purpose: links.Purpose, key: str, **context: Any) -> bool:
+    """Send a mail with a link that the request leads to. Return False if that was not possible. ``cause`` as of ``send``."""
+    # What the link proves stands behind its ?, which no log has.
+    return _send_path(request, email, template, f"{reverse(purpose.page)}?key={key}", **context)
+
+
+def send_page(request: HttpRequest, email: str, template: str, page: str) -> bool:
+    """Send a mail that the request leads to, and that names a page. Return False if that was not possible."""
+    return _send_path(request, email, template, reverse(page))
+
+
+def _send_path(
+    request: HttpRequest, email: str, template: str, path: str, *, cause: Cause | None = None, **context: Any
+) -> bool:
+    try:
+        link = f"{hosts.mailed_base_url(request)}{path}"
+    except hosts.NoBaseHost as error:
+        logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
+        return False
+    asker = Cause.KNOWN_DEVICE if devices.find_device(request, email) else Cause.STRANGER
+    return send(email, template, cause=cause or asker, link=link, **context)
+
+
+def _count(email: str, cause: Cause) -> None:
+    """Count the mail against its limits. Raises RateLimitExceeded."""
+    for name, limit in (("mailbox", limits.mailbox_limit(email, cause.value)), ("gateway", limits.mails_limit(cause.value))):
+        try:
+            limits.count_attempt([limit])
+        except errors.RateLimitExceeded:
+            metrics.mails_refused_total.labels(name).inc()
+            raise errors.RateLimitExceeded(f"the limit of mails of the {name} is reached") from None
 
 
 def _help() -> str:

@@ -1,24 +1,23 @@
-"""Links by which users set a password, once and within their time: invitations, and for those who forgot the password."""
+"""Links by which users set a password, once and within their time: invitations, and for those who forgot the password.
+
+What staff send has a row, so that it can be seen and revoked. What is asked for on the page of sign-in has none.
+"""
 
 import secrets
-from datetime import timedelta
 from hashlib import sha256
-from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 
 from billing.models import PasswordLink, User
-from billing.sign_in import identities, mails
+from billing.sign_in import identities, links, mails
+from billing.sign_in.links import Link, Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.web import hosts
 
-INVITATION_LIFE, RESET_LIFE = timedelta(days=7), timedelta(hours=1)
 _OPEN = Q(used_at=None, revoked_at=None, user__is_active=True)
 
 
@@ -28,44 +27,64 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
     Must not run in a transaction, because the mail server may take long.
     """
     with transaction.atomic():
-        secret = _make(user, INVITATION_LIFE, sent_by=sender)
+        secret = _make(user, sent_by=sender)
         log.record(request, Activity.Act.INVITED, user, f"Sent {user} a link to set a password.")
-    is_sent = mails.send(user.email, "invitation", link=_link(request, secret))
+    key = links.make(Purpose.SET_PASSWORD, {"secret": secret}, bound_to=user)
+    is_sent = mails.send_link(request, user.email, "invitation", Purpose.SET_PASSWORD, key)
     if not is_sent:
         revoke(request, PasswordLink.objects.filter(user=user))
     return is_sent
 
 
 def send_reset(request: HttpRequest, email: str) -> None:
-    """Send the user with this address a link. Somebody who is no user gets a mail, too, so that nobody learns who is one."""
+    """Send the user with this address a link. Somebody who is no user gets a mail, too, so that nobody learns who is one.
+
+    Both cost the same: no row is written, and the link of nobody is made as well.
+    """
     user = User.objects.filter(email=email, is_active=True).first()
-    if user is None:
-        mails.send(email, "no_user", base_url=hosts.base_url(request))
-    else:
-        mails.send(email, "reset", link=_link(request, _make(user, RESET_LIFE, sent_by=None)))
+    key = reset_key(user or User(email=email))
+    mails.send_link(request, email, "reset" if user else "no_user", Purpose.RESET_PASSWORD, key)
 
 
-def find(secret: str) -> PasswordLink | None:
-    """Return the link, if it is open."""
-    return find_open().filter(digest=_digest(secret)).select_related("user").first()
+def reset_key(user: User) -> str:
+    """Return the key of a link that sets the user's password. It works once, because it is bound to the present one."""
+    return links.make(Purpose.RESET_PASSWORD, {}, bound_to=user)
+
+
+def find_user(key: str) -> User | None:
+    """Return the user whose password the link sets, if it is open."""
+    found = _read(key)
+    return found.user if found else None
+
+
+def _read(key: str, *, locks_user: bool = False) -> Link | None:
+    """Return the link if it counts, and if its row, which only those of staff have, is open."""
+    invitation = links.read(Purpose.SET_PASSWORD, key, locks_user=locks_user)
+    if invitation is None:
+        return links.read(Purpose.RESET_PASSWORD, key, locks_user=locks_user)
+    rows = find_open().filter(digest=_digest(invitation.facts["secret"]))
+    return invitation if (rows.select_for_update(of=("self",)) if locks_user else rows).first() else None
 
 
 def find_open() -> QuerySet[PasswordLink]:
-    """Return the links that can be used now."""
+    """Return the links of staff that can be used now."""
     return PasswordLink.objects.filter(_OPEN, expires_at__gt=pool.database_time())
 
 
-def use(request: HttpRequest, secret: str, password_hash: str) -> bool:
+def use(request: HttpRequest, key: str, password_hash: str) -> bool:
     """Set the password of the link's user. Return False if the link was used, or revoked, meanwhile."""
     with transaction.atomic():
-        link = find_open().filter(digest=_digest(secret)).select_for_update(of=("self",)).first()
-        if link is None:
+        link = _read(key, locks_user=True)
+        if link is None or link.user is None:
             return False
-        User.objects.filter(pk=link.user_id).update(password=password_hash)
-        _end([link.pk], used_at=pool.database_time())
-        sender = f"that {link.sent_by} had sent" if link.sent_by else "that was asked for on the page of sign-in"
-        mails.notify(link.user, " ".join(["The password was set with a link.", *_other_ways(link.user)]))
-        log.record(request, Activity.Act.PASSWORD_CHANGED, link.user, f"Set the password with a link {sender}.")
+        user, digest = link.user, _digest(link.facts.get("secret", ""))
+        invitation = PasswordLink.objects.filter(digest=digest).select_related("sent_by").first()
+        PasswordLink.objects.filter(digest=digest).update(used_at=pool.database_time())
+        User.objects.filter(pk=user.pk).update(password=password_hash)
+        links.void(user)
+        mails.notify(user, " ".join(["The password was set with a link.", *_other_ways(user)]))
+        sender = f"that {invitation.sent_by} had sent" if invitation else "that was asked for on the page of sign-in"
+        log.record(request, Activity.Act.PASSWORD_CHANGED, user, f"Set the password with a link {sender}.")
     return True
 
 
@@ -75,32 +94,24 @@ def _other_ways(user: User) -> list[str]:
     return [f"Who is signed in at {' or '.join(found)} signs in as you, too."] if found else []
 
 
-def revoke(request: HttpRequest, links: QuerySet[PasswordLink]) -> int:
+def revoke(request: HttpRequest, chosen: QuerySet[PasswordLink]) -> int:
     """Revoke those of the links that are open. Return how many."""
     with transaction.atomic():
-        revoked = list(find_open().filter(pk__in=links.values("pk")).select_for_update(of=("self",)).select_related("user"))
-        _end([link.pk for link in revoked], revoked_at=pool.database_time())
+        revoked = list(find_open().filter(pk__in=chosen.values("pk")).select_for_update(of=("self",)).select_related("user"))
+        PasswordLink.objects.filter(pk__in=[link.pk for link in revoked]).update(revoked_at=pool.database_time())
         for link in revoked:
             log.record(request, Activity.Act.INVITATION_REVOKED, link.user, f"Revoked the link for {link.user}.")
     return len(revoked)
 
 
-def _make(user: User, life: timedelta, *, sent_by: User | None) -> str:
+def _make(user: User, *, sent_by: User) -> str:
     secret = secrets.token_urlsafe(32)
     now = pool.database_time()
     PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
-    PasswordLink.objects.create(user=user, digest=_digest(secret), sent_by=sent_by, expires_at=now + life)
+    expires_at = now + Purpose.SET_PASSWORD.life
+    PasswordLink.objects.create(user=user, digest=_digest(secret), sent_by=sent_by, expires_at=expires_at)
     return secret
-
-
-def _end(ids: list[Any], **moment: Any) -> None:
-    PasswordLink.objects.filter(pk__in=ids).update(**moment)
 
 
 def _digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
-
-
-def _link(request: HttpRequest, secret: str) -> str:
-    """Return the address. The secret stands behind its ``?``, which no log has."""
-    return f"{hosts.base_url(request)}{reverse('password-link')}?key={secret}"

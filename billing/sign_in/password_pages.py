@@ -29,7 +29,7 @@ class AskForReset(FormView):  # type: ignore[type-arg]
 
     def form_valid(self, form: ResetForm) -> HttpResponse:
         email = backend.canonical(form.cleaned_data["email"])
-        limits.count_attempt(limits.mail_limits(client_network(client_address(self.request)), email))
+        limits.count_attempt([limits.mail_request_limit(client_network(client_address(self.request)))])
         password_links.send_reset(self.request, email)
         return render(self.request, "account/password_reset_done.html", {"email": email})
 
@@ -38,15 +38,15 @@ class AskForReset(FormView):  # type: ignore[type-arg]
 @sensitive_post_parameters()
 def set_password(request: HttpRequest) -> HttpResponse:
     """Let whoever has the link set the password."""
-    secret = request.POST.get("key") or request.GET.get("key", "")
-    link = password_links.find(secret)
-    if link is None:
+    key = request.POST.get("key") or request.GET.get("key", "")
+    user = password_links.find_user(key)
+    if user is None:
         return render(request, "account/password_link_ended.html", status=404)
-    form: Any = SetPasswordForm(link.user, request.POST or None)
+    form: Any = SetPasswordForm(user, request.POST or None)
     if form.is_valid():
         form.save(commit=False)  # hashes, outside of any transaction
-        if not password_links.use(request, secret, link.user.password):
+        if not password_links.use(request, key, user.password):
             return render(request, "account/password_link_ended.html", status=404)
         messages.success(request, "Your password is set. Sign in with it.")
         return redirect("account_login")
-    return render(request, "account/password_link.html", {"form": form, "key": secret, "email": link.user.email})
+    return render(request, "account/password_link.html", {"form": form, "key": key, "email": user.email})

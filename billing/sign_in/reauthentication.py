@@ -18,6 +18,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 
+from billing.sign_in import backend
 from billing.sign_in.forms import CodeForm
 from billing.sign_in.identities import leads_to_providers
 
@@ -53,7 +54,9 @@ def note_password(request: HttpRequest) -> None:
 
 def is_password(request: HttpRequest, password: str) -> bool:
     """Return whether this is the user's password. That counts as an attempt to sign in. Raises what ``backend`` raises."""
-    return authenticate(request, username=request.user.get_username(), password=password) == request.user
+    email = request.user.get_username()
+    with backend.queue(request, email):
+        return authenticate(request, username=email, password=password) == request.user
 
 
 def _is_recent(request: HttpRequest) -> bool:

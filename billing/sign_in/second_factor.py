@@ -1,11 +1,13 @@
 """Second factors: staff need one outside of development, and changes of them are recorded."""
 
+from datetime import datetime
 from typing import Any
 
 from allauth.core import context
 from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
+from django.db.models import QuerySet
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
@@ -49,10 +51,19 @@ def is_missing(user: Any) -> bool:
 
 def remove_all(user: User) -> int:
     """Remove the user's second factors, because they are lost. Return how many."""
-    factors = list(Authenticator.objects.filter(user=user))
-    for factor in factors:
+    return _remove(Authenticator.objects.filter(user=user))
+
+
+def remove_those(user: User, *, since: datetime) -> int:
+    """Remove the second factors that were added since then, perhaps by somebody else. Return how many."""
+    return _remove(Authenticator.objects.filter(user=user, created_at__gte=since))
+
+
+def _remove(factors: QuerySet[Authenticator]) -> int:
+    removed = list(factors)
+    for factor in removed:
         factor.delete()
-    return len(factors)
+    return len(removed)
 
 
 @receiver(post_save, sender=Authenticator)

@@ -5,11 +5,13 @@ from typing import Any
 from allauth.usersessions.models import UserSession
 from allauth.usersessions.views import ListUserSessionsView
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from billing.sign_in import sessions
+from billing.models import User
+from billing.sign_in import links, sessions
 
 _CHARACTERS_MAX = 60
 
@@ -39,13 +41,24 @@ class SessionList(ListUserSessionsView):
         )
         return context
 
+    def form_valid(self, form: Any) -> HttpResponse:
+        """End all other sessions, and the links that whoever had them has sent."""
+        assert isinstance(self.request.user, User)
+        with transaction.atomic():
+            links.void(self.request.user)
+            response: HttpResponse = super().form_valid(form)
+        return response
+
 
 @require_POST
 def end(request: HttpRequest, session_id: int) -> HttpResponse:
-    """End one of the user's sessions. Stopping one must not wait for a password."""
+    """End one of the user's sessions, and if it is another the links sent by it. Stopping one must not wait for a password."""
     session = get_object_or_404(UserSession, pk=session_id, user=request.user)
     is_current = session.is_current()
-    session.end()
+    with transaction.atomic():
+        session.end()
+        if not is_current:
+            links.void(session.user)
     if is_current:
         request.session.flush()
         return redirect("account_login")

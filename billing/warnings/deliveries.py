@@ -169,15 +169,14 @@ def _judge(endpoint: WebhookEndpoint, delivery: WarningDelivery, attempt: Attemp
 
 def _tell(endpoint: WebhookEndpoint, reason: str) -> None:
     managers = Membership.objects.filter(role__in=roles.that_may(Act.MANAGE_WEBHOOKS), user__is_active=True)
-    context = {"account": endpoint.account.name, "url": endpoint.url, "reason": reason, "link": page_address()}
+    context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "reason": reason, "link": page_address()}
     for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
         transaction.on_commit(partial(mails.send, email, "webhook_paused", **context))
 
 
 def page_address() -> str:
     """Return the address of the page of warnings for mails; without a configured host, its name."""
-    base = hosts.configured_base_url()
-    return f"{base}/dashboard/warnings/" if base else "the page Warnings of your dashboard"
+    return hosts.mailed_page("warnings", "the page Warnings of your dashboard")
 
 
 def forget_old() -> int:

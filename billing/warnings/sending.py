@@ -7,6 +7,7 @@ slow endpoint delays nobody's but its own.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -141,7 +142,7 @@ def _send_mails(claimed: list[WarningDelivery]) -> None:
 
 def _send_mail(delivery: WarningDelivery) -> str:
     """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
-    context = {
+    context: dict[str, Any] = {
         "words": payload.describe(delivery.warning),
         "account": delivery.warning.account.name,
         "at": delivery.warning.created_at,

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port
+from django.urls import reverse
 
 ALIVE, READY, METRICS = "healthz", "readyz", "metrics"
 _PROBES = {ALIVE, READY, METRICS}
@@ -35,6 +37,29 @@ def configured_base_url() -> str:
     """Return what ``base_url`` does without a request, for pages that are the same for everybody; "" if no host is set."""
     scheme = "http" if settings.GATEWAY_DEVELOPMENT else "https"
     return f"{scheme}://{settings.GATEWAY_BASE_HOST}" if settings.GATEWAY_BASE_HOST else ""
+
+
+class NoBaseHost(Exception):
+    """No host name is known that links in mails may have: whoever asks for a mail chooses the Host header."""
+
+
+def mailed_base_url(request: HttpRequest) -> str:
+    """Return what links in mails begin with: the configured host, on a developer's machine also its own names.
+
+    Raises NoBaseHost.
+    """
+    if configured := configured_base_url():
+        return configured
+    host = request.get_host()
+    if split_domain_port(host)[0] not in settings.LOCAL_HOSTS:
+        raise NoBaseHost("GATEWAY_BASE_HOST is not set")
+    return f"{request.scheme}://{host}"
+
+
+def mailed_page(page: str, name: str) -> str:
+    """Return the address of a page for mails that no request leads to; without a configured host the page's ``name``."""
+    base = configured_base_url()
+    return f"{base}{reverse(page)}" if base else name
 
 
 class AddressMiddleware:

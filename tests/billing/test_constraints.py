@@ -12,7 +12,17 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import F, ProtectedError
 
 from billing import audit, money
-from billing.models import Account, CreditRequest, Hold, Invitation, LedgerEntry, Membership, User
+from billing.models import (
+    Account,
+    AddressChange,
+    CreditRequest,
+    Hold,
+    Invitation,
+    LedgerEntry,
+    Membership,
+    OwnerRequest,
+    User,
+)
 from gateway_project import identifiers
 from tests import factories, usage
 from tests.faults import fault
@@ -408,7 +418,7 @@ def test_only_an_approved_credit_is_booked(asked):
 
 
 def test_credit_requests_are_decided_once(asked, bob):
-    others = {"reference": "other", "account": bob, "amount_cents": 1, "reason": "x", "ticket": "x"}
+    others = {"reference": "other", "account": bob, "amount_cents": 1, "reason": "x", "ticket": "x", "payment_id": "x"}
     for name, value in others.items():
         with refused("the terms of credit request"):
             CreditRequest.objects.update(**{name: value})
@@ -417,6 +427,61 @@ def test_credit_requests_are_decided_once(asked, bob):
     CreditRequest.objects.update(**decided(asked, "DECLINED"))
     with refused("stays as it is: UPDATE"):
         CreditRequest.objects.update(decision="", decided_by=None, decided_at=None)
+
+
+@pytest.mark.parametrize(("kind", "payment_id"), [("SUPPORT_CREDIT", "BANK-1"), ("CREDIT_PURCHASE", "")])
+def test_a_payment_that_waits_has_the_banks_id(asked, kind, payment_id):
+    with refused("a_payment_that_waits_has_the_banks_id"):
+        CreditRequest.objects.create(
+            reference="other",
+            account=asked.account,
+            amount_cents=1,
+            requested_by=asked.requested_by,
+            kind=kind,
+            payment_id=payment_id,
+        )
+
+
+@pytest.fixture
+def owner_asked(alice, bob):
+    requester = factories.make_user("support@example.org")
+    return OwnerRequest.objects.create(account=alice, user=bob.members.get(), requested_by=requester)
+
+
+def test_nobody_approves_an_owner_they_asked_for(owner_asked):
+    with refused("nobody_approves_an_owner_they_asked_for"):
+        OwnerRequest.objects.update(**decided(owner_asked, "APPROVED", decided_by=owner_asked.requested_by))
+
+
+def test_an_owner_waits_until_it_is_decided(owner_asked):
+    with refused("an_owner_waits_until_it_is_decided"):
+        OwnerRequest.objects.update(**decided(owner_asked, "DECLINED", decided_by=None))
+
+
+def test_an_owner_is_asked_for_once_at_a_time(owner_asked):
+    terms = {"account": owner_asked.account, "user": owner_asked.user, "requested_by": owner_asked.requested_by}
+    with refused("an_owner_is_asked_for_once_at_a_time"):
+        OwnerRequest.objects.create(**terms)
+    OwnerRequest.objects.update(**decided(owner_asked, "DECLINED"))
+    OwnerRequest.objects.create(**terms)
+
+
+def test_owner_requests_are_decided_once(owner_asked, bob, charlie):
+    for name, value in {"account": bob, "user": charlie.members.get(), "reason": "x", "ticket": "x"}.items():
+        with refused("the terms of owner request"):
+            OwnerRequest.objects.update(**{name: value})
+    with refused("stays as it is: DELETE"):
+        OwnerRequest.objects.all().delete()
+    OwnerRequest.objects.update(**decided(owner_asked, "DECLINED"))
+    with refused("stays as it is: UPDATE"):
+        OwnerRequest.objects.update(decision="", decided_by=None, decided_at=None)
+
+
+def test_a_user_asks_for_one_change_of_address(alice):
+    terms = {"user": alice.members.get(), "former": "alice@example.org", "address": "new@example.org"}
+    AddressChange.objects.create(**terms)
+    with refused("a_user_asks_for_one_change_of_address"):
+        AddressChange.objects.create(**terms)
 
 
 def test_an_accounts_open_holds_are_never_negative(alice):

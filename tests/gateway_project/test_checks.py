@@ -53,7 +53,16 @@ def test_a_misconfiguration_reports_its_check_id(settings, number, setting, valu
     assert found() == {f"gateway.{number}"}
 
 
+def test_a_deployment_that_accepts_every_host_fails_the_check_for_deployment(settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    assert found() == set()
+    deployed = run_checks(include_deployment_checks=True)
+    [error] = [message for message in deployed if message.id == "gateway.E016"]
+    assert error.is_serious()
+
+
 def test_a_deployment_without_redis_and_without_metrics_is_warned(settings):
+    settings.GATEWAY_API_HOST = settings.GATEWAY_BASE_HOST = "example.com"
     settings.REDIS_URL, settings.GATEWAY_DEVELOPMENT, settings.PAYMENT_PROCESSOR = "", False, ""
     assert found() == {"gateway.W001", "gateway.W004"}
 
@@ -62,6 +71,7 @@ def test_a_deployment_without_redis_and_without_metrics_is_warned(settings):
     ("address", "secret"), [(("127.0.0.1", 9464), ""), (("::1", 9464), ""), (None, "m" * 32), (("0.0.0.0", 9464), "m" * 32)]
 )
 def test_metrics_with_an_address_or_a_secret_of_their_own_pass_the_checks(settings, address, secret):
+    settings.GATEWAY_API_HOST = settings.GATEWAY_BASE_HOST = "example.com"
     settings.REDIS_URL, settings.GATEWAY_DEVELOPMENT, settings.PAYMENT_PROCESSOR = "redis://localhost", False, ""
     settings.METRICS_ADDRESS, settings.METRICS_SECRET, settings.WEB_PORT = address, secret, 8000
     assert found() == set()

@@ -1,5 +1,8 @@
 """Mail on a developer's machine, and how a deployment without a mail server is told."""
 
+import re
+from pathlib import Path
+
 import pytest
 from django.core.mail import get_connection, send_mail
 from django.test import Client
@@ -42,6 +45,23 @@ def test_a_mail_server_that_is_away_is_an_error_of_the_network(settings):
     backend = get_connection("gateway_project.mail.SMTPBackend")
     with pytest.raises(OSError, match="refused"):
         send_mail("Lost", "", None, ["ann@example.org"], connection=backend)
+
+
+def test_a_deployment_whose_mails_can_have_no_links_is_warned(settings):
+    settings.SENDS_MAIL, settings.GATEWAY_DEVELOPMENT = True, False
+    assert [message.id for message in checks.check_mailed_links()] == ["gateway.W011"]
+    settings.GATEWAY_BASE_HOST = "www.example.com"
+    assert checks.check_mailed_links() == []
+
+
+def test_all_mail_is_sent_in_one_place():
+    """There it is limited."""
+    senders = re.compile(r"EmailMessage\(|EmailMultiAlternatives|(?<!_)send_mail\(|send_mass_mail|mail_admins|\.email_user\(")
+    root = Path(checks.__file__).parent.parent
+    modules = [
+        path for app in ("billing", "keys", "completions", "rankings", "gateway_project") for path in (root / app).rglob("*.py")
+    ]
+    assert [path.name for path in modules if senders.search(path.read_text())] == ["mails.py"]
 
 
 def test_a_deployment_without_a_mail_server_is_warned(settings):

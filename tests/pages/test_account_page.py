@@ -8,13 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.core import mail
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing import audit, money
-from billing.models import Account, LedgerEntry, Membership, PasswordLink, User
+from billing.models import Account, CreditRequest, LedgerEntry, Membership, PasswordLink, User
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
 from keys import lifecycle
@@ -166,17 +167,70 @@ def test_the_refusal_of_a_closed_account_says_so_to_who_has_the_secret(alice):
     assert "its account is closed" in error["message"]
 
 
-def test_a_bank_transfer_is_booked_once_as_a_purchase(desk, desk_user, alice, charlie):
-    page = act_page(alice, "purchase")
-    assert desk.post(page, open_form(desk, page, amount="120.50", payment_id="BANK-1")).status_code == 302
+def approve(client, asked):
+    assert client.post(f"/admin/billing/creditrequest/{asked.pk}/approve/").status_code == 302
+
+
+@pytest.fixture
+def colleague(db):
+    return signed_in(make_staff("colleague@example.org", [*DESK_PERMISSIONS, *APPROVING]))
+
+
+APPROVING = ["billing.view_creditrequest", "billing.approve_support_credit"]
+
+
+def ask_to_book(client, account, payment_id="BANK-1"):
+    page = act_page(account, "purchase")
+    assert client.post(page, open_form(client, page, amount="120.50", payment_id=payment_id)).status_code == 302
+    return CreditRequest.objects.latest("id")
+
+
+def test_nobody_books_a_bank_transfer_alone(desk, desk_user, alice, rows):
+    for name in APPROVING:
+        desk_user.user_permissions.add(Permission.objects.get(codename=name.partition(".")[2]))
+    asked = ask_to_book(desk, alice)
+    assert (alice.entries.count(), asked.requested_by, asked.amount_cents) == (1, desk_user, 12_050)
+    said = text(desk.get(account_page(alice)))
+    assert "A payment by bank transfer of $120.50 waits for approval. Nothing is booked" in said
+    before = rows()
+    approve(desk, asked)
+    assert rows() == before
+    assert "You asked for this." in text(desk.get(f"/admin/billing/creditrequest/{asked.pk}/change/"))
+
+
+def test_a_bank_transfer_is_booked_once_as_a_purchase_when_a_second_person_approves(desk, desk_user, colleague, alice, charlie):
+    asked = ask_to_book(desk, alice)
+    assert "BANK-1" in text(colleague.get(f"/admin/billing/creditrequest/{asked.pk}/approve/"))
+    page = act_page(charlie, "purchase")
+    again = desk.post(page, open_form(desk, page, amount="120.50", payment_id="BANK-1"))
+    assert "waits for approval already" in errors_of(again)["payment_id"]
+    approve(colleague, asked)
+    approve(colleague, asked)
     booked = entry(alice, 2)
     assert (booked.type, booked.amount_nanos, booked.issued_by) == ("CREDIT_PURCHASE", money.nanos(12_050), desk_user)
     assert booked.metadata == {"bankPaymentId": "BANK-1"}
-    assert Activity.objects.get().after == {"entry": str(booked.pk), "amountInDollars": "120.50"}
+    act = Activity.objects.get(act="PURCHASED")
+    assert act.after == {"entry": str(booked.pk), "amountInCents": 12_050, "request": str(asked.pk)}
+    assert act.summary == "Approved the payment by bank transfer of $120.50 that desk@example.org asked for."
     for account in (alice, charlie):
         page = act_page(account, "purchase")
         again = desk.post(page, open_form(desk, page, amount="120.50", payment_id="BANK-1"))
         assert "booked already" in errors_of(again)["payment_id"]
+    assert LedgerEntry.objects.filter(type="CREDIT_PURCHASE").count() == 1
+
+
+def test_a_transfer_that_two_colleagues_ask_for_is_booked_once(desk, colleague, alice, charlie):
+    first = ask_to_book(desk, alice)
+    CreditRequest.objects.create(
+        kind="CREDIT_PURCHASE",
+        payment_id="BANK-1",
+        account=charlie,
+        amount_cents=12_050,
+        reference="other",
+        requested_by=first.requested_by,
+    )
+    for asked in CreditRequest.objects.all():
+        approve(colleague, asked)
     assert LedgerEntry.objects.filter(type="CREDIT_PURCHASE").count() == 1
 
 

@@ -14,7 +14,7 @@ from billing.models import Account, CreditRequest, LedgerEntry, Membership
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff, signed_in
-from tests.pages.test_support import account_page, credit_form, text
+from tests.pages.test_support import account_page, accounts_form, credit_form, text
 
 LEAD_PERMISSIONS = [*SUPPORT_PERMISSIONS, "billing.approve_support_credit"]
 LIST = "/admin/billing/creditrequest/"
@@ -68,7 +68,7 @@ def test_a_credit_above_the_threshold_waits_and_its_requester_is_told(support, s
     assert (log.act, log.actor, log.account_id) == ("CREDIT_REQUESTED", support_user, alice.pk)
     assert (log.summary, log.reason, log.ticket) == ("Asked for a credit of $200.00.", "Sorry for the outage", "T-1")
     for client in (support, lead):
-        assert "$200.00 Sorry for the outage T-1 support@example.org waits for approval" in text(
+        assert "$200.00 credit Sorry for the outage T-1 support@example.org waits for approval" in text(
             client.get(LIST, {"state": "waiting"})
         )
     assert "$200.00 for Alice , which support@example.org asked for." in text(lead.get(account_page(alice, "credit")))
@@ -168,10 +168,13 @@ def test_a_second_person_approves_and_the_credit_is_booked_once(settings, suppor
     assert entry.metadata == {"reason": "Sorry for the outage"}
     asked.refresh_from_db()
     assert (asked.decision, asked.decided_by, asked.entry) == ("APPROVED", lead_user, entry)
-    assert "$200.00 credited to Alice. The balance is $210.00." in text(lead.get(request_page(asked)))
+    assert "The credit of $200.00 for Alice is approved and booked. The balance is $210.00." in text(
+        lead.get(request_page(asked))
+    )
     log = Activity.objects.order_by("-pk").first()
     assert (log.act, log.actor, log.account_id, log.ticket) == ("CREDITED", lead_user, alice.pk, "T-1")
-    assert log.summary == f"Approved the credit of $200.00 that support@example.org asked for, entry {entry.pk}."
+    assert log.summary == "Approved the credit of $200.00 that support@example.org asked for."
+    assert log.after == {"entry": str(entry.pk), "amountInCents": 20_000, "request": str(asked.pk)}
     [told] = mail.outbox
     assert (told.to, told.subject) == (["support@example.org"], "Your credit of $200.00 for Alice is decided")
     assert "It is approved and booked. The balance is $210.00." in told.body
@@ -204,10 +207,10 @@ def test_concurrent_approvals_and_a_decline_decide_once(transactional_db, alice)
 def test_nobody_approves_what_they_asked_for(lead, alice, rows):
     asked = ask(lead, alice)
     before = rows()
-    assert "You asked for this credit. Somebody else must approve it." in text(lead.get(request_page(asked, "approve")))
+    assert "You asked for this. Somebody else must approve it." in text(lead.get(request_page(asked, "approve")))
     assert "Approve…" not in text(lead.get(request_page(asked)))
     lead.post(request_page(asked, "approve"))
-    assert "You asked for this credit." in text(lead.get(request_page(asked)))
+    assert "You asked for this." in text(lead.get(request_page(asked)))
     assert rows() == before
 
 
@@ -283,7 +286,8 @@ def test_who_has_a_part_in_a_credit_becomes_no_member(support, lead, superuser, 
     if approved:
         lead.post(request_page(asked, "approve"))
         person = "lead@example.org"
-    form = {"user": factories.User.objects.get(email=person).pk, "account": alice.pk}
-    page = superuser.post("/admin/billing/membership/add/", form).content.decode()
+    user = factories.User.objects.get(email=person)
+    row = {"memberships-1-user": user.pk, "memberships-1-account": alice.pk, "memberships-TOTAL_FORMS": 2}
+    page = superuser.post(account_page(alice), accounts_form(alice, **row)).content.decode()
     assert re.search(rf"{person} has asked for a credit of this account or approved one", page)
     assert not Membership.objects.filter(user__email=person).exists()

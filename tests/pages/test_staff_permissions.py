@@ -5,15 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.contrib.auth.models import Group, Permission
+from django.core import mail
 from django.db import connection, transaction
 
 from billing import support_credit
-from billing.models import Account, LedgerEntry, Membership, User
+from billing.models import Account, LedgerEntry, Membership, OwnerRequest, User
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.cases import undone
 from tests.pages.conftest import make_staff, owner_of, signed_in
-from tests.pages.test_support import NEW_PASSWORD, account_page, accounts_form, credit_form
+from tests.pages.test_support import NEW_PASSWORD, account_page, accounts_form, credit_form, text
 from tests.waiting import somebody_waits, until
 
 # Everything in the admin about people and accounts, but nothing about the catalog.
@@ -21,6 +22,7 @@ MANAGER_PERMISSIONS = [
     *(f"billing.{verb}_{model}" for verb in ("view", "add", "change", "delete") for model in ("user", "membership")),
     *(f"auth.{verb}_group" for verb in ("view", "add", "change", "delete")),
     *("billing.view_account", "billing.add_account", "billing.change_account", "billing.issue_support_credit"),
+    "billing.view_ownerrequest",
 ]
 LACKED = "completions.change_provider"  # a permission that the manager does not have
 
@@ -166,7 +168,7 @@ def test_whose_address_staff_change_is_told_at_the_former_one(manager, alice, ma
         manager.post(page("user", customer.pk), user_form(customer, email="renamed@example.org"))
     [mail] = mailoutbox
     assert mail.to == ["alice@example.org"]
-    assert "The e-mail address is now renamed@example.org. Support staff changed it." in mail.body
+    assert "alice@example.org signs in at the Model Gateway as renamed@example.org now." in mail.body
 
 
 def test_staff_change_a_customer_and_a_weaker_colleague(manager, alice):
@@ -276,29 +278,13 @@ def join_on_the_accounts_page(user, account):
 
 
 def join_on_the_users_page(user, account):
-    row = {"memberships-TOTAL_FORMS": 1, "memberships-0-user": user.pk, "memberships-0-account": account.pk}
+    place = user.memberships.count()
+    row = {f"memberships-{place}-user": user.pk, f"memberships-{place}-account": account.pk}
+    row["memberships-TOTAL_FORMS"] = place + 1
     return page("user", user.pk), user_form(user, **row)
 
 
-def join_on_a_page_of_its_own(user, account):
-    return page("membership"), {"user": user.pk, "account": account.pk}
-
-
-def take_over_a_membership(user, account):
-    return page("membership", account.memberships.get().pk), {"user": user.pk, "account": account.pk}
-
-
-def take_over_a_membership_on_the_accounts_page(user, account):
-    return account_page(account), accounts_form(account, **{"memberships-0-user": user.pk})
-
-
-WAYS_TO_JOIN = [
-    join_on_the_accounts_page,
-    join_on_the_users_page,
-    join_on_a_page_of_its_own,
-    take_over_a_membership,
-    take_over_a_membership_on_the_accounts_page,
-]
+WAYS_TO_JOIN = [join_on_the_accounts_page, join_on_the_users_page]
 
 
 def errors_of(reply):
@@ -341,7 +327,7 @@ def test_a_membership_waits_for_a_credit_of_the_same_person_and_is_refused(trans
     with ThreadPoolExecutor(1) as threads:
         crediting = threads.submit(credit)
         assert credited.wait(60)
-        path, form = join_on_a_page_of_its_own(user, alice)
+        path, form = join_on_the_users_page(user, alice)
         assert "support@example.org has credited this account" in errors_of(superuser.post(path, form))
         crediting.result()
     assert not user.memberships.exists()
@@ -352,22 +338,83 @@ def test_nobody_ends_their_own_membership(manager, manager_user, alice, rows):
     before = rows()
     leave = user_form(manager_user, **{"memberships-0-DELETE": "on"})
     assert "Nobody makes or ends" in errors_of(manager.post(page("user", manager_user.pk), leave))
-    moved = {"user": owner_of_first(alice).pk, "account": alice.pk}
-    assert "Nobody makes or ends" in errors_of(manager.post(page("membership", own.pk), moved))
     assert manager.post(page("membership", own.pk, "delete"), {"post": "yes"}).status_code == 403
     several = {"action": "delete_selected", "_selected_action": [own.pk], "post": "yes"}
     assert manager.post("/admin/billing/membership/", several).status_code == 403
     assert rows() == before
 
 
-def owner_of_first(account):
-    return account.memberships.order_by("pk").first().user
+@pytest.mark.parametrize("join", WAYS_TO_JOIN)
+@pytest.mark.parametrize("who", ["manager", "superuser"])
+def test_nobody_makes_an_owner_alone(request, alice, charlie, who, join, django_capture_on_commit_callbacks):
+    client, friend = request.getfixturevalue(who), owner_of(charlie)
+    path, form = join(friend, alice)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert client.post(path, form).status_code == 302
+        client.post(path, form)
+    asked = OwnerRequest.objects.get()
+    assert "Nobody is an owner before a colleague approves it." in text(client.get(path))
+    assert client.post(page("ownerrequest", asked.pk, "approve")).status_code == 302
+    assert "You asked for this." in text(client.get(page("ownerrequest", asked.pk)))
+    assert set(alice.members.all()) == {owner_of(alice)}
+    assert {tuple(message.to) for message in mail.outbox} == {("alice@example.org",)}  # who can object
+    assert "want to make charlie@example.org an owner" in str(mail.outbox[0].body)
 
 
-def test_staff_make_somebody_else_a_member_and_end_it(manager, manager_user, alice, charlie):
+def test_a_membership_is_never_changed(superuser, alice, charlie, rows):
+    """Another person or account in it would be another owner."""
+    friend, member, before = owner_of(charlie), alice.memberships.get(), rows()
+    moved = {"user": friend.pk, "account": alice.pk}
+    assert superuser.post(page("membership", member.pk), moved).status_code == 403
+    assert superuser.post(page("membership"), moved).status_code == 403
+    superuser.post(account_page(alice), accounts_form(alice, **{"memberships-0-user": friend.pk}))
+    assert rows()["Membership"] == before["Membership"]
+    assert not OwnerRequest.objects.exists()
+
+
+@pytest.fixture
+def colleague(db):
+    return signed_in(make_staff("second@example.org", MANAGER_PERMISSIONS))
+
+
+@pytest.fixture
+def asked(manager, alice, charlie):
+    path, form = join_on_the_accounts_page(owner_of(charlie), alice)
+    manager.post(path, form)
+    return OwnerRequest.objects.get()
+
+
+def test_a_colleague_approves_an_owner_once(colleague, asked, alice, charlie):
+    assert "charlie@example.org as an owner" in text(colleague.get(page("ownerrequest", asked.pk, "approve")))
+    for _ in range(2):
+        assert colleague.post(page("ownerrequest", asked.pk, "approve")).status_code == 302
+    assert alice.memberships.get(user=owner_of(charlie)).role == "OWNER"
+    acts = Activity.objects.exclude(act="CHANGED").order_by("id").values_list("act", "actor__email")
+    assert list(acts) == [("OWNER_REQUESTED", "manager@example.org"), ("MEMBER_JOINED", "second@example.org")]
+
+
+def test_an_owner_who_is_declined_is_none_and_may_be_asked_for_again(colleague, manager, asked, alice, charlie):
+    colleague.post(page("ownerrequest", asked.pk, "decline"), {"reason": "Who is this?"})
+    colleague.post(page("ownerrequest", asked.pk, "approve"))
+    assert alice.memberships.count() == 1
+    path, form = join_on_the_accounts_page(owner_of(charlie), alice)
+    manager.post(path, form)
+    assert sorted(OwnerRequest.objects.values_list("decision", flat=True)) == ["", "DECLINED"]
+
+
+def test_a_second_person_makes_no_owner_of_themselves(asked, charlie):
+    friend = owner_of(charlie)
+    friend.is_staff = True
+    friend.save()
+    for name in ("add_membership", "view_ownerrequest"):
+        friend.user_permissions.add(Permission.objects.get(codename=name))
+    signed_in(friend).post(page("ownerrequest", asked.pk, "approve"))
+    assert OwnerRequest.objects.get().decision == ""
+
+
+def test_staff_make_somebody_else_a_member_and_end_it(manager, manager_user, colleague, asked, alice, charlie):
     customer = owner_of(charlie)
-    path, form = join_on_the_accounts_page(customer, alice)
-    assert manager.post(path, form).status_code == 302
+    colleague.post(page("ownerrequest", asked.pk, "approve"))
     joined = Membership.objects.get(user=customer, account=alice)
     assert manager.post(page("membership", joined.pk, "delete"), {"post": "yes"}).status_code == 302
     assert set(alice.members.all()) == {owner_of(alice)}

@@ -15,7 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from billing import ledger, money, support_credit
-from billing.models import Account, LedgerEntry, Membership, User
+from billing.models import Account, LedgerEntry, Membership, OwnerRequest, User
 from gateway_project.activity.models import Activity
 from keys.models import SpendingDay
 from tests import factories, usage
@@ -478,7 +478,7 @@ def test_e_mail_addresses_are_unique_ignoring_case(superuser, alice):
     assert User.objects.filter(email__iexact="alice@example.org").count() == 1
 
 
-def test_a_person_is_made_member_of_an_account(superuser, alice, bob):
+def test_a_person_is_asked_for_as_member_of_an_account(superuser, alice, bob):
     user = owner_of(bob)
     form = {
         "email": user.email,
@@ -492,7 +492,8 @@ def test_a_person_is_made_member_of_an_account(superuser, alice, bob):
         "memberships-1-account": alice.pk,
     }
     assert superuser.post(f"/admin/billing/user/{user.pk}/change/", form).status_code == 302
-    assert set(user.accounts.all()) == {alice, bob}
+    assert set(user.accounts.all()) == {bob}
+    assert OwnerRequest.objects.get().account == alice
 
 
 def test_an_account_is_opened_with_its_member(superuser, alice):
@@ -648,13 +649,14 @@ def test_a_key_is_found_by_its_owners_e_mail(support, key):
     assert "laptop" in text(support.get("/admin/keys/apikey/", {"q": "alice@example.org"}))
 
 
-@pytest.mark.parametrize("path", ["billing/account/add/", "billing/membership/add/", "billing/account/{}/change/"])
+@pytest.mark.parametrize("path", ["billing/account/add/", "billing/account/{}/change/"])
 def test_forms_show_no_time_for_what_is_not_stored_yet(superuser, alice, path):
     assert "DatabaseDefault" not in text(superuser.get(f"/admin/{path.format(alice.pk)}"))
 
 
 # What staff read elsewhere: the account's page has its warnings, its webhooks and their deliveries; sums are of rows in lists.
 _SHOWN_ELSEWHERE = {"AccountWarning", "WarningDelivery", "WebhookEndpoint", "UsageHour", "LabelHour", "UsageMark"}
+_SHOWN_ELSEWHERE.add("AddressChange")  # the activity log says who changed an address
 
 
 def test_every_model_is_in_the_admin():

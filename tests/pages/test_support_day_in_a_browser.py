@@ -192,7 +192,7 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     follow(lead, "Approve…")
     lead.get_by_text(f"{SUPPORT} asks for a credit of $200.00 for Alice").wait_for()
     press(lead, "Approve $200.00")
-    lead.get_by_text("$200.00 credited to Alice. The balance is $210.00.").wait_for()
+    lead.get_by_text("The credit of $200.00 for Alice is approved and booked. The balance is $210.00.").wait_for()
     credit = alice.entries.get(seq=2)
     assert (credit.type, credit.amount_nanos, credit.issued_by.email) == ("SUPPORT_CREDIT", money.nanos(20_000), SUPPORT)
     # $150.00 were due: the lead, who may correct, takes the rest back.

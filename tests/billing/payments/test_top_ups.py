@@ -280,15 +280,17 @@ def test_soft_declines_are_repeated_after_growing_pauses_and_then_stop_with_a_ma
     ],
 )
 def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
-    stripe, owner, bob, method, subject, reason, django_capture_on_commit_callbacks
+    stripe, owner, bob, method, subject, reason, settings, django_capture_on_commit_callbacks
 ):
     set_up(stripe, owner, method)
+    settings.GATEWAY_BASE_HOST = "www.example.com"
     with django_capture_on_commit_callbacks(execute=True):
         assert [tasks.top_up_accounts() for _ in range(5)] == [1, 0, 0, 0, 0]
     assert (charges(stripe), cents(bob)) == (1, 2_000)
     [sent] = mail.outbox
     assert (sent.subject, sent.to) == (subject, ["bob@example.org"])
-    assert "http://testserver/dashboard/billing/top-up/" in sent.body
+    assert "http://www.example.com/dashboard/billing/top-up/" in sent.body
+    settings.GATEWAY_BASE_HOST = ""
     assert f"No card is charged any more: {reason}" in text(owner.get("/dashboard/billing/"))
     [warning] = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
     assert warning.data == {"reason": reason, "needs_payer": method == "pm_confirm"}

@@ -8,7 +8,6 @@ from django.core import mail
 from django.test import Client
 
 from billing.models import Account, User
-from billing.sign_in import limits
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.billing.sign_in.test_reauthentication import expire
@@ -90,17 +89,12 @@ def test_only_people_of_the_named_domains_sign_up(db, settings):
     assert mail.outbox[0].to == ["ann@example.com"]
 
 
-def test_mails_of_sign_up_are_limited(db, monkeypatch):
-    monkeypatch.setattr(limits, "MAIL", limits.Rate(2, 3_600))
-    assert ([ask().status_code for _ in range(3)], len(mail.outbox)) == ([200, 200, 429], 2)
-
-
 # --- Change of address -----------------------------------------------------------------------------------------------
 
 
 def test_an_address_changes_when_the_new_one_is_proved(owner, alice, django_capture_on_commit_callbacks):  # noqa: F811
     owner.post(CHANGE, {"email": "Alice@New.example.org"})
-    assert mail.outbox[0].to == ["alice@new.example.org"]
+    assert [message.to for message in mail.outbox] == [["alice@example.org"], ["alice@new.example.org"]]
     assert owner_of(alice).email == "alice@example.org"
     path = link()
     assert Client().get(path).status_code == 200  # which changes nothing: mail scanners open links
@@ -108,8 +102,8 @@ def test_an_address_changes_when_the_new_one_is_proved(owner, alice, django_capt
     with django_capture_on_commit_callbacks(execute=True):
         assert use(path).status_code == 302
     assert owner_of(alice).email == "alice@new.example.org"
-    assert mail.outbox[1].to == ["alice@example.org"]
-    act = Activity.objects.get()
+    assert mail.outbox[2].to == ["alice@example.org"]
+    act = Activity.objects.order_by("-id")[0]
     assert (act.before, act.after) == ({"email": "alice@example.org"}, {"email": "alice@new.example.org"})
     assert use(path).status_code == 404
     assert Client().post(SIGN_IN, {"login": "alice@new.example.org", "password": factories.PASSWORD}).status_code == 302

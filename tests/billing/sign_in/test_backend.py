@@ -144,10 +144,30 @@ def test_the_limit_is_a_rate(alice):
     assert attempt(password=factories.PASSWORD).status_code == 302
 
 
-def test_successful_attempts_are_not_counted(alice):
+def test_a_success_counts_against_no_limit_of_failures(alice):
     for _ in range(BURST + 1):
         assert attempt(password=factories.PASSWORD).status_code == 302
     use_up()
+
+
+def test_an_account_with_its_own_password_signs_in_no_faster_than_its_rate(alice, charlie, hashed, monkeypatch):
+    monkeypatch.setattr(limits, "SUCCESS", limits.Rate(2, HOUR))
+    browser = Client()
+    statuses = [attempt(password=factories.PASSWORD, client=client).status_code for client in (browser, Client(), Client())]
+    assert statuses == [302, 302, 429]
+    browser.post("/dashboard/sign-out/")
+    hashed.clear()
+    for client in (browser, Client()):  # nor on a known device; and that costs no hash
+        assert attempt(password=factories.PASSWORD, client=client).status_code == 429
+    assert hashed == []
+    assert attempt("charlie@example.org", factories.PASSWORD).status_code == 302
+
+
+def test_strangers_use_up_nothing_that_only_the_right_password_counts_against(alice, monkeypatch):
+    monkeypatch.setattr(limits, "SUCCESS", limits.Rate(1, HOUR))
+    for number in range(BURST - 1):
+        attempt(address=f"198.51.100.{number}")
+    assert attempt(password=factories.PASSWORD).status_code == 302
 
 
 def test_a_client_that_has_hung_up_is_neither_counted_nor_hashed_for(alice, hashed):

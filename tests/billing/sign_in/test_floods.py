@@ -34,6 +34,26 @@ def test_beyond_their_share_unknown_devices_are_told_to_come_back(alice, exhaust
     assert not SignInLimit.objects.exists()
 
 
+def test_attempts_of_one_user_take_one_place_among_all(alice, monkeypatch):
+    """While one of them has its turn, the next wait for each other: the queue of all is free for others."""
+    monkeypatch.setattr(passwords, "_WAIT_SECONDS_MAX", 0)
+    subject = limits.user_limit(ALICE).subject
+    with passwords.turn_of(subject, None):
+        assert attempt().status_code == 503
+        assert attempt(email="bob@example.org").status_code == 200
+    assert passwords._turns_of == {}
+
+
+def test_attempts_of_one_address_take_one_place_among_all(alice, monkeypatch):
+    monkeypatch.setattr(passwords, "_WAIT_SECONDS_MAX", 0)
+    browser = Client()
+    attempt(browser)
+    del browser.cookies["sessionid"]
+    with passwords.turn_of(limits.address_limit("127.0.0.1").subject, None):
+        assert attempt().status_code == 503
+        assert attempt(browser).status_code == 302  # a known device waits for no stranger
+
+
 def test_their_refusal_asks_the_database_nothing(exhausted, django_assert_num_queries, db):
     browser = Client()
     browser.cookies["sessionid"] = "of-no-session"

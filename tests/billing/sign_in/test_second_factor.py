@@ -1,16 +1,19 @@
 """Second factors at sign-in, who needs one, and what is kept of them."""
 
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from allauth.mfa.models import Authenticator
 from django.contrib.auth.models import Permission
+from django.core import mail
 from django.core.cache import cache
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 
 from billing.models import User
-from billing.sign_in import limits
+from billing.sign_in import codes, limits
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories, second_factors, sessions
@@ -76,6 +79,64 @@ def test_a_code_counts_once_also_in_another_process(half, user):
     other.post(SIGN_IN, {"login": user.email, "password": factories.PASSWORD})
     assert "was used already" in other.post(CODE, {"code": code}).content.decode()
     assert other.get("/dashboard/").status_code == 302
+
+
+def spellings(code):
+    return [f"{code[:3]} {code[3:]}", f"{code[:3]}-{code[3:]}", "-".join(code), code.translate(FULL_WIDTH), f"{code}."]
+
+
+FULL_WIDTH = str.maketrans("0123456789", "０１２３４５６７８９")
+
+
+def test_a_code_counts_once_however_it_is_written(half, user, caplog, monkeypatch):
+    monkeypatch.setattr(limits, "SUCCESS", limits.Rate(10, 60))
+    code = second_factors.code()
+    assert half.post(CODE, {"code": code.translate(FULL_WIDTH)}).status_code == 302
+    mail.outbox.clear()
+    for spelling in [code, *spellings(code)]:
+        cache.clear()
+        assert "was used already" in second_attempt(user, spelling).content.decode()
+    assert {message.subject for message in mail.outbox} == {"A code was used twice at the Model Gateway"}
+    assert mail.outbox[0].to == [user.email]
+    assert "a code of alice@example.org was tried a second time" in caplog.text
+
+
+def second_attempt(user, code):
+    other = Client()
+    other.post(SIGN_IN, {"login": user.email, "password": factories.PASSWORD})
+    reply = other.post(CODE, {"code": code})
+    assert other.get("/dashboard/").status_code == 302
+    return reply
+
+
+def test_after_a_code_an_earlier_one_counts_no_more(half, user):
+    early, late = second_factors.code(), second_factors.code(seconds=30)
+    assert half.post(CODE, {"code": late}).status_code == 302
+    assert second_attempt(user, early).status_code == 200
+
+
+def test_a_code_of_a_clock_that_was_ahead_locks_nobody_out(half, user):
+    User.objects.update(last_code_step=int(time.time()) // 30 + 1_000)
+    assert half.post(CODE, {"code": second_factors.code()}).status_code == 302
+
+
+def test_the_code_that_set_up_an_app_signs_nobody_in(owner, alice):  # noqa: F811
+    secret, _ = set_up(owner)
+    user, code = owner_of(alice), second_factors.code(secret)
+    assert second_attempt(user, code).status_code == 200
+
+
+def test_concurrent_attempts_accept_a_code_once(transactional_db, user):
+    code = second_factors.code()
+
+    def accept(_):
+        try:
+            return codes.use_step(user, codes.find_step(user, code))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sorted(threads.map(accept, range(4))) == [False, False, False, True]
 
 
 def test_guessing_codes_is_limited(half, monkeypatch):

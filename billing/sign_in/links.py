@@ -1,0 +1,88 @@
+"""Links in mails. Each is signed, lasts for its time, and is bound to the credentials of the user on whose behalf it was sent.
+
+What changes these (another password or address), and what a user does who trusts the own sessions no longer (a reset, signing
+out elsewhere), makes every link void that was mailed before: of whoever had a session then, nothing is left that works later.
+
+- ``make`` and ``read``   the key of a link, and what it says while it counts
+- ``void``                ends all links of a user
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from django.core import signing
+from django.db.models import F
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+from billing import locks
+from billing.models import Invitation, PasswordLink, User
+from gateway_project.db import pool
+
+_SALT = "billing.sign_in.links"
+
+
+class Purpose(Enum):
+    """What a link is for, the name of the page that it leads to, and how long it works."""
+
+    SET_PASSWORD = "password-link", timedelta(days=7)
+    RESET_PASSWORD = "password-link", timedelta(hours=1)
+    SIGN_UP = "sign-up-link", timedelta(days=1)
+    CHANGE_ADDRESS = "account_confirm_email", timedelta(days=1)
+    UNDO_ADDRESS = "undo-address", timedelta(days=30)  # ``addresses`` says until when: 7 days after the change
+    JOIN = "join", timedelta(days=7)
+
+    def __init__(self, page: str, life: timedelta) -> None:
+        self.page, self.life = page, life
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a link says that counts. ``user`` is whom it is bound to; None for one that nobody can void."""
+
+    facts: dict[str, Any]
+    user: User | None
+
+
+def make(purpose: Purpose, facts: dict[str, Any], *, bound_to: User | None) -> str:
+    """Return the key of a link. None: it is of somebody who is no user yet, or must outlive what others do to the user."""
+    binding = None if bound_to is None else [bound_to.pk, _stamp(bound_to)]
+    return _signer(purpose).sign_object([facts, binding])
+
+
+def read(purpose: Purpose, key: str, *, locks_user: bool = False) -> Link | None:
+    """Return what the link says, if it is ours, in its time and not void.
+
+    With ``locks_user``, in a transaction, the user is locked first: what is done by it cannot race with what voids it.
+    """
+    try:
+        facts, binding = _signer(purpose).unsign_object(key, max_age=purpose.life)
+    except signing.BadSignature:
+        return None
+    if binding is None:
+        return Link(facts, None)
+    user_id, stamp = binding
+    if locks_user:
+        locks.lock_users([user_id])
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    return Link(facts, user) if user and constant_time_compare(stamp, _stamp(user)) else None
+
+
+def void(user: User) -> None:
+    """Make all links void that were mailed on the user's behalf, also their invitations of others. Locks the user."""
+    locks.lock_users([user.pk])
+    User.objects.filter(pk=user.pk).update(links_generation=F("links_generation") + 1)
+    user.refresh_from_db(fields=["links_generation"])
+    ended = {"revoked_at": pool.database_time()}
+    PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(**ended)
+    Invitation.objects.filter(invited_by=user, accepted_at=None, revoked_at=None).update(**ended)
+
+
+def _signer(purpose: Purpose) -> signing.TimestampSigner:
+    return signing.TimestampSigner(salt=f"{_SALT}.{purpose.name}", sep=".")  # in addresses as it is
+
+
+def _stamp(user: User) -> str:
+    credentials = f"{user.pk} {user.links_generation} {user.email} {user.password}"
+    return salted_hmac(_SALT, credentials, algorithm="sha256").hexdigest()

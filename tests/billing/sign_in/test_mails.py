@@ -1,0 +1,84 @@
+"""Limits of mails: what strangers can have sent to somebody, and what they cannot keep from somebody."""
+
+import pytest
+from django.core import mail
+from django.test import Client
+
+from gateway_project import metrics
+from tests import factories
+from tests.pages.conftest import owner_of, signed_in
+
+SIGN_IN, RESET, SIGN_UP = "/accounts/login/", "/accounts/password/reset/", "/accounts/signup/"
+ALICE = "alice@example.org"
+SPELLINGS = [ALICE, "alice+1@example.org", "ALICE+2@Example.org", "a.l.i.c.e@example.org", "a.lice+x+y@example.org"]
+
+
+@pytest.fixture(autouse=True)
+def _few_mails(settings):
+    settings.MAILBOX_MAILS_PER_DAY, settings.SIGN_UP, settings.SIGN_UP_DOMAINS = 4, True, []  # two at once
+
+
+def ask(email=ALICE, page=RESET, client=None):
+    reply = (client or Client()).post(page, {"email": email})
+    assert reply.status_code == 200
+    return reply.content.decode().replace(email.lower(), "").replace(email, "")
+
+
+def refused(limit):
+    return metrics.mails_refused_total.labels(limit)._value.get()
+
+
+def test_all_spellings_of_a_mailbox_get_as_many_mails_as_one(alice):
+    before = refused("mailbox")
+    pages = {ask(email) for email in SPELLINGS}
+    assert len(mail.outbox) == 2
+    assert len(pages) == 1  # strangers do not see whether a mail was sent
+    assert refused("mailbox") == before + 3
+
+
+def test_every_kind_of_mail_that_strangers_can_cause_counts_together(alice, charlie):
+    ask(page=SIGN_UP)
+    signed_in(owner_of(charlie)).post("/accounts/email/", {"email": ALICE})
+    ask()
+    assert len(mail.outbox) == 2
+    ask("somebody.else@example.org")
+    assert len(mail.outbox) == 3
+
+
+def test_strangers_cannot_keep_a_user_from_being_told(alice, django_capture_on_commit_callbacks):
+    for _ in range(3):
+        ask()
+    new = "a wholly new sentence"
+    form = {"old_password": factories.PASSWORD, "new_password1": new, "new_password2": new}
+    with django_capture_on_commit_callbacks(execute=True):
+        signed_in(owner_of(alice)).post("/dashboard/password/", form)
+    assert "The password was changed." in str(mail.outbox[-1].body)
+
+
+def test_strangers_cannot_keep_a_user_from_a_link_on_a_known_device(alice):
+    browser = Client()
+    browser.post(SIGN_IN, {"login": ALICE, "password": factories.PASSWORD})
+    del browser.cookies["sessionid"]
+    for _ in range(3):
+        ask()
+    assert len(mail.outbox) == 2
+    for _ in range(3):
+        ask(client=browser)
+    assert len(mail.outbox) == 4  # a known device is limited, too
+
+
+def test_all_mails_that_strangers_cause_are_limited_together(db, settings):
+    settings.MAILS_PER_HOUR = 4
+    before = refused("gateway")
+    for number in range(4):
+        ask(f"user{number}@example.org")
+    assert len(mail.outbox) == 2
+    assert refused("gateway") == before + 2
+
+
+def test_what_a_mailbox_is_refused_uses_up_nothing_of_the_others(db, settings):
+    settings.MAILS_PER_HOUR = 6
+    for _ in range(5):
+        ask()
+    ask("somebody.else@example.org")
+    assert len(mail.outbox) == 3
