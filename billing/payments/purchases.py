@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -42,8 +42,12 @@ def begin(
         )
         raise
     payment.session_id, payment.page_url = page.session_id, page.url
-    # Only these fields: an event may have paid it meanwhile.
-    payment.save(update_fields=["session_id", "page_url"])
+    try:
+        with transaction.atomic():
+            # Only these fields: an event may have paid it meanwhile.
+            payment.save(update_fields=["session_id", "page_url"])
+    except IntegrityError as error:
+        raise ProcessorUnavailable(f"the page of payment {payment.pk} is that of another payment") from error
     return payment
 
 

@@ -21,6 +21,7 @@ import stripe
 
 SECRET_KEY = "sk_test_example"
 WEBHOOK_SECRET = "whsec_example"
+SETTINGS = {"PAYMENT_PROCESSOR": "stripe", "STRIPE_SECRET_KEY": SECRET_KEY, "STRIPE_WEBHOOK_SECRET": WEBHOOK_SECRET}
 Json = dict[str, Any]
 DECLINES = {
     "pm_confirm": {"code": "authentication_required", "decline_code": "authentication_required"},
