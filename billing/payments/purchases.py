@@ -36,17 +36,15 @@ def begin(
     return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
     try:
         page = processor.open_page(payment, return_url=return_url, email=request.user.email, keeps_card=keeps_card)  # type: ignore[union-attr]
-    except ProcessorUnavailable:
+        payment.session_id, payment.page_url = page.session_id, page.url
+        with transaction.atomic():
+            payment.save(update_fields=["session_id", "page_url"])  # only these: an event may have paid it meanwhile
+    except (ProcessorUnavailable, IntegrityError) as error:
         Payment.objects.filter(pk=payment.pk, session_id=None).update(
             status=Payment.Status.FAILED, failure="The payment page could not be opened."
         )
-        raise
-    payment.session_id, payment.page_url = page.session_id, page.url
-    try:
-        with transaction.atomic():
-            # Only these fields: an event may have paid it meanwhile.
-            payment.save(update_fields=["session_id", "page_url"])
-    except IntegrityError as error:
+        if isinstance(error, ProcessorUnavailable):
+            raise
         raise ProcessorUnavailable(f"the page of payment {payment.pk} is that of another payment") from error
     return payment
 

@@ -24,12 +24,6 @@ def several(model, pk):
     return f"/admin/billing/{model}/", {"action": "delete_selected", "_selected_action": [pk], "post": "yes"}
 
 
-def elsewhere(account):
-    """Move the membership to an account of nobody's."""
-    user = owner_of(account)
-    return page("membership", account.memberships.get().pk), {"user": user.pk, "account": factories.make_account("Other").pk}
-
-
 WAYS_TO_LEAVE = {
     "deactivated": lambda account: (page("user", owner_of(account).pk), user_form(owner_of(account), is_active="")),
     "deleted": lambda account: (page("user", owner_of(account).pk, "delete"), {"post": "yes"}),
@@ -44,7 +38,6 @@ WAYS_TO_LEAVE = {
     ),
     "membership deleted": lambda account: (page("membership", account.memberships.get().pk, "delete"), {"post": "yes"}),
     "membership deleted with others": lambda account: several("membership", account.memberships.get().pk),
-    "membership moved": elsewhere,
 }
 
 
