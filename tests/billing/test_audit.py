@@ -207,7 +207,7 @@ def raise_a_credit_with_the_chain(account: Account) -> None:
 
 
 def credit_without_a_source(account: Account) -> None:
-    ManualEntry.objects.filter(entry__seq=1).delete()
+    ManualEntry.objects.filter(account=account, entry__seq=1).delete()
 
 
 def approve_another_amount(account: Account) -> None:
@@ -341,7 +341,10 @@ def test_invariants_that_share_a_query_count_and_show_their_own_rows(busy):
 
 
 @pytest.mark.usefixtures("_unguarded")
-@pytest.mark.parametrize("break_it", [skip_a_seq, miscount_in_the_middle, hold_more_than_the_holds, settle_without_a_debit])
+@pytest.mark.parametrize(
+    "break_it",
+    [skip_a_seq, miscount_in_the_middle, hold_more_than_the_holds, settle_without_a_debit, credit_without_a_source],
+)
 def test_one_account_can_be_checked(busy, charlie, break_it):
     break_it(busy)
     assert found(charlie.pk) == set()
