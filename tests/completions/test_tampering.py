@@ -246,7 +246,7 @@ def make_rows() -> dict[str, Any]:
     alice, bob = factories.make_account("Alice", owner=alices_user), factories.make_account("Bob", owner=bobs_user)
     call_command("grant_credit", "alice@example.org", "500", "--reason", "sorry", "--reference", "by command", "--json")
     use(alice)
-    given = {"amount_cents": 100, "reason": "sorry", "issued_by": staff}
+    given: dict[str, Any] = {"amount_cents": 100, "reason": "sorry", "issued_by": staff}
     support_credit.issue(alice.pk, **given, reference="by staff")
     asked = support_credit.issue(alice.pk, **{**given, "amount_cents": 20_000}, reference="approved")
     assert isinstance(asked, support_credit.RequestedCredit)
@@ -257,7 +257,7 @@ def make_rows() -> dict[str, Any]:
         bought = ledger.credit_purchase(locked, amount_cents=100, processor="bank", payment_id="T1", issued_by=staff)
         ledger.correct_credit(locked, bought.entry, amount_nanos=10, reason="typo", issued_by=staff)
     tasks.sum_up_usage()
-    price = Completion.objects.first().price
+    price = Completion.objects.earliest("id").price
     others = factories.make_model("demo/other", input="1", output="7").prices
     images = others.create(input_nanos=1, output_nanos=1, image_nanos=1)
     old = price.model.prices.create(input_nanos=1, output_nanos=1, effective_from="2026-01-01T00:00:00Z")
