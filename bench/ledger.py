@@ -70,6 +70,13 @@ UPDATE billing_account SET (balance_nanos, last_seq) = (
 ) WHERE id <> %(example)s
 """
 
+MANUAL_ENTRIES = """
+INSERT INTO billing_manualentry
+    (entry_id, account_id, type, amount_nanos, reference, metadata, issued_by_id, operator, created_at)
+SELECT id, account_id, type, amount_nanos, reference, metadata, issued_by_id, 'bench', created_at
+FROM billing_ledgerentry WHERE NOT (type = 'USAGE_DEBIT') AND account_id <> %(example)s
+"""
+
 HOLDS = """
 INSERT INTO billing_hold (reference, account_id, amount_nanos, state, settled_nanos, created_at, expires_at, resolved_at)
 SELECT reference, account_id, 1000 - amount_nanos, 'SETTLED', -amount_nanos, created_at, created_at, created_at
@@ -114,7 +121,7 @@ def _measure(entries: int, *, is_verified: bool) -> None:
     django.setup()
     logging.disable(logging.INFO)  # it logs one line per request
     if is_verified:
-        _Ledger(entries=entries, accounts=ACCOUNTS_AUDITED).fill(HOLDS, COMPLETIONS)
+        _Ledger(entries=entries, accounts=ACCOUNTS_AUDITED).fill(MANUAL_ENTRIES, HOLDS, COMPLETIONS)
         _report_audit()
         return
     ledger = _Ledger(entries=entries)

@@ -16,7 +16,7 @@ from billing.desk import search
 from billing.desk.pages import AccountActPages
 from billing.forms import SupportCreditForm
 from billing.ledger import BookedEntry
-from billing.models import Account, Hold, LedgerEntry, SignInLimit
+from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
 from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.support_credit import RequestedCredit
@@ -182,6 +182,7 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         "key",
         "metadata",
         "issued_by",
+        "operator",
         "at",
     )
 
@@ -213,6 +214,11 @@ class LedgerEntryAdmin(NewestFirstAdmin):
     @admin.display
     def key(self, entry: LedgerEntry) -> str:
         return cells.search_link(entry.spender) if entry.spender else ""
+
+    @admin.display(description="booked by the command of", empty_value="-")
+    def operator(self, entry: LedgerEntry) -> str | None:
+        manual = ManualEntry.objects.filter(pk=entry.pk).first()
+        return manual.operator if manual else None
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:

@@ -150,6 +150,12 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, Decimal) else value
 
 
+def dollars_sql(nanos: str) -> str:
+    """Return SQL for what ``dollars.format_plain`` makes of an amount of nanodollars that is not negative."""
+    fraction = f"lpad(({nanos} %% 1000000000)::text, 9, '0')"
+    return f"({nanos} / 1000000000)::text || '.' || left({fraction}, 2) || rtrim(substr({fraction}, 3), '0')"
+
+
 # --- The ledger ---------------------------------------------------------------------------------------------------
 
 # One sort of the entries for the invariants that compare an entry with the one before it.
@@ -228,16 +234,19 @@ A_REFERENCE_IS_BOOKED_ONCE = Invariant(
     """,
 )
 
+# CASE, because AND does not keep an operand from being computed, and a cast of what is no number would end the audit.
 USAGE_SAYS_WHAT_WAS_USED = Invariant(
     "usage_says_what_was_used",
-    "A usage entry names its model and its tokens, and the tokens of prompt and completion add up to them.",
-    """
-    SELECT account_id, id AS entry_id, reference FROM entry WHERE type = 'USAGE_DEBIT' AND NOT coalesce(
-        jsonb_typeof(metadata -> 'model') = 'string' AND jsonb_typeof(metadata -> 'tokens') = 'number'
-        AND (metadata ->> 'tokens')::numeric
-            = (metadata ->> 'promptTokens')::numeric + (metadata ->> 'completionTokens')::numeric
-        AND metadata ->> 'completionId' = reference, false)
-    """,
+    "A usage entry names its model, its tokens, which are those of prompt and completion together, and its exact cost.",
+    f"""
+    SELECT account_id, id AS entry_id, reference, amount_nanos, metadata FROM entry WHERE type = 'USAGE_DEBIT' AND NOT coalesce(
+        jsonb_typeof(metadata -> 'model') = 'string' AND metadata ->> 'completionId' = reference
+        AND metadata ->> 'costInDollars' = {dollars_sql("(-amount_nanos)")}
+        AND CASE WHEN jsonb_typeof(metadata -> 'tokens') = 'number' AND jsonb_typeof(metadata -> 'promptTokens') = 'number'
+            AND jsonb_typeof(metadata -> 'completionTokens') = 'number'
+        THEN (metadata ->> 'tokens')::numeric
+            = (metadata ->> 'promptTokens')::numeric + (metadata ->> 'completionTokens')::numeric END, false)
+    """,  # noqa: S608  constants of this code
 )
 
 # --- Refunds and corrections of one credit ------------------------------------------------------------------------
@@ -264,6 +273,88 @@ CORRECTIONS_NAME_THEIR_CREDIT = Invariant(
     SELECT account_id, id AS entry_id, reference FROM entry
     WHERE type = 'REFUND_DEBIT' AND reference LIKE 'correction:%%'
         AND 'correction:' || (metadata ->> 'entryId') IS DISTINCT FROM reference
+    """,
+)
+
+# --- Where entries beside usage come from -------------------------------------------------------------------------
+
+# The entries beside usage, which are few and have an index, with what explains each: the payment that it credits or takes back,
+# or the record of who booked it by hand. A manual entry without its ledger entry is a row, too.
+ENTRIES_AND_SOURCES = SharedQuery(
+    """
+    SELECT coalesce(entry.account_id, manual.account_id) AS account_id, entry.id AS entry_id, entry.type, entry.reference,
+        entry.amount_nanos, entry.metadata, manual.entry_id AS manual_id, manual.amount_nanos AS manual_nanos,
+        manual.reference AS manual_reference, manual.operator, payment.id AS payment_id,
+        (entry.account_id, entry.type, entry.amount_nanos, entry.reference, entry.metadata, entry.issued_by_id)
+            IS NOT DISTINCT FROM (manual.account_id, manual.type, manual.amount_nanos, manual.reference, manual.metadata,
+            manual.issued_by_id) AS is_as_recorded,
+        CASE split_part(entry.reference, ':', 1)
+            WHEN 'pay' THEN entry.metadata
+                = jsonb_build_object(coalesce(payment.processor, '') || 'PaymentId', payment.intent_id)
+            WHEN 'refund' THEN entry.metadata ->> 'entryId' = payment.credit_id::text
+            WHEN 'unrefund' THEN entry.metadata ->> 'entryId' = payment.credit_id::text
+                AND entry.metadata ->> (payment.processor || 'PaymentId') = payment.intent_id
+        END AS names_payment
+    FROM (SELECT * FROM entry WHERE NOT (type = 'USAGE_DEBIT')) AS entry
+    FULL JOIN (
+        SELECT * FROM billing_manualentry WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
+    ) AS manual ON manual.entry_id = entry.id
+    LEFT JOIN billing_payment AS payment ON payment.account_id = entry.account_id
+        AND payment.intent_id = split_part(entry.reference, ':', 3) AND payment.processor = split_part(entry.reference, ':', 2)
+        AND CASE
+            WHEN entry.reference LIKE 'pay:%%' THEN payment.credit_id = entry.id
+            WHEN entry.reference ~ '^(refund|unrefund):[^:]*:[^:]*:[1-9][0-9]{0,8}$'
+                THEN split_part(entry.reference, ':', 4)::int <= payment.debits
+        END
+    """
+)
+
+ENTRIES_HAVE_A_SOURCE = ENTRIES_AND_SOURCES.invariant(
+    "entries_have_a_source",
+    "An entry beside usage is of a payment, which it names, or there is a record of who booked it.",
+    shows="account_id, entry_id, type, reference, amount_nanos, metadata, payment_id",
+    breaks="entry_id IS NOT NULL AND manual_id IS NULL AND names_payment IS NOT TRUE",
+)
+
+MANUAL_ENTRIES_ARE_BOOKED_AS_RECORDED = ENTRIES_AND_SOURCES.invariant(
+    "manual_entries_are_booked_as_recorded",
+    "An entry that was booked by hand or by a command is still what it was then.",
+    shows="account_id, entry_id, manual_id, reference, manual_reference, amount_nanos, manual_nanos, operator",
+    breaks="manual_id IS NOT NULL AND NOT is_as_recorded",
+)
+
+APPROVED_CREDITS_ARE_BOOKED = Invariant(
+    "approved_credits_are_booked",
+    "A credit that a second person approved is a SUPPORT_CREDIT of the amount, reason and requester that were approved.",
+    """
+    SELECT request.account_id, request.id AS request_id, request.amount_cents, entry.id AS entry_id, entry.amount_nanos
+    FROM billing_creditrequest AS request
+    JOIN account ON account.id = request.account_id
+    LEFT JOIN billing_ledgerentry AS entry ON entry.id = request.entry_id
+    WHERE (request.decision = 'APPROVED') <> (request.entry_id IS NOT NULL)
+        OR request.decision = 'APPROVED' AND (
+            request.decided_by_id IS NULL OR request.decided_by_id = request.requested_by_id
+            OR (entry.account_id, entry.type, entry.amount_nanos, entry.reference, entry.issued_by_id, entry.metadata)
+                IS DISTINCT FROM (request.account_id, 'SUPPORT_CREDIT', request.amount_cents * 10000000,
+                    'support:' || request.reference, request.requested_by_id, jsonb_build_object('reason', request.reason))
+        )
+    """,
+)
+
+MEMBERS_ARE_THOSE_WHO_JOINED = Invariant(
+    "members_are_those_who_joined",
+    "The members of an account and their roles are those of the last recorded change of each.",
+    """
+    SELECT account_id, user_id, last.role AS recorded_role, member.role
+    FROM (
+        SELECT DISTINCT ON (account_id, user_id) account_id, user_id, role FROM billing_membershipchange
+        WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
+        ORDER BY account_id, user_id, id DESC
+    ) AS last
+    FULL JOIN (
+        SELECT * FROM billing_membership WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
+    ) AS member USING (account_id, user_id)
+    WHERE coalesce(last.role, '') <> coalesce(member.role, '')
     """,
 )
 
@@ -405,29 +496,42 @@ HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY = Invariant(
 
 # --- Constraints and triggers -------------------------------------------------------------------------------------
 
-TRIGGERS_STAND_GUARD = Invariant(
+
+def guarding(name: str, sentence: str, triggers: str) -> Invariant:
+    """Return the invariant that these triggers, VALUES of table, trigger and function, exist and are enabled."""
+    return Invariant(
+        name,
+        sentence,
+        f"""
+        SELECT expected.*, CASE tgenabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'for replicas only' ELSE 'missing' END AS state
+        FROM (VALUES {triggers}) AS expected (table_name, trigger_name, function_name)
+        LEFT JOIN (pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid)
+            ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name
+        WHERE tgenabled IS NULL OR tgenabled NOT IN ('O', 'A')
+        """,  # noqa: S608  constants of this code
+        kind=ViolationKind.UNGUARDED,
+    )
+
+
+TRIGGERS_STAND_GUARD = guarding(
     "triggers_stand_guard",
     "The triggers that protect the ledger exist, call the right functions, and are enabled.",
     """
-    SELECT expected.*, CASE tgenabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'for replicas only' ELSE 'missing' END AS state
-    FROM (VALUES
         ('billing_ledgerentry', 'entries_are_never_changed', 'billing_refuse_change'),
         ('billing_ledgerentry', 'entries_are_never_truncated', 'billing_refuse_change'),
         ('billing_ledgerentry', 'entries_follow_each_other', 'billing_check_chain'),
         ('billing_ledgerentry', 'entries_agree_with_their_account', 'billing_check_balance'),
         ('billing_ledgerentry', 'refunds_fit_their_credit', 'billing_check_refund'),
+        ('billing_manualentry', 'manual_entries_are_never_changed', 'billing_refuse_change'),
         ('billing_account', 'accounts_agree_with_their_book', 'billing_check_balance'),
         ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),
         ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request'),
         ('billing_ownerrequest', 'owner_requests_are_decided_once', 'billing_check_owner_request'),
         ('billing_payment', 'a_payment_keeps_its_amount', 'billing_keep_payment'),
-        ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change')
-    ) AS expected (table_name, trigger_name, function_name)
-    LEFT JOIN (pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid)
-        ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name
-    WHERE tgenabled IS NULL OR tgenabled NOT IN ('O', 'A')
+        ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change'),
+        ('billing_membership', 'memberships_are_recorded', 'billing_record_membership'),
+        ('billing_membershipchange', 'membership_changes_are_never_changed', 'billing_refuse_membership_change')
     """,
-    kind=ViolationKind.UNGUARDED,
 )
 
 # All constraints of the ledger's tables except NOT NULL. NOT ENFORCED exists since PostgreSQL 18, which has a column for it;
@@ -488,6 +592,10 @@ INVARIANTS = [
     USAGE_SAYS_WHAT_WAS_USED,
     REFUNDS_FIT_THEIR_CREDIT,
     CORRECTIONS_NAME_THEIR_CREDIT,
+    ENTRIES_HAVE_A_SOURCE,
+    MANUAL_ENTRIES_ARE_BOOKED_AS_RECORDED,
+    APPROVED_CREDITS_ARE_BOOKED,
+    MEMBERS_ARE_THOSE_WHO_JOINED,
     OPEN_HOLDS_SUM_TO_WHAT_IS_HELD,
     ACCOUNTS_COUNT_THEIR_OPEN_HOLDS,
     NO_MORE_IS_SETTLED_THAN_WAS_HELD,

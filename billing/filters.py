@@ -25,7 +25,9 @@ class LedgerFilterSet(ParameterSet):
     def get_filters(cls) -> dict[str, Any]:
         # "from" is a Python keyword and cannot be the name of a class attribute.
         since = Time(attribute="since", description="Only entries booked then or later: ISO 8601 with Z or an offset.")
-        until = Time(attribute="until", description="Only entries booked before: ISO 8601 with Z or an offset.")
+        until = Time(
+            attribute="until", description="Only entries booked before: ISO 8601 with Z or an offset. Not before `from`."
+        )
         return {**super().get_filters(), "from": since, "to": until}
 
     def select(self) -> Any:

@@ -185,8 +185,11 @@ def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User
     for form in changed:
         ends_own = Membership.objects.filter(pk=form.instance.pk, user=staff).exists()
         refusal = staff_permissions.membership_refusal(staff, form.cleaned_data["user"], form.cleaned_data["account"])
-        if ends_own or refusal:
-            form.add_error(None, refusal or staff_permissions.OWN_MEMBERSHIP)
+        refusal = refusal or (staff_permissions.OWN_MEMBERSHIP if ends_own else "")
+        if form.instance.pk:
+            refusal = refusal or "A membership stays that of its user and account. Remove it, and add another one."
+        if refusal:
+            form.add_error(None, refusal)
 
 
 class NewPasswordForm(PasswordChangeForm):

@@ -2,6 +2,8 @@
 
 A function that takes an Account needs it locked (``billing.locks``) and keeps the balance and last seq of that object up to
 date, so that the caller can decide with them. ``grant_support_credit`` takes an id and locks the account itself.
+
+An entry that is neither usage nor of a payment at a processor has a ManualEntry: who booked it, by hand or by a command.
 """
 
 from collections.abc import Sequence
@@ -12,10 +14,10 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from billing import locks, money
-from billing.models import Account, LedgerEntry, User
+from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from billing.warnings import crossings
 from billing.warnings.crossings import NewWarning
-from gateway_project import dollars, identifiers
+from gateway_project import dollars, identifiers, operator_command
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -87,23 +89,35 @@ def debit_usage(
 
 
 def credit_purchase(
-    account: Account, *, amount_cents: int, processor: str, payment_id: str, issued_by: User | None = None
+    account: Account,
+    *,
+    amount_cents: int,
+    processor: str,
+    payment_id: str,
+    payment: Payment | None = None,
+    issued_by: User | None = None,
 ) -> BookedEntry:
-    """Book a payment that the processor confirmed, or that staff saw on the bank account (``issued_by``).
+    """Book a payment that the processor confirmed (``payment``), or that staff saw on the bank account (``issued_by``).
 
     Booking the same payment again returns its entry. Raises ReferenceReused, AmountNotPositive.
     """
     metadata = {f"{processor}PaymentId": payment_id}
     reference = f"pay:{processor}:{payment_id}"
-    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, reference, metadata, issued_by)
+    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, reference, metadata, issued_by, payment)
 
 
 def refund(
-    account: Account, *, amount_cents: int, reference: str, reason: str, credit: LedgerEntry | None = None
+    account: Account,
+    *,
+    amount_cents: int,
+    reference: str,
+    reason: str,
+    credit: LedgerEntry | None = None,
+    payment: Payment | None = None,
 ) -> BookedEntry:
     """Debit a payment, booked by ``credit``, that was refunded. Only refunds and corrections may make a balance negative."""
     metadata = {"reason": reason, **_of(credit)}
-    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", metadata)
+    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", metadata, payment=payment)
 
 
 def return_refund(
@@ -115,10 +129,13 @@ def return_refund(
     payment_id: str,
     reason: str,
     credit: LedgerEntry | None = None,
+    payment: Payment | None = None,
 ) -> BookedEntry:
     """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
     metadata = {f"{processor}PaymentId": payment_id, "reason": reason, **_of(credit)}
-    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata)
+    return _book_once(
+        account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata, payment=payment
+    )
 
 
 def refund_credit(
@@ -175,9 +192,10 @@ def _book_once(
     reference: str,
     metadata: dict[str, Any],
     issued_by: User | None = None,
+    payment: Payment | None = None,
 ) -> BookedEntry:
     sign = -1 if type == LedgerEntry.Type.REFUND_DEBIT else 1
-    return _book_nanos_once(account, type, sign * money.nanos(amount_cents), reference, metadata, issued_by)
+    return _book_nanos_once(account, type, sign * money.nanos(amount_cents), reference, metadata, issued_by, payment)
 
 
 def _book_nanos_once(
@@ -187,6 +205,7 @@ def _book_nanos_once(
     reference: str,
     metadata: dict[str, Any],
     issued_by: User | None,
+    payment: Payment | None = None,
 ) -> BookedEntry:
     if amount_nanos * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1) <= 0:
         raise AmountNotPositive(f"{amount_nanos} nanodollars have the wrong sign for a {type}, or are nothing")
@@ -194,7 +213,10 @@ def _book_nanos_once(
     if booked is None:
         try:
             with transaction.atomic():
-                return BookedEntry(_append(account, type, amount_nanos, reference, metadata, issued_by), is_new=True)
+                entry = _append(account, type, amount_nanos, reference, metadata, issued_by)
+                if payment is None:
+                    _record_manual(entry)
+                return BookedEntry(entry, is_new=True)
         except IntegrityError:
             account.balance_nanos -= amount_nanos
             account.last_seq -= 1
@@ -205,6 +227,13 @@ def _book_nanos_once(
     if (booked.account_id, booked.type, booked.amount_nanos) != (account.pk, type, amount_nanos):
         raise ReferenceReused(f"{reference} is already booked as something else")
     return BookedEntry(booked, is_new=False)
+
+
+def _record_manual(entry: LedgerEntry) -> None:
+    """Record who booked the entry: the staff that it names, else whoever runs this process."""
+    same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
+    operator = "" if entry.issued_by_id else operator_command.operator()
+    ManualEntry.objects.create(entry=entry, operator=operator, **{name: getattr(entry, name) for name in same})
 
 
 def _append(

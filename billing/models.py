@@ -177,6 +177,25 @@ class Membership(models.Model):
         return f"{self.user} in {self.account}"
 
 
+class MembershipChange(models.Model):
+    """Who joined, changed role in or left an account. A trigger of ``Membership`` writes it, and it is never changed.
+
+    The audit compares the members with it. It has no foreign keys: it stays when a user or an account is deleted.
+    """
+
+    account_id = models.UUIDField()
+    user_id = models.BigIntegerField()
+    role = models.CharField(max_length=10, blank=True, help_text="Empty: the membership ended.")
+    changed_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [models.Index(fields=["account_id", "user_id", "-id"], name="changes_by_membership")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} in {self.account_id}: {self.role or 'no member'}"
+
+
 class Invitation(models.Model):
     """A link, sent by mail, by which whoever has the address joins an account once. Written under the lock of the account."""
 
@@ -268,6 +287,35 @@ class LedgerEntry(models.Model):
             self.Type.SUPPORT_CREDIT: "Support credit",
             self.Type.REFUND_DEBIT: "Refund",
         }[self.Type(self.type)]
+
+
+class ManualEntry(models.Model):
+    """Who booked an entry that no payment at a processor explains, and what it was: staff, or an operator's command.
+
+    ``ledger`` writes it with the entry, and it is never changed. The audit compares the two.
+    """
+
+    entry = models.OneToOneField(LedgerEntry, primary_key=True, on_delete=models.PROTECT, related_name="manual_entry")
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
+    type = models.CharField(max_length=20)
+    amount_nanos = models.BigIntegerField()
+    reference = models.CharField(max_length=255, db_collation="C")
+    metadata = models.JSONField(default=dict)
+    issued_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+", db_index=False)
+    operator = models.CharField(max_length=200, blank=True, help_text="Of a command: the user and the host that ran it.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(issued_by__isnull=False, operator="") | (Q(issued_by__isnull=True) & ~Q(operator="")),
+                name="a_manual_entry_names_who_booked_it",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reference}, by {self.issued_by or self.operator}"
 
 
 class WaitingAct(models.Model):

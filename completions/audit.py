@@ -1,6 +1,6 @@
 """The audit's invariants of completions (``billing.audit`` runs them): completions, holds and keys' spending days agree."""
 
-from billing.audit import Invariant, SharedQuery
+from billing.audit import Invariant, SharedQuery, dollars_sql, guarding
 from keys.audit import KEY_TABLES
 
 COMPLETION_TABLES = {
@@ -10,26 +10,50 @@ COMPLETION_TABLES = {
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
-# Each completion with its key and with the hold under its id, of whatever account.
-ADMITTED = SharedQuery(
-    """
-    SELECT completion.account_id, completion.id AS completion_id, key_id, keys_apikey.account_id AS key_account_id,
-        billing_hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos
+# Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. What it is to cost
+# is computed as ``pricing.cost`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
+CHARGES = SharedQuery(
+    f"""
+    SELECT completion.account_id, completion.id AS completion_id, completion.key_id, key_account_id,
+        hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos, completion.model_id, price_id,
+        price_model_id, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, images,
+        hold.amount_nanos AS held_nanos, entry.metadata, entry.spender, repeats, completion.created_at,
+        effective_from, superseded_at,
+        least(greatest(ceil((
+            (prompt_tokens - cached_tokens - cache_write_tokens)::numeric * input_nanos
+            + cached_tokens::numeric * coalesce(cached_input_nanos, input_nanos)
+            + cache_write_tokens::numeric * coalesce(cache_write_nanos, input_nanos)
+            + completion_tokens::numeric * output_nanos
+        ) / 1000000) + images::numeric * coalesce(image_nanos, 0) - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
+        entry.id IS NOT NULL AND (
+            metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',
+            metadata ->> 'repeats', metadata ->> 'chargedBeforeInDollars', spender
+        ) IS DISTINCT FROM (
+            completion.model_id::text, prompt_tokens::text, completion_tokens::text, settlement::text,
+            repeats::text, CASE WHEN repeats IS NOT NULL THEN {dollars_sql("charged_before_nanos")} END, completion.key_id::text
+        ) AS is_booked_otherwise
     FROM completion
-    JOIN keys_apikey ON keys_apikey.id = completion.key_id
-    LEFT JOIN billing_hold ON billing_hold.reference = completion.id
-    """,
+    JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
+    JOIN (
+        SELECT id AS price_id, model_id AS price_model_id, effective_from, input_nanos, output_nanos, cached_input_nanos,
+            cache_write_nanos, image_nanos,
+            lead(effective_from) OVER (PARTITION BY model_id ORDER BY effective_from) AS superseded_at
+        FROM completions_price
+    ) AS price USING (price_id)
+    LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
+    LEFT JOIN (SELECT * FROM entry WHERE type = 'USAGE_DEBIT') AS entry ON entry.reference = completion.id
+    """,  # noqa: S608  constants of this code
     COMPLETION_TABLES,
 )
 
-COMPLETIONS_ARE_THEIR_ACCOUNTS = ADMITTED.invariant(
+COMPLETIONS_ARE_THEIR_ACCOUNTS = CHARGES.invariant(
     "completions_are_their_accounts",
     "A completion belongs to the account of its key and has a hold there.",
     shows="account_id, completion_id, key_id, key_account_id, hold_account_id",
     breaks="key_account_id <> account_id OR hold_account_id IS DISTINCT FROM account_id",
 )
 
-COMPLETIONS_END_AS_THEIR_HOLDS_DO = ADMITTED.invariant(
+COMPLETIONS_END_AS_THEIR_HOLDS_DO = CHARGES.invariant(
     "completions_end_as_their_holds_do",
     "A completion runs while its hold is open, and then says how the hold was resolved and what was settled.",
     shows="account_id, completion_id, settlement, state, cost_nanos, settled_nanos",
@@ -43,15 +67,38 @@ COMPLETIONS_END_AS_THEIR_HOLDS_DO = ADMITTED.invariant(
     """,
 )
 
-COMPLETIONS_ARE_BOOKED_AS_USED = Invariant(
+COMPLETIONS_COST_THEIR_TOKENS = CHARGES.invariant(
+    "completions_cost_their_tokens",
+    "A completion costs its tokens and images at its price, less what an earlier run was charged, and no more than was held.",
+    shows="account_id, completion_id, price_id, prompt_tokens, completion_tokens, cost_nanos, due_nanos, held_nanos",
+    breaks="state = 'SETTLED' AND cost_nanos IS DISTINCT FROM due_nanos",
+)
+
+# A process offers a price for CATALOG_CACHE_SECONDS after another one is in force, or a little longer.
+PRICES_ARE_THOSE_OF_THEIR_MODEL_AND_TIME = CHARGES.invariant(
+    "prices_are_those_of_their_model_and_time",
+    "A completion is charged at a price of its model that was in force when it was admitted, up to an hour.",
+    shows="account_id, completion_id, model_id, price_id, price_model_id, created_at, effective_from, superseded_at",
+    breaks="""
+    price_model_id <> model_id OR settlement NOT IN ('released', 'expired') AND (
+        effective_from > created_at + interval '1 hour' OR superseded_at < created_at - interval '1 hour')
+    """,
+)
+
+COMPLETIONS_ARE_BOOKED_AS_USED = CHARGES.invariant(
     "completions_are_booked_as_used",
-    "The usage entry of a completion names its model, its tokens and its key.",
+    "The usage entry of a completion says its model, its tokens, its settlement, its key, and what an earlier run was charged.",
+    shows="account_id, completion_id, model_id, prompt_tokens, completion_tokens, settlement, key_id, metadata, spender",
+    breaks="is_booked_otherwise",
+)
+
+# With ``debits_were_held`` this holds for usage entries, too.
+HOLDS_ARE_OF_COMPLETIONS = Invariant(
+    "holds_are_of_completions",
+    "Every hold, and so every usage entry, is of a completion.",
     """
-    SELECT completion.account_id, completion.id AS completion_id, model_id, prompt_tokens, completion_tokens, key_id, metadata,
-        spender
-    FROM completion JOIN entry ON entry.reference = completion.id AND entry.type = 'USAGE_DEBIT'
-    WHERE (metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', spender)
-        IS DISTINCT FROM (model_id::text, prompt_tokens::text, completion_tokens::text, key_id::text)
+    SELECT account_id, reference, state, settled_nanos FROM hold
+    WHERE NOT EXISTS (SELECT FROM completions_completion WHERE id = hold.reference)
     """,
     tables=COMPLETION_TABLES,
 )
@@ -156,7 +203,10 @@ USAGE_TABLES = {
     "label": "SELECT * FROM completions_labelhour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "mark": "SELECT * FROM completions_usagemark WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "debit": """SELECT entry.*, date_trunc('hour', created_at, 'UTC') AS hour,
-        (metadata ->> 'promptTokens')::bigint AS prompt_tokens, (metadata ->> 'completionTokens')::bigint AS completion_tokens
+        CASE jsonb_typeof(metadata -> 'promptTokens') WHEN 'number' THEN (metadata ->> 'promptTokens')::numeric END
+            AS prompt_tokens,
+        CASE jsonb_typeof(metadata -> 'completionTokens') WHEN 'number' THEN (metadata ->> 'completionTokens')::numeric END
+            AS completion_tokens
         FROM entry JOIN mark ON mark.account_id = entry.account_id AND seq <= mark.last_seq WHERE type = 'USAGE_DEBIT'""",
 }
 
@@ -214,10 +264,23 @@ LABELS_SUM_TO_THE_LEDGER = Invariant(
     tables=USAGE_TABLES,
 )
 
+TRIGGERS_KEEP_CHARGES = guarding(
+    "triggers_keep_charges",
+    "The triggers that keep prices and what completions were charged exist, call the right functions, and are enabled.",
+    """
+        ('completions_price', 'prices_are_never_changed', 'completions_refuse_change'),
+        ('completions_completion', 'completions_are_never_deleted', 'completions_refuse_change'),
+        ('completions_completion', 'charges_are_never_changed', 'completions_refuse_change')
+    """,
+)
+
 INVARIANTS = [
     COMPLETIONS_ARE_THEIR_ACCOUNTS,
     COMPLETIONS_END_AS_THEIR_HOLDS_DO,
+    COMPLETIONS_COST_THEIR_TOKENS,
+    PRICES_ARE_THOSE_OF_THEIR_MODEL_AND_TIME,
     COMPLETIONS_ARE_BOOKED_AS_USED,
+    HOLDS_ARE_OF_COMPLETIONS,
     DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS,
     ADMISSIONS_FIT_THEIR_LIMITS,
     RERUNS_PAY_THE_DIFFERENCE,
@@ -225,4 +288,5 @@ INVARIANTS = [
     USAGE_SUMS_TO_THE_LEDGER,
     USAGE_COUNTS_WHAT_FAILED,
     LABELS_SUM_TO_THE_LEDGER,
+    TRIGGERS_KEEP_CHARGES,
 ]

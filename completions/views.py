@@ -42,7 +42,7 @@ from keys.usage import describe_usage
 _AVAILABLE = {"true": True, "false": False, "all": None}
 _AVAILABLE_PARAMETER = OpenApiParameter(
     "available",
-    type={"type": "string", "enum": list(_AVAILABLE), "default": "true"},
+    type={"type": "string", "enum": list(_AVAILABLE | query_parameters.BOOLEANS), "default": "true"},
     description="Models that can be called with this key now, those that cannot, or all.",
 )
 
@@ -202,7 +202,7 @@ def _key(request: Request) -> ApiKey:
 def _available(request: Request) -> bool | None:
     """Return the parameter ``available``; None for all models. Raises InvalidRequest."""
     given = request.query_params.get("available", "true")
-    words = {**_AVAILABLE, **query_parameters.BOOLEANS}
+    words = _AVAILABLE | query_parameters.BOOLEANS
     if given not in words:
         raise errors.wrong("available", "must be true, false or all")
     return words[given]

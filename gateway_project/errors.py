@@ -66,7 +66,7 @@ class InvalidRequest(ApiError):
 
 def wrong(param: str, problem: str, *, quotes_request: bool = False) -> InvalidRequest:
     """Return an error about one field, in a sentence that begins with its name: "temperature must be a number."."""
-    return InvalidRequest(f"{param} {problem}.", param=param, quotes_request=quotes_request)
+    return InvalidRequest(f"{param} {problem.removesuffix('.')}.", param=param, quotes_request=quotes_request)
 
 
 class InvalidApiKey(InvalidRequest):

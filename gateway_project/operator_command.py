@@ -1,12 +1,23 @@
 """The base class of operators' commands: a result in sentences or as JSON, progress on stderr, readable failures."""
 
+import getpass
 import json
+import socket
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
 from gateway_project.db import pool
+
+
+def operator() -> str:
+    """Return who runs this process, for records of what a command did: "deploy@db-1"."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # it has no name, as in many containers
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"[:200]
 
 
 class OperatorCommand(BaseCommand):

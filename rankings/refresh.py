@@ -1,7 +1,8 @@
 """Runs one source: fetch, check, store, publish. A run is stored whole or not at all; if it fails, the last snapshot stays.
 
 One process at a time runs a source, by an advisory lock of the session, which ends with a process that dies. INTERNAL is
-published again after every snapshot, because it is computed from them.
+published again after every snapshot, because it is computed from them. Before that, its next run is set to soon: if the
+process dies, or waits in vain for a lock, the next run publishes what this one could not.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 
 from completions.models import Category
 from gateway_project.db import pool
@@ -31,6 +32,7 @@ from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceC
 logger = logging.getLogger("gateway.rankings")
 
 JITTER = 0.1  # of the cadence, early or late, so that many gateways do not come at once
+PUBLISH_AGAIN_WAIT = timedelta(minutes=1)  # after a publication that another one kept waiting for too long
 FAILURE_WAIT = timedelta(minutes=15)  # after the first failure; doubled by each one more, up to the cadence
 SHARE_MIN = 0.5  # of the last good snapshot's rows, on each board
 KEPT_WHOLE = timedelta(days=60)  # older snapshots: one a week
@@ -124,22 +126,35 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
 
         run = SourceRun(open_client(access), str(previous_validators.get("revision") or ""), open_client)
         try:
-            fetched = _read(spec, run, previous_validators)
-            _require_plausible(spec, fetched, last, options)
+            with _whatever_it_sends():
+                fetched = _read(spec, run, previous_validators)
+                _require_plausible(spec, fetched, last, options)
+                validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision}
+                validators["urls"] = run.client.validators
+                snapshot = _store_if_new(state, fetched, last, validators)
         except Unchanged:
             _succeeded(state, previous_validators)
             return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
         except SourceFailed as failure:
+            state.refresh_from_db()  # it may say what was rolled back
             return _failed(state, access.mark, failure)
-        validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision, "urls": run.client.validators}
-    fingerprint = _fingerprint(fetched)
-    if last and last.fingerprint == fingerprint:
-        _succeeded(state, validators)
+    if snapshot is None:
         return RefreshOutcome(spec.source, RefreshResult.UNCHANGED)
-    snapshot = _store(state, fetched, fingerprint, validators)
     for note in fetched.notes:
         options.say(note)
     return _publish(snapshot, len(fetched.standings))
+
+
+@contextmanager
+def _whatever_it_sends() -> Iterator[None]:
+    """Turn an error that a source's data leads to, and that nobody foresaw, into a failed run, with the trace in the log."""
+    try:
+        yield
+    except (SourceFailed, Unchanged, *pool.UNAVAILABLE):
+        raise
+    except Exception as error:
+        logger.exception("what a source sent could not be read or stored")
+        raise ImplausibleData(f"it cannot be read or stored: {type(error).__name__}") from error
 
 
 def _read(spec: FetchedSourceSpec, run: SourceRun, validators: dict[str, object]) -> FetchedSnapshot:
@@ -179,6 +194,17 @@ def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: 
 
 
 # --- Storing ---------------------------------------------------------------------------------------------------------
+
+
+def _store_if_new(
+    state: SourceState, fetched: FetchedSnapshot, last: Snapshot | None, validators: dict[str, object]
+) -> Snapshot | None:
+    """Return the stored snapshot; None if it has what the last one has."""
+    fingerprint = _fingerprint(fetched)
+    if last and last.fingerprint == fingerprint:
+        _succeeded(state, validators)
+        return None
+    return _store(state, fetched, fingerprint, validators)
 
 
 @transaction.atomic
@@ -236,9 +262,10 @@ def _jittered(wait: timedelta) -> timedelta:
 
 def _publish(snapshot: Snapshot, standings: int) -> RefreshOutcome:
     source = Source(snapshot.source)
-    mapping.load_curated()
-    mapping.map_by_rules(snapshot)
-    publication.publish(source)
+    if not _publish_or_postpone([source], [snapshot]):
+        return RefreshOutcome(
+            source, RefreshResult.STORED, "it is published with the next run of INTERNAL", standings=standings
+        )
     ours = {model_id for board in mapping.chosen_standings(snapshot).values() for model_id in board}
     logger.info("%s: %s standings, %s of our models", source, standings, len(ours))
     return RefreshOutcome(source, RefreshResult.STORED, standings=standings, ours=len(ours))
@@ -246,17 +273,32 @@ def _publish(snapshot: Snapshot, standings: int) -> RefreshOutcome:
 
 def _compute() -> RefreshOutcome:
     """Publish all sources again, INTERNAL last: names, prices and the served models may have changed since."""
-    SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
-    state = SourceState.objects.filter(pk=Source.INTERNAL)
-    state.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)  # in case the computation raises
-    mapping.load_curated()
-    shown = []
-    for spec in registry.fetched_specs():
-        snapshot = mapping.latest_snapshot(spec.source)
-        if snapshot is not None:
-            mapping.map_by_rules(snapshot)
-        if snapshot is not None or Entry.objects.filter(source=spec.source).exists():
-            shown.append(spec.source)
-    publication.publish(*shown, Source.INTERNAL)
-    state.update(next_attempt_at=pool.database_time() + _jittered(registry.spec(Source.INTERNAL).cadence))
+    snapshots = [each for spec in registry.fetched_specs() if (each := mapping.latest_snapshot(spec.source))]
+    shown = {Source(each.source) for each in snapshots}
+    shown |= {spec.source for spec in registry.fetched_specs() if Entry.objects.filter(source=spec.source).exists()}
+    if not _publish_or_postpone([source for source in Source if source in shown], snapshots):
+        return RefreshOutcome(Source.INTERNAL, RefreshResult.BUSY, "another process publishes; it is tried again in a minute")
     return RefreshOutcome(Source.INTERNAL, RefreshResult.STORED)
+
+
+def _publish_or_postpone(sources: list[Source], snapshots: list[Snapshot]) -> bool:
+    """Map the snapshots and publish the sources, INTERNAL last. Return False if another process kept the locks for too long.
+
+    Whatever happens, INTERNAL's next run is due soon after: it publishes all sources.
+    """
+    SourceState.objects.bulk_create([SourceState(source=source) for source in Source], ignore_conflicts=True)
+    internal = SourceState.objects.filter(pk=Source.INTERNAL)
+    internal.update(next_attempt_at=pool.database_time() + FAILURE_WAIT)
+    try:
+        mapping.load_curated()
+        for snapshot in snapshots:
+            mapping.map_by_rules(snapshot)
+        publication.publish(*sources, Source.INTERNAL)
+    except OperationalError as error:
+        if not pool.is_lock_timeout(error):
+            raise
+        logger.warning("not published, because another process publishes: it is tried again in a minute")
+        internal.update(next_attempt_at=pool.database_time() + PUBLISH_AGAIN_WAIT)
+        return False
+    internal.update(next_attempt_at=pool.database_time() + _jittered(registry.spec(Source.INTERNAL).cadence))
+    return True

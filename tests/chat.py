@@ -59,5 +59,6 @@ def assert_error(reply: Any, status: int, code: str, param: str | None = None) -
     error = reply.json()["error"]
     assert set(error) == {"message", "type", "code", "param"}
     assert error["message"].endswith((".", "?")), error["message"]
+    assert not error["message"].endswith(".."), error["message"]
     assert (error["code"], error["param"]) == (code, param)
     return error

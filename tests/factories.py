@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from django.db.models import ProtectedError
+from django.db.models.functions import Now
+
 from billing import ledger, money
 from billing.models import Account, Membership, User
 from completions.models import LanguageModel, Price, Provider, Route
@@ -58,3 +61,19 @@ def make_model(
     )
     Route.objects.create(model=model, provider=provider or make_provider(), upstream_model=upstream_model)
     return model
+
+
+def change_prices(prices: Any, **columns: Any) -> None:
+    """Put prices with other figures in the place of these, or after those that something was charged at.
+
+    A price itself is never changed.
+    """
+    for price in prices.all():
+        price_id = price.pk
+        try:
+            price.delete()
+        except ProtectedError:
+            price_id, price.effective_from = None, Now()
+        for name, value in {"pk": price_id, **columns}.items():
+            setattr(price, name, value)
+        price.save(force_insert=True)

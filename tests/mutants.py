@@ -445,8 +445,20 @@ mutant(
 mutant(
     "an_older_report_is_booked",
     "A report that was fetched before another was booked is booked over it.",
-    code("billing.payments.booking:book", "locked.revision != payment.revision", "False"),
+    code("billing.payments.booking:_book_locked", "locked.revision != payment.revision", "False"),
     f"{PAYMENTS}/test_orders.py::test_an_older_report_is_not_booked_over_a_newer_one",
+)
+mutant(
+    "a_page_is_not_compared_with_its_payment",
+    "A page is believed, though the payment that it leads to is of another amount.",
+    code("billing.payments.stripe_processor:_session_contradiction", "(session.amount_total, intent.amount)", "(0, 0)"),
+    f"{PAYMENTS}/test_webhook.py::test_the_reason_of_a_refusal_is_on_the_desk",
+)
+mutant(
+    "an_event_of_the_future_is_handled",
+    "A signature may be of any time to come.",
+    code("billing.payments.processor:require_recent", "int(each) > time.time() + age_seconds_max", "False"),
+    f"{PAYMENTS}/test_webhook.py::test_an_event_with_a_wrong_signature_or_time_is_refused_without_a_query[of the future]",
 )
 mutant(
     "an_ordered_transfer_is_credited",
@@ -561,6 +573,7 @@ for question, broken_by in {
     "balances_chain": "miscount_in_the_middle",
     "open_holds_sum_to_what_is_held": "hold_more_than_the_holds",
     "settled_holds_are_debited": "settle_without_a_debit",
+    "entries_have_a_source": "credit_without_a_source",
 }.items():
     mutant(
         f"nobody_asks_whether_{question}",
@@ -571,6 +584,16 @@ for question, broken_by in {
             f"checked = [each for each in invariants(account_id) if each.name != {question!r}]",
         ),
         f"billing/test_audit.py::test_one_account_can_be_checked[{broken_by}]",
+    )
+for table, trigger in (
+    ("completions_price", "prices_are_never_changed"),
+    ("completions_completion", "charges_are_never_changed"),
+):
+    mutant(
+        f"without_{trigger}",
+        "A price, or what was charged, can be changed afterwards.",
+        without_trigger(table, trigger),
+        "keys/test_audit.py::test_a_price_and_what_was_charged_are_never_changed",
     )
 mutant(
     "cents_are_truncated",

@@ -31,6 +31,7 @@ from billing.filters import LedgerPageFilterSet
 from completions.catalog import file as catalog_file
 from completions.models import Completion, Price
 from completions.providers import ADAPTERS
+from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors, logs, metrics, urls_health
 from gateway_project.monitoring import collector, facts
@@ -290,7 +291,7 @@ def test_every_test_of_an_invariant_exists():
 
 def test_every_invariant_is_numbered_and_has_a_test():
     table = rows(INVARIANTS)
-    assert [row[0] for row in table] == [str(number) for number in range(1, 24)]
+    assert [row[0] for row in table] == [str(number) for number in range(1, 27)]
     assert [row[0] for row in table if not code(row[4]) or not all(name.startswith("test_") for name in code(row[4]))] == []
 
 
@@ -416,7 +417,7 @@ READ = {
 
 
 def test_a_reply_matches_its_example(carol, subtests):
-    Price.objects.update(cached_input_nanos=250_000_000)  # as the built-in demo/echo, which the page shows
+    factories.change_prices(Price.objects, cached_input_nanos=250_000_000)  # as the built-in demo/echo, which the page shows
     for heading, path in READ.items():
         with subtests.test(heading):
             reply = carol.get(path)
@@ -734,3 +735,34 @@ def test_no_file_names_a_path_of_a_machine():
             continue
         found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in elsewhere.finditer(text)]
     assert found == []
+
+
+# --- Figures that the code knows ----------------------------------------------------------------------------------
+
+
+def test_documented_figures_of_the_built_in_catalog_are_its_own():
+    tables = tomllib.loads(catalog_file.BUILT_IN.read_text())
+    models, providers = len(tables["models"]), len(tables["providers"])
+    routes = sum(len(model["routes"]) for model in tables["models"].values())
+    real = sum(not model_id.startswith("demo/") for model_id in tables["models"])
+    assert f"has `demo/echo`, `demo/embed` and {real} real\nmodels" in CATALOG
+    loading = section(CATALOG, "## Loading")
+    assert f"{providers} providers and {models} models are in order." in loading
+    created = f"{providers} providers created, {models} models created, {models} prices created, {routes} routes created."
+    assert created in loading
+    shown = re.findall(r'"(\w+)": {"created": 0, "updated": 0, "deleted": 0, "unchanged": (\d+)}', loading)
+    assert dict(shown) == {
+        "providers": str(providers),
+        "models": str(models),
+        "prices": str(models),
+        "routes": str(routes),
+    }
+
+
+def test_the_documented_number_of_audit_questions_is_the_audits_own():
+    assert f'"questions": {len(audit.invariants())}}}' in COMMANDS
+
+
+def test_documented_statuses_after_which_a_provider_is_tried_again_are_those_of_the_code():
+    [statuses] = re.findall(r"closed the connection, or replied with ([0-9, ]+) or 5xx", " ".join(API.split()))
+    assert [int(status) for status in statuses.split(", ")] == list(RETRYABLE_STATUSES)

@@ -150,6 +150,11 @@ def unpriced(scenario: Scenario) -> Request:
     return scenario.request()
 
 
+def priced_from_tomorrow(scenario: Scenario) -> Request:
+    factories.change_prices(Price.objects, effective_from=Now() + timedelta(days=1))
+    return scenario.request()
+
+
 def unrouted(scenario: Scenario) -> Request:
     Route.objects.all().delete()
     return scenario.request()
@@ -294,7 +299,7 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
         "unknown": (lambda scenario: scenario.request(fields={"model": "demo/nobody"}), *NO_MODEL),
         "disabled": (lambda scenario: scenario.set_all(LanguageModel, is_enabled=False), *NO_MODEL),
         "unpriced": (unpriced, *NO_MODEL),
-        "priced from tomorrow": (lambda scenario: scenario.set_all(Price, effective_from=Now() + timedelta(days=1)), *NO_MODEL),
+        "priced from tomorrow": (priced_from_tomorrow, *NO_MODEL),
         "no route": (unrouted, *NO_MODEL),
         "route disabled": (lambda scenario: scenario.set_all(Route, is_enabled=False), *NO_MODEL),
         "provider disabled": (lambda scenario: scenario.set_all(Provider, is_enabled=False), *NO_MODEL),

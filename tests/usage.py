@@ -2,10 +2,12 @@
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db import connection, transaction
 
-from billing import holds, ledger, locks
+from billing import audit, holds, ledger, locks
+from billing.audit import Violation
 from billing.holds import NewHold
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry
@@ -125,6 +127,11 @@ def check_deferred() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+
+
+def violations(account_id: UUID | None = None) -> list[Violation]:
+    """Return what the audit finds, except that the holds of these steps are of no completion."""
+    return [each for each in audit.verify(account_id) if each.invariant.name != "holds_are_of_completions"]
 
 
 def numbers(account: Account) -> dict[str, Any]:

@@ -7,13 +7,13 @@ between what is reported and what is booked, under the locks of the account and 
 import logging
 from dataclasses import dataclass
 
-from django.db import transaction
-from django.db.models import Max
+from django.db import IntegrityError, transaction
+from django.db.models import Max, Q
 
 from billing import credits, ledger, locks, money
 from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards
-from billing.payments.processor import Event, Report
+from billing.payments.processor import Event, Report, printable
 
 logger = logging.getLogger("gateway.payments")
 
@@ -33,21 +33,41 @@ class Booked:
 def book(payment: Payment, report: Report, event: Event | None = None) -> Booked:
     """Book what the report says and the ledger does not, and record the event, in one transaction.
 
-    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated.
+    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated, also where another payment took one of
+    the processor's ids at the same moment: the next report is then found to contradict.
     """
+    try:
+        return _book_locked(payment, report, event)
+    except IntegrityError as error:
+        raise ReportOutdated from error
+
+
+def _book_locked(payment: Payment, report: Report, event: Event | None) -> Booked:
     with transaction.atomic():
         account = locks.lock_account(payment.account_id)
         locked = locks.lock_payment(payment.pk)
         if locked.revision != payment.revision:
             raise ReportOutdated
         if contradiction := find_contradiction(locked, report):
-            logger.error("payment %s contradicts the processor's report: %s", locked.pk, contradiction)
-            booked = Booked(PaymentEvent.Outcome.REFUSED, contradiction)
+            booked = _refuse(locked, contradiction)
         else:
-            booked = _book(account, locked, report)
+            booked = _book_or_refuse(account, locked, report)
         if event:
             record(event, locked.processor, booked, locked)
     return booked
+
+
+def _book_or_refuse(account: Account, payment: Payment, report: Report) -> Booked:
+    try:
+        with transaction.atomic():
+            return _book(account, payment, report)
+    except ledger.ReferenceReused as error:
+        return _refuse(payment, str(error))
+
+
+def _refuse(payment: Payment, contradiction: str) -> Booked:
+    logger.error("payment %s contradicts the processor's report: %s", payment.pk, contradiction)
+    return Booked(PaymentEvent.Outcome.REFUSED, contradiction)
 
 
 def record(event: Event, processor: str, booked: Booked, payment: Payment | None = None) -> None:
@@ -68,7 +88,10 @@ def record(event: Event, processor: str, booked: Booked, payment: Payment | None
 
 
 def find_contradiction(payment: Payment, report: Report) -> str:
-    """Return what of the report differs from the payment row, which is the only source of these facts; or ''."""
+    """Return what of the report differs from the payment row, which is the only source of these facts, or contradicts itself.
+
+    Returns '' where nothing does.
+    """
     wanted = {
         "payment": (str(payment.pk), report.payment_id),
         "amount in cents": (payment.amount_cents, report.amount_cents),
@@ -77,9 +100,23 @@ def find_contradiction(payment: Payment, report: Report) -> str:
         "payment page": (payment.session_id or report.session_id, report.session_id or payment.session_id),
         "processor's payment": (payment.intent_id or report.intent_id, report.intent_id or payment.intent_id),
     }
-    return "; ".join(
-        f"the {name} is {ours}, and was reported as {theirs}" for name, (ours, theirs) in wanted.items() if ours != theirs
-    )
+    found = [f"the {name} is {ours}, and was reported as {theirs}" for name, (ours, theirs) in wanted.items() if ours != theirs]
+    if report.contradiction and not found:
+        found.append(report.contradiction)
+    if not 0 <= report.refunded_cents <= payment.amount_cents:
+        found.append(f"{report.refunded_cents} of {payment.amount_cents} cents were reported as refunded")
+    if not 0 <= report.disputed_cents <= money.CENTS_MAX:
+        found.append(f"{report.disputed_cents} cents were reported as withdrawn by banks")
+    return printable("; ".join(found or _find_foreign_ids(payment, report)), 2_000)
+
+
+def _find_foreign_ids(payment: Payment, report: Report) -> list[str]:
+    """Return what is wrong with the processor's ids: one that cannot be stored, or is that of another payment here."""
+    ids = [each for each in (report.session_id, report.intent_id) if each]
+    if unstorable := [each for each in ids if not isinstance(each, str) or each != printable(each, 255)]:
+        return [f"the id {unstorable[0]!a:.100} cannot be stored"]
+    others = Payment.objects.filter(Q(session_id__in=ids) | Q(intent_id__in=ids)).exclude(pk=payment.pk)
+    return [f"the processor's ids are those of another payment here, {other.pk}" for other in others[:1]]
 
 
 # --- Under the locks ----------------------------------------------------------------------------------------------
@@ -110,7 +147,11 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
         return f"is now: {payment.get_status_display()}"
     payment.failure = ""
     payment.credit = ledger.credit_purchase(
-        account, amount_cents=payment.amount_cents, processor=payment.processor, payment_id=payment.intent_id or ""
+        account,
+        amount_cents=payment.amount_cents,
+        processor=payment.processor,
+        payment_id=payment.intent_id or "",
+        payment=payment,
     ).entry
     payment.paid_at = payment.credit.created_at
     payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
@@ -160,7 +201,9 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
     reference = f"{payment.processor}:{payment.intent_id}:{payment.debits}"
     if owed_cents > 0:
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
-        ledger.refund(account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit)
+        ledger.refund(
+            account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit, payment=payment
+        )
         data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
         AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.PAYMENT_TAKEN_BACK, data=data)
         return
@@ -172,4 +215,5 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
         payment_id=payment.intent_id or "",
         reason="Disputed payment reinstated by the bank" if is_dispute else "Refund returned",
         credit=payment.credit,
+        payment=payment,
     )

@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils.crypto import salted_hmac
 
 from billing.models import Payment
-from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report, require_recent
 from gateway_project import identifiers
 
 SIGNATURE_AGE_SECONDS_MAX = 300
@@ -105,6 +105,7 @@ class DemoProcessor:
     def parse_event(self, body: bytes, signature: str) -> Event:
         try:
             stripe.WebhookSignature.verify_header(body, signature, self.webhook_secret(), SIGNATURE_AGE_SECONDS_MAX)
+            require_recent(signature, SIGNATURE_AGE_SECONDS_MAX)
             event = json.loads(body)
             return Event(id=event["id"], type=event["type"], is_live=event["livemode"], session_id=event["session"])
         except (stripe.SignatureVerificationError, ValueError, KeyError, TypeError) as error:

@@ -44,6 +44,6 @@ def _find_payment(processor: Processor, event: Event) -> UUID | None:
             ours = processor.report_session(event.session_id).payment_id
         else:
             ours = processor.report_intent(event.intent_id or "").payment_id
-        return known.values_list("pk", flat=True).filter(pk=UUID(ours)).first()
+        return known.values_list("pk", flat=True).filter(pk=UUID(str(ours))).first()
     except (ValueError, UnknownToProcessor):  # another program takes payments with the same processor's account
         return None

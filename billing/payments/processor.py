@@ -1,5 +1,6 @@
 """What the gateway asks of a processor of payments, and what a processor reports. Amounts are whole cents."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +32,11 @@ class Declined(Exception):
         self.is_final, self.needs_payer = is_final, needs_payer
 
 
+def printable(value: str | None, characters_max: int = 300) -> str:
+    """Return what a processor said as text that can be stored and shown: no control characters, no half of a character."""
+    return "".join(each if each.isprintable() else "?" for each in value or "")[:characters_max]
+
+
 @dataclass(frozen=True)
 class Card:
     """A card that the processor keeps for further payments. ``words`` are for people: "Visa ending in 4242"."""
@@ -45,7 +51,7 @@ class Report:
     """The state of one payment at the processor at one moment.
 
     ``payment_id`` is the gateway's own id, which the processor repeats. ``disputed_cents`` is what banks have withdrawn and not
-    reinstated.
+    reinstated. ``contradiction`` says where the processor's own objects contradict each other, else it is empty.
     """
 
     payment_id: str
@@ -59,6 +65,7 @@ class Report:
     disputed_cents: int = 0
     failure: str = ""
     card: Card | None = None
+    contradiction: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,35 @@ class Page:
 
 @dataclass(frozen=True)
 class Event:
-    """A signed event. ``session_id`` or ``intent_id`` says which payment it is about; neither: it is about none."""
+    """A signed event. ``session_id`` or ``intent_id`` says which payment it is about; neither: it is about none.
+
+    Raises ValueError if one of its texts cannot be stored: too long, or with control characters or half a character.
+    """
 
     id: str
     type: str
     is_live: bool
     session_id: str | None = None
     intent_id: str | None = None
+
+    def __post_init__(self) -> None:
+        for text, characters_max in (
+            (self.id, 255),
+            (self.type, 100),
+            (self.session_id or "", 255),
+            (self.intent_id or "", 255),
+        ):
+            if not (isinstance(text, str) and text == printable(text, characters_max)):
+                raise ValueError("a text of the event cannot be stored")
+        if not self.id:
+            raise ValueError("the event has no id")
+
+
+def require_recent(signature: str, age_seconds_max: int) -> None:
+    """Raises ValueError if a signature in Stripe's format is of the future: its own client refuses only old ones."""
+    times = [part.partition("=")[2] for part in signature.split(",") if part.startswith("t=")]
+    if any(int(each) > time.time() + age_seconds_max for each in times):
+        raise ValueError("the signature is of the future")
 
 
 class Processor(Protocol):
@@ -103,7 +132,7 @@ class Processor(Protocol):
         """Report a payment by the processor's own id."""
 
     def parse_event(self, body: bytes, signature: str) -> Event:
-        """Verify the signature and its age, then parse. Raises InvalidEvent."""
+        """Verify the signature and its time, neither old nor in the future, then parse. Raises InvalidEvent."""
 
     def list_paid(self, since: datetime) -> Iterator[Report]:
         """List the payments of this gateway that were paid since then."""

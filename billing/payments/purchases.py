@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -36,14 +36,16 @@ def begin(
     return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
     try:
         page = processor.open_page(payment, return_url=return_url, email=request.user.email, keeps_card=keeps_card)  # type: ignore[union-attr]
-    except ProcessorUnavailable:
+        payment.session_id, payment.page_url = page.session_id, page.url
+        with transaction.atomic():
+            payment.save(update_fields=["session_id", "page_url"])  # only these: an event may have paid it meanwhile
+    except (ProcessorUnavailable, IntegrityError) as error:
         Payment.objects.filter(pk=payment.pk, session_id=None).update(
             status=Payment.Status.FAILED, failure="The payment page could not be opened."
         )
-        raise
-    payment.session_id, payment.page_url = page.session_id, page.url
-    # Only these fields: an event may have paid it meanwhile.
-    payment.save(update_fields=["session_id", "page_url"])
+        if isinstance(error, ProcessorUnavailable):
+            raise
+        raise ProcessorUnavailable(f"the page of payment {payment.pk} is that of another payment") from error
     return payment
 
 

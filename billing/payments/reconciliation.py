@@ -71,7 +71,7 @@ def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
 
 def _payment_of(processor: Processor, report: Report) -> Payment | None:
     try:
-        return Payment.objects.filter(processor=processor.name, pk=UUID(report.payment_id)).first()
+        return Payment.objects.filter(processor=processor.name, pk=UUID(str(report.payment_id))).first()
     except ValueError:
         return None
 

@@ -23,6 +23,8 @@ from billing.payments.processor import (
     ProcessorUnavailable,
     Report,
     UnknownToProcessor,
+    printable,
+    require_recent,
 )
 from gateway_project import dollars
 from gateway_project.db import pool
@@ -134,6 +136,7 @@ class StripeProcessor:
     def parse_event(self, body: bytes, signature: str) -> Event:
         try:
             event = stripe.Webhook.construct_event(body, signature, self._webhook_secret, SIGNATURE_AGE_SECONDS_MAX)
+            require_recent(signature, SIGNATURE_AGE_SECONDS_MAX)
             return _event(event)
         except (stripe.SignatureVerificationError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise InvalidEvent(type(error).__name__) from error
@@ -158,10 +161,11 @@ class StripeProcessor:
             amount_cents=session.amount_total or 0,
             currency=session.currency or "",
             is_live=session.livemode,
-            refunded_cents=charge.amount_refunded if charge else 0,
+            refunded_cents=_whole(charge.amount_refunded) if charge else 0,
             disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
             failure=_failure(intent) if intent else "",
             card=_card(intent) if intent else None,
+            contradiction=_session_contradiction(session, intent) if intent else "",
         )
 
     def _report_intent(self, intent: Any) -> Report:
@@ -174,9 +178,10 @@ class StripeProcessor:
             amount_cents=intent.amount,
             currency=intent.currency,
             is_live=intent.livemode,
-            refunded_cents=charge.amount_refunded if charge else 0,
+            refunded_cents=_whole(charge.amount_refunded) if charge else 0,
             disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
             failure=_failure(intent),
+            contradiction=_charge_contradiction(intent),
         )
 
     def _disputed_cents(self, intent: Any) -> int:
@@ -207,6 +212,37 @@ def _ours(intent: Any) -> str:
     return str(getattr(intent.metadata, "payment", ""))
 
 
+def _session_contradiction(session: Any, intent: Any) -> str:
+    """Return what a page says otherwise than its payment, or ''."""
+    said = {
+        "amount in cents": (session.amount_total, intent.amount),
+        "currency": (session.currency, intent.currency),
+        "live mode": (session.livemode, intent.livemode),
+        "payment": (session.client_reference_id, _ours(intent)),
+        "state": (session.payment_status == "paid", intent.status == "succeeded"),
+    }
+    found = [
+        f"the {name} of the page is {page!r}, and that of its payment {paid!r}"
+        for name, (page, paid) in said.items()
+        if page != paid
+    ]
+    return "; ".join([*found, *filter(None, [_charge_contradiction(intent)])])
+
+
+def _charge_contradiction(intent: Any) -> str:
+    """Return what the charge of a payment says otherwise than the payment, or ''."""
+    charge = intent.latest_charge
+    if not charge or intent.status != "succeeded" or charge.amount == intent.amount:
+        return ""
+    return f"the amount of the payment is {intent.amount!r}, and that of its charge {charge.amount!r}"
+
+
+def _whole(cents: Any) -> int:
+    if type(cents) is not int:
+        raise TypeError(f"{cents!r:.40} is no whole number of cents")
+    return cents
+
+
 def _session_status(session: Any) -> Payment.Status:
     """A page that is complete is not yet paid: banks may take days, and may refuse in the end."""
     if session.payment_status == "paid":
@@ -232,7 +268,7 @@ def _withdrawn_cents(dispute: Any) -> int:
     A dispute's transactions are in the currency of the seller's bank account. In another one than the payment's they say only
     whether the money is away.
     """
-    net = -sum(transaction.amount for transaction in dispute.balance_transactions)
+    net = -sum(_whole(transaction.amount) for transaction in dispute.balance_transactions)
     if net <= 0:
         return 0
     is_same_currency = all(transaction.currency == dispute.currency for transaction in dispute.balance_transactions)
@@ -275,17 +311,20 @@ def _card(intent: Any) -> Card | None:
         return None
     used = intent.latest_charge.payment_method_details.card if intent.latest_charge else None
     words = f"{used.brand.capitalize()} ending in {used.last4}" if used else "card"
-    return Card(intent.customer, intent.payment_method, words)
+    return Card(printable(intent.customer, 255), printable(intent.payment_method, 255), printable(words, 100))
 
 
 def _failure(intent: Any) -> str:
     error = intent.last_payment_error
-    return (error.message or error.code or "")[:300] if error else ""
+    return printable(error.message or error.code) if error else ""
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Give the database connection back while Stripe answers, and turn each of its errors into ProcessorUnavailable."""
+    """Give the database connection back while Stripe answers, and turn each of its errors into ProcessorUnavailable.
+
+    So it does where an answer is not as Stripe documents it.
+    """
     pool.release_connection()
     try:
         yield
@@ -294,6 +333,8 @@ def _translated() -> Iterator[None]:
         raise kind(f"{type(error).__name__}: {error.user_message or error}") from error
     except stripe.StripeError as error:
         raise ProcessorUnavailable(f"{type(error).__name__}: {error.user_message or error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProcessorUnavailable(f"its answer is not as documented: {type(error).__name__}: {error}") from error
 
 
 def _usd(cents: int) -> str:

@@ -34,7 +34,9 @@ class Webhook(APIView):
             event = configured.parse_event(body, request.headers.get("Stripe-Signature", ""))
         except InvalidEvent as error:
             logger.warning("an event was refused: %s", error)
-            raise errors.InvalidRequest("The signature is missing, wrong or too old, or the body is no event.") from None
+            raise errors.InvalidRequest(
+                "The signature is missing, wrong, too old or of the future, or the body is no event."
+            ) from None
         try:
             booked = events.handle(configured, event)
         except ProcessorUnavailable as error:

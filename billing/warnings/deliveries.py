@@ -49,6 +49,7 @@ class Attempt:
     reason: str = ""
     status: int | None = None
     is_final: bool = False  # no further attempt can succeed
+    is_ours: bool = False  # the receiver was not asked: nothing is said against it
 
     @property
     def has_arrived(self) -> bool:
@@ -150,7 +151,7 @@ def record(delivery: WarningDelivery, attempt: Attempt) -> None:
         else:
             row.next_try_at = now + PAUSES[row.tries - 1]
         row.save(update_fields=["tries", "attempts", "state", "next_try_at"])
-        if endpoint:
+        if endpoint and not attempt.is_ours:
             _judge(endpoint, row, attempt)
 
 

@@ -4,6 +4,7 @@ A round of webhooks is short, whatever the servers do: each request ends within 
 slow endpoint delays nobody's but its own.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from billing.warnings.deliveries import Attempt
 from gateway_project import secretbox
 from gateway_project.net import addresses, http
 
+logger = logging.getLogger("gateway.warnings")
+
 WEBHOOKS_AT_ONCE = 100
 MAILS_AT_ONCE = 1  # a mail server may take long: a claim must not end before its mail is sent
 RUN_SECONDS_MAX = 30  # then a run begins no further round: the next run is due
@@ -35,6 +38,7 @@ class _Deadlines:
 
 _DEADLINES = _Deadlines()
 _UNREADABLE = Attempt(0, "its secret cannot be read: make a new one", is_final=True)
+_UNWRITABLE = Attempt(0, "it cannot be written: the gateway's log says why", is_final=True, is_ours=True)
 
 
 @dataclass(frozen=True)
@@ -69,29 +73,37 @@ def _run(claim: Callable[[int], list[WarningDelivery]], count_max: int, send: Ca
 
 
 def _send_round(claimed: list[WarningDelivery]) -> None:
-    requests = [_build_request(each) for each in claimed]
+    requests = [_build_or_refuse(each) for each in claimed]
     attempts = Pool(len(claimed)).imap(_send_webhook, requests)
     for delivery, attempt in zip(claimed, attempts, strict=True):
         deliveries.record(delivery, attempt)
 
 
-def _build_request(delivery: WarningDelivery) -> _Request | None:
-    """Return the signed request; None if the secret cannot be read."""
+def _build_or_refuse(delivery: WarningDelivery) -> _Request | Attempt:
+    """Return the signed request, or the attempt that failed without one: what is wrong with one webhook stops no other."""
+    try:
+        return _build_request(delivery)
+    except secretbox.Unreadable:
+        return _UNREADABLE
+    except Exception:
+        logger.exception("the webhook %s cannot be written", delivery.pk)
+        return _UNWRITABLE
+
+
+def _build_request(delivery: WarningDelivery) -> _Request:
+    """Return the signed request. Raises secretbox.Unreadable, and anything if its warning cannot be put into words."""
     assert delivery.endpoint
     body = payload.encode(delivery.warning)
-    try:
-        keys = endpoints.read_secrets(delivery.endpoint)
-    except secretbox.Unreadable:
-        return None
+    keys = endpoints.read_secrets(delivery.endpoint)
     signed = signature.build_headers(
         keys, message_id=payload.message_id(delivery.warning), timestamp=int(time.time()), body=body
     )
     return _Request(delivery.endpoint.url, {"Content-Type": "application/json", **signed}, body)
 
 
-def _send_webhook(request: _Request | None) -> Attempt:
-    if request is None:
-        return _UNREADABLE
+def _send_webhook(request: _Request | Attempt) -> Attempt:
+    if isinstance(request, Attempt):
+        return request
     begun_at = time.monotonic()
     reason, status = "", None
     try:
@@ -134,16 +146,27 @@ def _send_mails(claimed: list[WarningDelivery]) -> None:
         begun_at = time.monotonic()
         if not deliveries.is_still_a_payer(delivery):
             attempt = Attempt(0, "who was to get it pays for the account no more", is_final=True)
+        elif (words := _words(delivery)) is None:
+            attempt = _UNWRITABLE
         else:
-            reason = _send_mail(delivery)
+            reason = _send_mail(delivery, words)
             attempt = Attempt(round((time.monotonic() - begun_at) * 1000), reason)
         deliveries.record(delivery, attempt)
 
 
-def _send_mail(delivery: WarningDelivery) -> str:
+def _words(delivery: WarningDelivery) -> payload.Words | None:
+    """Return the warning in words; None if that fails, which stops no other mail."""
+    try:
+        return payload.describe(delivery.warning)
+    except Exception:
+        logger.exception("the mail %s cannot be written", delivery.pk)
+        return None
+
+
+def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
     """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
     context: dict[str, Any] = {
-        "words": payload.describe(delivery.warning),
+        "words": words,
         "account": delivery.warning.account.name,
         "at": delivery.warning.created_at,
         "link": deliveries.page_address(),

@@ -135,11 +135,14 @@ def status_error(
     return errors.UpstreamFailed("The model's provider failed.")
 
 
+RETRYABLE_STATUSES = (408, 409, 425, 429)  # beside those from 500 on: what failed may be temporary
+
+
 def failure_kind(status: int) -> FailureKind:
     """Return what an upstream's status that is not 2xx says about a further attempt."""
     if status in (400, 413, 422):
         return FailureKind.INVALID_REQUEST
-    return FailureKind.RETRYABLE if status in (408, 409, 425, 429) or status >= 500 else FailureKind.ROUTE_UNUSABLE
+    return FailureKind.RETRYABLE if status in RETRYABLE_STATUSES or status >= 500 else FailureKind.ROUTE_UNUSABLE
 
 
 def shutting_down(*, upstream_worked: bool) -> ProviderFailed:

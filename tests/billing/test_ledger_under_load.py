@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Q
 
-from billing import audit, ledger, money
+from billing import ledger, money
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import errors
 from tests import factories, usage
@@ -49,13 +49,13 @@ def test_of_twenty_concurrent_holds_exactly_the_covered_ones_are_placed():
     assert Counter(map(type, outcomes)) == {Hold: 10, errors.TiedUp: 10}
     numbers = usage.numbers(account)
     assert (numbers["balance"], numbers["held"], len(numbers["holds"])) == (money.nanos(10), money.nanos(10), 10)
-    assert audit.verify() == []
+    assert usage.violations() == []
 
     held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
     at_once(10, lambda number: usage.settle(account, held[number], money.nanos(1)))
     assert (usage.numbers(account)["balance"], usage.numbers(account)["held"]) == (0, 0)
     assert Counter(map(type, at_once(5, lambda number: usage.place(account, 1)))) == {errors.InsufficientQuota: 5}
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 def test_placing_a_hold_waits_for_concurrent_holds_and_counts_them():
@@ -84,7 +84,7 @@ def test_concurrent_grants_with_one_reference_credit_once():
     assert len({booked.entry.pk for booked in outcomes}) == 1
     assert [booked.is_new for booked in outcomes].count(True) == 1
     assert usage.numbers(account)["entries"] == [("SUPPORT_CREDIT", money.nanos(500), "support:ticket-1")]
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 def test_a_hold_resolved_concurrently_is_resolved_once():
@@ -95,7 +95,7 @@ def test_a_hold_resolved_concurrently_is_resolved_once():
         outcomes = at_once(9, lambda number: ways[number % 3](account, hold))  # noqa: B023  ends within the iteration
         assert Counter(map(type, outcomes)) == {Hold: 1, type(None): 8}
     assert usage.numbers(account)["held"] == 0
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 def test_a_payment_claimed_concurrently_is_booked_for_one_account():
@@ -103,7 +103,7 @@ def test_a_payment_claimed_concurrently_is_booked_for_one_account():
     outcomes = at_once(6, lambda number: usage.buy(accounts[number], 500, "pi_1"))
     assert Counter(map(type, outcomes)) == {ledger.BookedEntry: 1, ledger.ReferenceReused: 5}
     assert LedgerEntry.objects.count() == 1
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 def test_the_ledger_is_consistent_after_concurrent_operations():
@@ -122,7 +122,7 @@ def test_the_ledger_is_consistent_after_concurrent_operations():
         return "done"
 
     assert at_once(8, work) == ["done"] * 8
-    assert audit.verify() == []
+    assert usage.violations() == []
     purchases = LedgerEntry.objects.filter(type="CREDIT_PURCHASE")
     assert sorted(purchases.values_list("amount_nanos", flat=True)) == [money.nanos(cents) for cents in range(1, 26)]
     assert not Account.objects.filter(Q(balance_nanos__lt=0) | ~Q(held_nanos=0)).exists()

@@ -13,6 +13,7 @@ from django.db import connection
 
 from billing import money
 from billing.models import Account, LedgerEntry, Membership, User
+from gateway_project import operator_command
 from gateway_project.activity.models import Activity
 from tests import factories, second_factors, usage
 
@@ -94,6 +95,8 @@ def test_a_credit_is_granted(alice):
     assert entry.metadata == {"reason": "outage of Friday"}
     log = Activity.objects.get()
     assert (log.act, log.actor, log.account_id, log.reason) == ("CREDITED", None, alice.pk, "outage of Friday")
+    manual = entry.manual_entry
+    assert (manual.account, manual.amount_nanos, manual.operator) == (alice, entry.amount_nanos, operator_command.operator())
 
 
 def test_without_a_reference_every_grant_is_a_new_one(alice):

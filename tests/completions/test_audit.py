@@ -92,7 +92,7 @@ def test_a_limit_changed_within_its_window_is_no_violation(alice):
 
 @pytest.fixture
 def ran(db: None) -> Callable[..., str]:
-    guards.remove("billing_account", "billing_ledgerentry", "billing_hold")
+    guards.remove("billing_account", "billing_ledgerentry", "billing_hold", "completions_completion")
     return _ran
 
 

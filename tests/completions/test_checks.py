@@ -35,7 +35,7 @@ def test_an_enabled_model_without_a_price_is_w002(echo_model):
 
 
 def test_a_price_that_starts_tomorrow_is_not_in_force(echo_model):
-    Price.objects.update(effective_from=timezone.now() + timedelta(days=1))
+    factories.change_prices(Price.objects, effective_from=timezone.now() + timedelta(days=1))
 
     assert [check for check, _ in found()] == ["gateway.W002"]
 

@@ -76,7 +76,7 @@ def test_what_is_quoted_is_what_the_completion_then_holds(api, echo_model, max_t
 )
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_quote_says_what_happens_to_the_completion(db, echo_model, cents, limit, max_tokens, words):
-    echo_model.prices.update(output_nanos=money.price_nanos("60"), input_nanos=money.price_nanos("3"))
+    factories.change_prices(echo_model.prices, output_nanos=money.price_nanos("60"), input_nanos=money.price_nanos("3"))
     account = factories.make_account("Dora", cents=cents)
     limits = {} if limit is None else {"limit_cents": limit, "type": "FIXED"}
     client = client_for(factories.make_key(account, **limits)[1])
@@ -93,7 +93,7 @@ def test_a_quote_says_what_happens_to_the_completion(db, echo_model, cents, limi
 
 
 def test_the_affordable_tokens_are_the_most_that_are_admitted(alice, echo_model):
-    echo_model.prices.update(output_nanos=money.price_nanos("6000"))
+    factories.change_prices(echo_model.prices, output_nanos=money.price_nanos("6000"))
     client = client_for(factories.make_key(alice)[1])
     affordable = quote(client, max_tokens=4_000)["affordable_max_tokens"]
     assert 1 < affordable < 4_000
@@ -160,7 +160,7 @@ def test_a_refusal_for_limits_or_money_is_quoted(scenario, condition):
 
 def test_a_refused_quote_says_what_the_request_needs_and_what_is_affordable(bob, echo_model):
     factories.credit(bob, 1)
-    echo_model.prices.update(output_nanos=money.price_nanos("6000"))
+    factories.change_prices(echo_model.prices, output_nanos=money.price_nanos("6000"))
     client = client_for(factories.make_key(bob)[1])
     quoted = quote(client, max_tokens=100)
     assert quoted["refusal"]["status"] == 402

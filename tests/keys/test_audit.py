@@ -1,10 +1,11 @@
 """The audit finds disagreements between spending days, completions and holds."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from billing import audit
@@ -13,7 +14,7 @@ from completions import audit as completions_audit
 from completions.charging import settlement
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import Resolution
-from completions.models import Completion
+from completions.models import Completion, Price
 from gateway_project import identifiers
 from keys import audit as keys_audit
 from keys.models import ApiKey, SpendingDay
@@ -60,6 +61,7 @@ def unsettle(account: Account, key: ApiKey) -> None:
 @pytest.fixture
 def _unguarded(story: ApiKey) -> None:
     guards.remove("billing_account", "billing_ledgerentry", "billing_hold", "keys_apikey", "keys_spendingday")
+    guards.remove("completions_completion", "completions_price")
 
 
 def found(account_id: Any = None) -> set[str]:
@@ -166,6 +168,38 @@ def be_credited_twice(key: ApiKey) -> None:
     Completion.objects.filter(settlement="reported").update(repeats="released")
 
 
+def cost_other_tokens(key: ApiKey) -> None:
+    Price.objects.update(output_nanos=F("output_nanos") + 10**9)
+
+
+def be_charged_at_another_models_price(key: ApiKey) -> None:
+    price = factories.make_model("demo/other").prices.get()
+    completions("released", price=price)
+
+
+def be_charged_at_a_price_of_later(key: ApiKey) -> None:
+    Price.objects.update(effective_from=datetime.now(UTC) + timedelta(hours=2))
+
+
+def be_charged_at_a_price_of_the_past(key: ApiKey) -> None:
+    like = Price.objects.get()
+    figures = {"input_nanos": like.input_nanos, "output_nanos": like.output_nanos}
+    yesterday, before = (datetime.now(UTC) - timedelta(days=days) for days in (1, 2))
+    old = Price.objects.create(model=like.model, effective_from=before, **figures)
+    Price.objects.create(model=like.model, effective_from=yesterday, **figures)
+    completions("charged", price=old)
+
+
+def be_booked_as_settled_otherwise(key: ApiKey) -> None:
+    entry = LedgerEntry.objects.filter(type="USAGE_DEBIT").first()
+    LedgerEntry.objects.filter(pk=entry.pk).update(metadata={**entry.metadata, "settlement": "partial"})
+
+
+def hold_without_a_completion(key: ApiKey) -> None:
+    Hold.objects.create(reference="forged", account_id=key.account_id, amount_nanos=0, expires_at="2100-01-01T00:00:00Z")
+    Account.objects.filter(pk=key.account_id).update(open_holds=F("open_holds") + 1)
+
+
 def pass_a_limit(key: ApiKey) -> None:
     completions("charged", limit_nanos=1)
 
@@ -185,14 +219,23 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     (use_another_accounts_key, {"completions_are_their_accounts"}),
     (end_otherwise_than_the_hold, {"completions_end_as_their_holds_do"}),
     (end_while_the_hold_is_open, {"completions_end_as_their_holds_do"}),
-    (cost_otherwise_than_settled, {"completions_end_as_their_holds_do"}),
+    (cost_otherwise_than_settled, {"completions_end_as_their_holds_do", "completions_cost_their_tokens"}),
     (be_booked_as_another_model, {"completions_are_booked_as_used"}),
     (be_booked_as_another_keys, {"completions_are_booked_as_used"}),
+    (cost_other_tokens, {"completions_cost_their_tokens"}),
+    (be_charged_at_another_models_price, {"prices_are_those_of_their_model_and_time"}),
+    (be_charged_at_a_price_of_later, {"prices_are_those_of_their_model_and_time"}),
+    (be_charged_at_a_price_of_the_past, {"prices_are_those_of_their_model_and_time"}),
+    (be_booked_as_settled_otherwise, {"completions_are_booked_as_used"}),
+    (hold_without_a_completion, {"holds_are_of_completions"}),
     (pass_a_limit, {"admissions_fit_their_limits"}),
-    (be_credited_for_nothing, {"reruns_pay_the_difference"}),
-    (repeat_a_run_that_is_not_over, {"reruns_pay_the_difference"}),
-    (be_credited_with_too_much, {"reruns_pay_the_difference"}),
-    (be_credited_twice, {"reruns_pay_the_difference"}),
+    (be_credited_for_nothing, {"reruns_pay_the_difference", "completions_cost_their_tokens"}),
+    (repeat_a_run_that_is_not_over, {"reruns_pay_the_difference", "completions_are_booked_as_used"}),
+    (
+        be_credited_with_too_much,
+        {"reruns_pay_the_difference", "completions_are_booked_as_used", "completions_cost_their_tokens"},
+    ),
+    (be_credited_twice, {"reruns_pay_the_difference", "completions_are_booked_as_used"}),
     (count_replies_that_are_not_stored, {"accounts_count_their_stored_replies"}),
 ]
 
@@ -218,4 +261,34 @@ def test_a_violation_is_found_by_its_invariant_alone_in_its_own_account_only(sto
 def test_every_invariant_of_keys_and_completions_has_a_planted_violation():
     questions = [*keys_audit.INVARIANTS, *completions_audit.INVARIANTS]
     of_usage = {"usage_sums_to_the_ledger", "usage_counts_what_failed", "labels_sum_to_the_ledger"}  # tests/completions/usage
+    of_usage |= {"triggers_keep_charges"}  # below
     assert {name for _, names in BREAKS for name in names} | of_usage == {invariant.name for invariant in questions}
+
+
+@pytest.mark.parametrize(
+    ("table", "trigger"),
+    [
+        ("completions_price", "prices_are_never_changed"),
+        ("completions_completion", "completions_are_never_deleted"),
+        ("completions_completion", "charges_are_never_changed"),
+    ],
+)
+def test_a_missing_trigger_is_reported(db, table, trigger):
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")
+    [violation] = audit.verify()
+    assert (violation.invariant.name, violation.rows[0]["trigger_name"]) == ("triggers_keep_charges", trigger)
+
+
+def test_a_price_and_what_was_charged_are_never_changed(story):
+    charged = Completion.objects.filter(settlement="reported").first()
+    others = {"price": factories.make_model("demo/other").prices.get(), "model_id": "demo/other", "settlement": "partial"}
+    others |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens", "cost_nanos", "images"), 77)
+    for name, value in others.items():
+        with pytest.raises(IntegrityError, match="UPDATE of completions_completion is refused"), transaction.atomic():
+            Completion.objects.filter(pk=charged.pk).update(**{name: value})
+    with pytest.raises(IntegrityError, match="DELETE of completions_completion is refused"), transaction.atomic():
+        Completion.objects.filter(pk=charged.pk).delete()
+    with pytest.raises(IntegrityError, match="UPDATE of completions_price is refused"), transaction.atomic():
+        Price.objects.update(output_nanos=1)
+    Completion.objects.filter(pk=charged.pk).update(relayed_bytes=1)  # it moves no money

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from billing import audit, money
+from billing import money
 from billing.models import Account, CreditRequest, LedgerEntry, Membership, PasswordLink, User
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
@@ -243,7 +243,7 @@ def test_a_credit_is_corrected_once_by_at_most_what_it_was(desk, desk_user, paye
     assert booked.metadata == {"reason": "typed twice", "entryId": str(entry(payer, 2).pk)}
     assert "corrected already" in errors_of(desk.post(page, open_form(desk, page, amount="0.000000001")))["__all__"]
     assert Activity.objects.get().act == "CORRECTED"
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_refunds_of_a_payment_are_booked_up_to_what_it_was_each_once(desk, payer
     too_much = desk.post(page, open_form(desk, page, amount="20.01", refund_id="re_2"))
     assert "The most is $20.00" in errors_of(too_much)["amount"]
     assert desk.post(page, open_form(desk, page, amount="20", refund_id="re_2", overdraws="on")).status_code == 302
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 def test_only_credits_of_the_account_are_corrected_and_only_purchases_refunded(desk, payer, alice):
@@ -297,7 +297,7 @@ def test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases(d
     assert (payer.is_active, payer.balance_nanos, payer.last_seq) == (False, 2_999_999_999, 5)
     assert entry(payer, 5).metadata["entryId"] == str(entry(payer, 3).pk)
     assert Activity.objects.get().summary == "Closed the account with a refund of $30.00, what was unused of its purchases."
-    assert audit.verify() == []
+    assert usage.violations() == []
     assert "nothing of its purchases is unused" in errors_of(desk.post(page, open_form(desk, page)))["__all__"]
 
 

@@ -160,8 +160,8 @@ def test_failure_while_storing_leaves_nothing_behind(sources, monkeypatch):
     before = state().last_success_at
     sources.revision, sources.arena["overall"][0]["rating"] = "b" * 40, 1_510.0
     monkeypatch.setattr(refresh, "_delete_old", lambda snapshot: 1 / 0)  # the last thing before the commit
-    with pytest.raises(ZeroDivisionError):
-        refreshed(SOURCE)
+    outcome = refreshed(SOURCE)
+    assert (outcome.result, outcome.detail) == (RefreshResult.FAILED, "it cannot be read or stored: ZeroDivisionError")
     assert Snapshot.objects.count() == 1
     assert state().last_success_at == before
     assert standings(SOURCE)["claude-opus-4-6-thinking"].value == 1499.3
@@ -271,6 +271,47 @@ def test_built_in_catalog_is_mapped_at_the_sources(sources):
     }
     assert not Alias.objects.filter(source=SOURCE).exclude(method="curated").exists()
     assert Standing.objects.filter(snapshot=snapshot, board="GENERAL").count() == 230  # ours or not
+
+
+# --- Publications that wait for each other -----------------------------------------------------------------------
+
+
+@contextmanager
+def publishing_elsewhere(source):
+    """Hold the lock of a source's publication in another session, and wait for a lock no longer than a moment here."""
+    with connection.copy().cursor() as other, connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '20ms'")
+        other.execute("SELECT pg_advisory_lock(hashtext(%s))", [f"rankings.publishing.publication.{source}"])
+        try:
+            yield
+        finally:
+            other.execute("SELECT pg_advisory_unlock_all()")
+            other.connection.close()
+            cursor.execute("RESET lock_timeout")
+
+
+@pytest.mark.parametrize("locked", [SOURCE, Source.INTERNAL])
+@pytest.mark.django_db(transaction=True)
+def test_a_publication_that_waits_in_vain_is_made_up_for_by_the_next_run(sources, locked):
+    factories.make_model("anthropic/claude-opus-4-6-thinking", maker="Anthropic")
+    with publishing_elsewhere(locked):
+        outcome = refreshed(SOURCE)
+    assert (outcome.result, outcome.detail) == (RefreshResult.STORED, "it is published with the next run of INTERNAL")
+    assert not Entry.objects.filter(source=Source.INTERNAL).exists()
+    assert 0 < minutes_until_next(Source.INTERNAL) <= 1
+    grow_old(Source.INTERNAL, seconds=1)
+    assert refresh.refresh(Source.INTERNAL, only_if_due=True).result == RefreshResult.STORED
+    assert Entry.objects.filter(source=SOURCE).exists()
+    assert Entry.objects.filter(source=Source.INTERNAL).exists()
+    assert minutes_until_next(Source.INTERNAL) > 50
+
+
+@pytest.mark.django_db(transaction=True)
+def test_internal_that_waits_in_vain_is_computed_again_soon(sources):
+    factories.make_model("openai/gpt-5")
+    with publishing_elsewhere(Source.INTERNAL):
+        assert refreshed(Source.INTERNAL).result == RefreshResult.BUSY
+    assert 0 < minutes_until_next(Source.INTERNAL) <= 1
 
 
 # --- Tasks -----------------------------------------------------------------------------------------------------------

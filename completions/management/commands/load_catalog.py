@@ -40,7 +40,7 @@ class Command(OperatorCommand):
 
     def _answer_checked(self, options: dict[str, Any], catalog: catalog_file.Catalog) -> None:
         providers, models = len(catalog.providers), len(catalog.models)
-        sentence = f"{providers} providers and {models} models are in order. Nothing was written."
+        sentence = f"{_count(providers, 'providers')} and {_count(models, 'models')} are in order. Nothing was written."
         self.write_result(options, {"checked": {"providers": providers, "models": models}}, sentence)
 
     def _answer_loaded(self, options: dict[str, Any], report: catalog_file.Report) -> None:
@@ -52,7 +52,11 @@ class Command(OperatorCommand):
         self.write_result(options, facts, _sentence(report, counts) if report.written else "Nothing changed.")
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun.removesuffix('s') if number == 1 else noun}"
+
+
 def _sentence(report: catalog_file.Report, counts: dict[str, dict[str, int]]) -> str:
-    changes = [f"{number} {noun} {what}" for noun, count in counts.items() for what, number in count.items() if number]
+    changes = [f"{_count(number, noun)} {what}" for noun, count in counts.items() for what, number in count.items() if number]
     dated = f" Prices are of {report.as_of}." if report.as_of else ""
     return f"{', '.join(changes)}.{dated}"

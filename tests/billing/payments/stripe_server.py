@@ -21,6 +21,7 @@ import stripe
 
 SECRET_KEY = "sk_test_example"
 WEBHOOK_SECRET = "whsec_example"
+SETTINGS = {"PAYMENT_PROCESSOR": "stripe", "STRIPE_SECRET_KEY": SECRET_KEY, "STRIPE_WEBHOOK_SECRET": WEBHOOK_SECRET}
 Json = dict[str, Any]
 DECLINES = {
     "pm_confirm": {"code": "authentication_required", "decline_code": "authentication_required"},
@@ -54,6 +55,7 @@ class StripeServer:
         self.key, self.is_live = SECRET_KEY, False
         self.is_down = False
         self.loses_answers = False  # does what is asked, and does not say so
+        self.next_session_id = ""  # instead of a new one
         self.currency = "usd"  # of new sessions, whatever was asked for
         self.method = "pm_works"  # of the next payer who lets a card be kept; its name says what its bank does later
         self.requests: list[tuple[str, str]] = []
@@ -252,7 +254,7 @@ class StripeServer:
 
     def _open_session(self, params: Json) -> Json:
         [item] = params["line_items"]
-        session_id = self._id("cs")
+        session_id = self.next_session_id or self._id("cs")
         self.sessions[session_id] = {
             "id": session_id,
             "object": "checkout.session",

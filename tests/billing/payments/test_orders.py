@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing import audit
-from billing.models import LedgerEntry, Payment
+from billing.models import LedgerEntry, Payment, PaymentEvent
 from billing.payments import booking, events, reports
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Report
@@ -93,6 +93,47 @@ def test_of_many_events_delivered_at_once_the_payment_is_credited_once(stripe, o
         assert set(pool.map(send, [*told, *told])) == {200}
     bob.refresh_from_db()
     assert (bob.balance_nanos, LedgerEntry.objects.count()) == (20_000_000_000, 1)
+
+
+def deliver_at_once(told):
+    """Deliver all events at the same moment. Return the outcomes and notes."""
+    together = threading.Barrier(len(told))
+
+    def send(event):
+        together.wait()
+        try:
+            reply = deliver(event)
+            assert reply.status_code == 200, reply.content
+            return reply.json()["outcome"]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(told)) as pool:
+        return list(pool.map(send, told))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_twenty_first_deliveries_of_one_event_at_once_one_is_kept_and_credits_once(stripe, owner, bob):
+    event = stripe.pay(begin(owner).session_id)
+    outcomes = deliver_at_once([event] * 20)
+    assert set(outcomes) <= {"APPLIED", "UNCHANGED"}
+    [kept] = PaymentEvent.objects.all()
+    bob.refresh_from_db()
+    assert (kept.event_id, bob.balance_nanos, LedgerEntry.objects.count()) == (event.id, 20_000_000_000, 1)
+    assert audit.verify() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_refunds_told_at_once_each_cent_is_taken_back_once(stripe, owner, bob):
+    session_id = begin(owner).session_id
+    assert outcome(stripe.pay(session_id)) == "APPLIED"
+    outcomes = deliver_at_once([stripe.refund(session_id, 50) for _ in range(24)])
+    assert set(outcomes) <= {"APPLIED", "UNCHANGED"}
+    payment = Payment.objects.get()
+    bob.refresh_from_db()
+    assert (payment.refunded_cents, payment.debited_cents, bob.balance_nanos) == (1_200, 1_200, 8_000_000_000)
+    assert PaymentEvent.objects.count() == 25
+    assert audit.verify() == []
 
 
 @pytest.mark.django_db

@@ -225,3 +225,12 @@ def test_billing_details_are_saved_and_recorded_and_errors_are_at_the_field(stri
     assert BillingDetails.objects.get(account=bob).tax_id == "DE123456789"
     assert Activity.objects.get().summary == "Changed the billing details."
     assert "Example GmbH" in text(owner.get(BILLING))
+
+
+def test_a_page_that_is_another_payments_is_not_opened(stripe, owner, bob):
+    first = begin(owner)
+    stripe.next_session_id = first.session_id
+    reply = owner.post("/dashboard/billing/", {"amount": "20.00"})
+    assert reply.status_code < 500
+    second = Payment.objects.exclude(pk=first.pk).get()
+    assert (second.status, second.session_id, second.failure) == ("FAILED", None, "The payment page could not be opened.")

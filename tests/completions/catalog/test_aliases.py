@@ -6,7 +6,7 @@ import pytest
 
 from billing.models import LedgerEntry
 from completions.catalog import lookup
-from completions.models import Completion, LanguageModel, RoutableAlias
+from completions.models import Completion, LanguageModel, Price, RoutableAlias
 from gateway_project.cache import StaleWhileRefresh
 from keys.models import ApiKey
 from tests import factories
@@ -129,7 +129,7 @@ def test_an_alias_without_a_model_within_the_bounds_is_refused(api, bounds):
 def test_a_price_that_was_raised_after_the_alias_was_read_is_not_within_the_bounds(api, monkeypatch):
     monkeypatch.setattr(lookup, "_offers", StaleWhileRefresh(seconds=60, entries_max=10))
     assert ask(api).json()["model"] == "acme/better"  # the alias is cached with the prices of its models
-    LanguageModel.objects.get(pk="acme/good").prices.update(input_nanos=9_000_000_000)
+    factories.change_prices(Price.objects.filter(model="acme/good"), input_nanos=9_000_000_000)
     before = everything_written()
     assert_error(ask(api, provider={"max_price": {"prompt": 5}}), 400, "invalid_request_error", "provider")
     assert everything_written() == before

@@ -122,7 +122,7 @@ def test_without_models_the_list_is_empty(api):
     [
         lambda: LanguageModel.objects.update(is_enabled=False),
         lambda: Price.objects.all().delete(),
-        lambda: Price.objects.update(effective_from=Now() + timedelta(minutes=1)),
+        lambda: factories.change_prices(Price.objects, effective_from=Now() + timedelta(minutes=1)),
     ],
     ids=["disabled", "unpriced", "priced later"],
 )
@@ -195,7 +195,7 @@ def test_one_available_route_is_enough_and_is_used(api, echo_model):
 
 
 def test_the_price_shown_and_charged_is_the_latest_in_force(api, echo_model):
-    Price.objects.update(effective_from=Now() - timedelta(days=2))
+    factories.change_prices(Price.objects, effective_from=Now() - timedelta(days=2))
     Price.objects.create(
         model=echo_model, input_nanos=0, output_nanos=4_000_000_000_000, effective_from=Now() - timedelta(days=1)
     )

@@ -163,7 +163,7 @@ def test_an_impossible_price_is_refused_at_its_field(
 
 
 def test_a_model_without_a_price_gets_its_first_one(echo_model: LanguageModel, root: Client) -> None:
-    Price.objects.update(effective_from=Now() + timedelta(days=1))
+    factories.change_prices(Price.objects, effective_from=Now() + timedelta(days=1))
     shown = send(root, input="1", output="2")
     assert "input none -> $1.00, output none -> $2.00, at once" in text(shown)
     assert confirm(root, shown).status_code == 302

@@ -104,7 +104,7 @@ def test_admission_waits_for_a_locked_account_and_sees_its_holds(threads, alice)
         until(lambda: asking.done() or somebody_waits())
     chat.assert_error(asking.result(), 429, "rate_limit_exceeded")
     assert [hold.pk for hold in Hold.objects.all()] == ["all of it"]
-    assert audit.verify() == []
+    assert usage.violations() == []
 
 
 def test_admission_waits_for_a_locked_key_and_sees_its_revocation(threads, alice):

@@ -68,10 +68,10 @@ def test_a_price_of_nothing_that_nobody_pays_admits_no_account_without_credits(s
     if end == "its model is disabled":
         LanguageModel.objects.filter(pk=model.pk).update(is_enabled=False)
     elif end == "it was replaced":
-        model.prices.update(effective_from=Now() - timedelta(days=1))
+        factories.change_prices(model.prices, effective_from=Now() - timedelta(days=1))
         model.prices.create(input_nanos=1, output_nanos=1)
     else:
-        model.prices.update(effective_from=Now() + timedelta(days=1))
+        factories.change_prices(model.prices, effective_from=Now() + timedelta(days=1))
     request = TABLE["too few credits"][0](scenario)
     request.raw = UNREADABLE
     assert request.send().status_code == 402

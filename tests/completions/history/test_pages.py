@@ -290,7 +290,7 @@ def test_a_second_run_is_charged_less_by_what_the_first_paid(owner, key, past): 
 
 
 def test_images_have_a_line_and_cost_nothing_in_a_request_that_failed(owner, key, past, large):  # noqa: F811
-    Price.objects.update(image_nanos=2_000_000)
+    factories.change_prices(Price.objects, image_nanos=2_000_000)
     assert "Images 3 $0.002 each $0.006" in page_of(owner, past(key, images=3))
     assert "Images" not in page_of(owner, past(key, images=3, settlement="released", cost_nanos=0, prompt_tokens=0))
 

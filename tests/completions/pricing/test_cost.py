@@ -226,7 +226,7 @@ def test_the_hold_for_compressed_content_is_the_whole_context_window(api, alice,
 
 @pytest.mark.usefixtures("reading_images")
 def test_the_hold_covers_the_price_of_each_image(api, alice, upstream, large):
-    large.prices.update(image_nanos=7_000_000)
+    factories.change_prices(large.prices, image_nanos=7_000_000)
     messages = question_with(IMAGE, IMAGE)
     ask(api, messages=messages, max_tokens=10)
     tokens = prompt_bytes(messages) + 2 * 6_000
@@ -280,7 +280,7 @@ ESTIMATE = {"prompt": 3 + 2 * 6_000}
 
 @pytest.fixture
 def image_price(large, reading_images):
-    large.prices.update(image_nanos=EACH_NANOS)
+    factories.change_prices(large.prices, image_nanos=EACH_NANOS)
 
 
 def estimated(completion):
@@ -338,7 +338,8 @@ def test_an_image_is_free_when_the_upstream_did_not_reply(api, alice, upstream):
 
 @pytest.mark.usefixtures("image_price")
 def test_an_image_costs_the_price_of_the_model_that_replies(api, alice, large, upstream):
-    make_sibling_model("acme/good", large, image_support=True, input="1.00", output="2.00").prices.update(image_nanos=5)
+    sibling = make_sibling_model("acme/good", large, image_support=True, input="1.00", output="2.00")
+    factories.change_prices(sibling.prices, image_nanos=5)
     upstream.will(refusal(404), stream(ROLE, FINISH, DONE))
     events(ask_streamed(api, messages=question_with(IMAGE, IMAGE), models=["acme/good"]))
     nanos = ESTIMATE["prompt"] * 1_000 + 2 * 5

@@ -14,6 +14,7 @@ from completions.providers.openai import request as openai_request
 from completions.providers.openai.request import QUIRKS
 from completions.request import schema
 from completions.request.prompt import UNPAID_FIELDS
+from tests import factories
 from tests.cases import undone
 from tests.chat import assert_error, prompt_bytes
 from tests.completions.offers import make_call, make_offer
@@ -539,7 +540,7 @@ def test_two_choices_are_held_and_charged(api, alice, upstream):
 
 
 def test_choices_share_the_default_token_limit(api, alice, large, upstream):
-    large.prices.update(output_nanos=60_000_000_000)
+    factories.change_prices(large.prices, output_nanos=60_000_000_000)
     ask(api, n=16)
     cap = upstream.requests[0].body["max_tokens"]
     assert 1_024 < cap < 4_096
@@ -603,7 +604,7 @@ def test_estimate_of_choices_is_capped_by_their_limits(api, alice, upstream, is_
 
 @pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
 def test_cache_writes_have_their_own_price(api, alice, large, upstream, is_stream):
-    large.prices.update(cache_write_nanos=3_750_000_000)
+    factories.change_prices(large.prices, cache_write_nanos=3_750_000_000)
     told = {**USAGE, "prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 20}}
     upstream.will(stream(ROLE, FINISH, usage(told), DONE) if is_stream else whole(usage=told))
     events(ask_streamed(api)) if is_stream else ask(api)

@@ -423,3 +423,19 @@ def test_the_described_entries_are_the_served_ones(document, alice, api, echo_mo
     of_repetitions = {"repeats", "chargedBeforeInDollars"}  # only after a process died
     assert set(entry["metadata"]) - of_repetitions == {name for each in entries for name in each["metadata"]}
     assert all(set(each) == set(entry) for each in entries)
+
+
+def test_parameters_have_the_bounds_and_words_that_are_accepted():
+    paths = openapi.read_document()["paths"]
+    described = {
+        (operation["operationId"], parameter["name"]): parameter
+        for operations in paths.values()
+        for operation in operations.values()
+        for parameter in operation.get("parameters", [])
+    }
+    keys = [parameter["schema"] for (_, name), parameter in described.items() if name == "Idempotency-Key"]
+    assert len(keys) > 5
+    assert {(schema["minLength"], schema["maxLength"], schema["pattern"]) for schema in keys} == {(1, 255, "^[ -~]+$")}
+    available = described["listModels", "available"]["schema"]["enum"]
+    assert set(available) == {"true", "false", "all", "True", "False", "1", "0"}
+    assert all("Not before `from`." in each["description"] for (_, name), each in described.items() if name == "to")

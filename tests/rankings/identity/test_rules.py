@@ -40,7 +40,15 @@ def ours(model_id, name="", maker="OpenAI", hf_repo=""):
         ("Qwen/Qwen3.6-27B", "qwen3-6-27b"),
         ("  Ｃlaude—Opus_4.5 ", "claude-opus-4-5"),
         ("claude-3.5-sonnet-20240620", "claude-3-5-sonnet-20240620"),
-        ("模型", ""),
+        ("模型", "模型"),
+        ("工具 7", "工具-7"),
+        ("acme/模型-7", "模型-7"),
+        ("Модель Ё", "модель-ё"),
+        ("मॉडल-२", "मॉडल-२"),
+        ("Straße", "strasse"),
+        ("Command R+", "command-r-plus"),
+        ("☃ / ★", ""),
+        ("\u200b", ""),
     ],
 )
 def test_normalized_name_ignores_case_and_punctuation_only(name, plain):
@@ -85,6 +93,23 @@ def test_similar_name_has_no_match(theirs, model):
 def test_equal_name_of_the_same_maker_matches(theirs, model):
     found = rules.match(theirs, [model, ours("openai/unrelated")])
     assert (found.model_id, found.method, found.confidence) == (model.id, Alias.Method.RULE, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "model"),
+    [
+        (arena("工具 7", "acme"), ours("acme/模型-7", maker="Acme")),
+        (arena("Command R+", "acme"), ours("acme/command-r", maker="Acme")),
+        (arena("★", "acme"), OwnModel(id="acme/★", name="☃", maker="Acme")),
+    ],
+)
+def test_names_that_differ_only_in_other_letters_or_have_none_do_not_match(theirs, model):
+    assert rules.match(theirs, [model]) is None
+
+
+def test_a_name_in_other_letters_matches_in_another_form_of_them():
+    model = ours("acme/ﾓﾃﾞﾙ-7", maker="Acme")  # half width
+    assert rules.match(arena("モデル 7", "acme"), [model]).model_id == model.id
 
 
 def test_two_candidates_are_no_match():

@@ -89,7 +89,7 @@ def test_a_price_of_zero_on_both_sides_is_no_difference(barn, lists, sync):
 
 
 def test_our_price_for_images_is_kept(large, lists, sync):
-    Price.objects.update(image_nanos=4_000_000)
+    factories.change_prices(Price.objects, image_nanos=4_000_000)
     lists.lists(priced(prompt="0.000002", image="0.009"))
 
     sync()

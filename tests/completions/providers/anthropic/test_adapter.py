@@ -64,7 +64,7 @@ def claude(upstream, db):
     model = factories.make_model(
         "acme/large", provider=provider, input="3.00", output="15.00", cached_input="0.30", upstream_model="claude-haiku-4-5"
     )
-    Price.objects.filter(model=model).update(cache_write_nanos=3_750_000_000)
+    factories.change_prices(Price.objects.filter(model=model), cache_write_nanos=3_750_000_000)
     upstream.will(whole())
     return model
 
