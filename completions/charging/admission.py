@@ -220,7 +220,7 @@ class AdmissionRequest:
     def demand(self) -> AdmissionDemand:
         """Return what refusals depend on, for the refusal cache."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
-        need_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
+        need_nanos = cost.worst_case_nanos(request, self.offers[0], 1 if request.max_tokens is None else request.max_tokens)
         return AdmissionDemand(
             model_ids, self.countable_tokens(), need_nanos, request.max_tokens is not None, self.idempotency_key
         )
@@ -307,6 +307,7 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Adm
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
     affordable_tokens = cost.affordable_tokens(request, offers[0], payable_nanos)
-    max_tokens = min(affordable_tokens, request.max_tokens or offers[0].max_output_tokens)
+    asked_tokens = offers[0].max_output_tokens if request.max_tokens is None else request.max_tokens  # 0 for embeddings
+    max_tokens = min(affordable_tokens, asked_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

@@ -232,7 +232,7 @@ class Dispatch:
             local_faults.record_fault(route)
         elif error.kind is FailureKind.SILENT:
             self._count_loss()
-        if error.kind in (*_FINAL, FailureKind.LOCAL_FAULT) or error.key_refusal:
+        if error.kind in (*_FINAL, FailureKind.LOCAL_FAULT) or error.key_refusal or error.is_scripted:
             circuit_breaker.record_no_verdict(route, self._account_id)
         else:
             circuit_breaker.record_failure(

@@ -68,5 +68,7 @@ def _usage(usage: Any) -> Usage | None:
     """Return the tokens of the inputs, if they are reported. Some servers report their sum only."""
     if not isinstance(usage, dict):
         return None
-    tokens = wire.token_count(usage.get("prompt_tokens")) or wire.token_count(usage.get("total_tokens"))
-    return Usage(tokens, 0) if tokens else None
+    tokens = wire.token_count(usage.get("prompt_tokens"))
+    if tokens is None:
+        tokens = wire.token_count(usage.get("total_tokens"))
+    return None if tokens is None else Usage(tokens, 0)
