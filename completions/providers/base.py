@@ -91,7 +91,8 @@ class Adapter(Protocol):
         """Return the whole reply. Raises ProviderFailed."""
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        """Yield the reply as it arrives: one list of chunks for each read, and an empty list when a heartbeat is due.
+        """Yield the reply as it arrives: one list of chunks for each read, and an empty list when a heartbeat is due, or
+        when it has not begun by the deadline to begin.
 
         Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the upstream.
         """
@@ -149,6 +150,11 @@ def shutting_down(*, upstream_worked: bool) -> ProviderFailed:
     """Return the failure of every request that waits for an upstream when its worker must end."""
     error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
     return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.SHUTTING_DOWN)
+
+
+def silent() -> ProviderFailed:
+    """Return the failure of a stream that did not begin in time."""
+    return ProviderFailed(timed_out(), upstream_worked=False, kind=FailureKind.SILENT, reason="TimedOut: no head in time")
 
 
 def client_disconnected(*, upstream_worked: bool) -> ProviderFailed:

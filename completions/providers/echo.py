@@ -181,7 +181,9 @@ def _generate(call: Call, echo: _Echo) -> Iterator[str | None]:
         if index == script.break_after_tokens:
             raise _failure(base.broke_off())
         yield from _delay(script.delay_seconds, deadline)
+        arrived_at = time.monotonic()
         yield token
+        call.pace(time.monotonic() - arrived_at)
     if script.break_after_tokens is not None:
         raise _failure(base.broke_off())
 

@@ -28,8 +28,8 @@ class OpenAIEmbedder:
 
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
-        response = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(call, response, lambda body: parse_reply(body, inputs))
+        posted = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
+        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
