@@ -18,8 +18,8 @@ When a process opens the circuit of a route it also writes so on the route's row
 next read the catalog, a second later: no request waits for this exchange. To them the row is a hint and no more, because the
 fault may be that of the first one's host. A process that had a success within ``CIRCUIT_OPEN_SECONDS`` ignores it. In any
 other, one request at a time probes the route, and the rest ask their other routes first. Those that have no other ask it all
-the same: a hint refuses nothing. A success ends the hint there, a failure opens the route's circuit. What keeps this host from connecting
-at all is not counted here (``local_faults``).
+the same: a hint refuses nothing. A success ends the hint there, a failure opens the route's circuit. What keeps this host from
+connecting at all is not counted here (``local_faults``).
 """
 
 import logging
