@@ -2,12 +2,12 @@
 
     .venv/bin/python -m bench.fairness [SECONDS [WORDS]]
 
-Takes four minutes; with words, only the cases whose names have them are measured. One web process on one core. The neighbour has
-another account and 4 clients, each of which sends its next completion when the last one is answered. Each case is measured three
-times, each time after the neighbour alone; the medians are printed.
+Takes four minutes; with words, only the cases whose names have them are measured. One web process on one core. The neighbour
+has another account and 4 clients, each of which sends its next completion when the last one is answered. Each case is measured
+three times, each time after the neighbour alone; the medians are printed.
 
-The share is of the process's time: completions of the neighbour for each second of CPU, of those alone. It is the same on a busy
-machine.
+The share is of the process's time: completions of the neighbour for each second of CPU, of those alone. It is the same on a
+busy machine.
 """
 
 import json

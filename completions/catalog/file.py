@@ -97,7 +97,7 @@ class Count:
 
 @dataclass
 class Report:
-    """The result of a load. ``warnings`` name models that are not served or held for by guess, and providers that lost their key."""
+    """The result of a load. ``warnings`` name models not served or held for by guess, and providers that lost their key."""
 
     as_of: datetime.date | None
     providers: Count = field(default_factory=Count)
