@@ -304,7 +304,7 @@ TABLE: dict[str, tuple[Any, ...]] = {
     ),
     "requests of the key at a time": (all_in_flight_of_the_key, *TOO_MUCH, SOON),
     "requests of the account at a time": (all_in_flight_of_the_account, *TOO_MUCH, SOON),
-    "work left unpaid": (too_much_unpaid, *TOO_MUCH, {**RATES, "retry-after": r"[56]\d\d", "x-ratelimit-limit-requests": None}),
+    "work left unpaid": (too_much_unpaid, *TOO_MUCH, {**SOON, "retry-after": r"[56]\d\d", "retry-after-ms": r"\d+"}),
     # the money
     "account tied up": (tied_up_account, *TOO_MUCH, SOON),
     "window tied up": (tied_up_window, *TOO_MUCH, SOON),
