@@ -1080,9 +1080,9 @@ mutant(
 )
 mutant(
     "who_left_is_given_up",
-    "A stream whose client left before it began is given up, and not paid.",
+    "A stream whose client left before it began is given up, and what it may have reasoned is free.",
     code("completions.relay.attempts:Dispatch._first_chunks", "and not disconnects.has_disconnected(self.client)", ""),
-    f"{DISCONNECTS}::test_a_disconnected_request_waits_beyond_the_first_byte_deadline[streamed]",
+    f"{DISCONNECTS}::test_a_disconnected_stream_of_a_model_that_reasons_pays_what_it_may_have_reasoned",
 )
 mutant(
     "a_late_stream_is_free",
