@@ -1,6 +1,8 @@
 """An upstream that is never the bottleneck: it answers every chat completion at once with the same bytes.
 
-python bench/upstream.py PORT
+python bench/upstream.py PORT [EVENTS_PER_SECOND]
+
+With a number of events per second, streams are sent an event at a time.
 """
 
 import asyncio
@@ -34,6 +36,7 @@ def _stream() -> bytes:
 
 
 WHOLE, STREAM = _whole(), _stream()
+EVENTS_PER_SECOND = float(sys.argv[2]) if len(sys.argv) > 2 else None
 
 
 class Upstream(asyncio.Protocol):
@@ -50,7 +53,19 @@ class Upstream(asyncio.Protocol):
         if len(body) < length:
             return
         self.received = body[length:]
-        self.transport.write(STREAM if b'"stream":true' in body else WHOLE)  # type: ignore[attr-defined]
+        if b'"stream":true' not in body:
+            self.transport.write(WHOLE)  # type: ignore[attr-defined]
+        elif EVENTS_PER_SECOND is None:
+            self.transport.write(STREAM)  # type: ignore[attr-defined]
+        else:
+            self._send(STREAM.split(b"\n\n"), 1 / EVENTS_PER_SECOND)
+
+    def _send(self, events: list[bytes], pause_seconds: float) -> None:
+        if self.transport.is_closing():
+            return
+        self.transport.write(events[0] + b"\n\n" * (len(events) > 1))  # type: ignore[attr-defined]
+        if len(events) > 1:
+            asyncio.get_running_loop().call_later(pause_seconds, self._send, events[1:], pause_seconds)
 
 
 async def main(port: int) -> None:

@@ -73,6 +73,8 @@ class Account(models.Model):
     last_seq = models.BigIntegerField(default=0, editable=False)
     open_holds = models.IntegerField(default=0, db_default=0, editable=False)  # how many: its requests in flight
     stored_reply_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)  # of ``completions``, which writes it
+    has_paid = models.BooleanField(default=False, db_default=False, editable=False)  # usage, ever; of ``standing``
+    unpaid_until = models.DateTimeField(null=True, editable=False)  # of ``standing``
     requests_per_minute = models.PositiveIntegerField(
         null=True,
         blank=True,

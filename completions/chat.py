@@ -275,9 +275,18 @@ class Offer:
 
 @dataclass(slots=True)
 class UpstreamHead:
-    """What the head of an upstream's response says for the record. None until there is one, or where it says nothing."""
+    """The head of an upstream's response: whether it is there, and what it says for the record. None: it says nothing."""
 
+    has_arrived: bool = False
     request_id: str | None = None
+
+
+# Told how many seconds a read of a stream occupied the process, it may wait before the next one.
+Pace = Callable[[float], None]
+
+
+def no_pace(seconds: float) -> None:
+    """Never wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +300,7 @@ class Call:
     until: float = math.inf  # the deadline of all attempts together, by the monotonic clock
     client: Any = None  # the client's socket, where the server shows it
     head: UpstreamHead = field(default_factory=UpstreamHead, compare=False)  # of the latest attempt
+    pace: Pace = field(default=no_pace, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,10 @@ class TooManyInFlightOfModel(TooManyInFlight):
     """The key has as many requests for the model in flight as each key may."""
 
 
+class TooMuchUnpaid(RateLimitExceeded):
+    """The account's requests cost the operator more than it may leave unpaid in an hour."""
+
+
 class TiedUp(RateLimitExceeded):
     """The account's credits or the key's spending limit would suffice, but running requests hold them."""
 

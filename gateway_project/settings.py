@@ -400,6 +400,11 @@ UPSTREAM_EVENT_BYTES_MAX = environment.integer(
 UPSTREAM_ATTEMPTS_MAX = environment.integer("GATEWAY_UPSTREAM_ATTEMPTS_MAX", 3, minimum=1, maximum=10)
 CIRCUIT_FAILURES = environment.integer("GATEWAY_CIRCUIT_FAILURES", 5, minimum=1, maximum=1_000)
 CIRCUIT_OPEN_SECONDS = environment.integer("GATEWAY_CIRCUIT_OPEN_SECONDS", 10, minimum=1, maximum=60)
+CIRCUIT_ACCOUNTS = environment.integer("GATEWAY_CIRCUIT_ACCOUNTS", 3, minimum=2, maximum=1_000)
+NEW_ACCOUNT_ROUTE_REQUESTS = environment.integer("GATEWAY_NEW_ACCOUNT_ROUTE_REQUESTS", 10, minimum=1, maximum=1_000_000)
+ACCOUNT_UNPAID_CENTS_PER_HOUR = environment.integer(
+    "GATEWAY_ACCOUNT_UNPAID_CENTS_PER_HOUR", 500, minimum=1, maximum=2_147_483_647
+)
 STREAM_HEARTBEAT_SECONDS = environment.integer("GATEWAY_STREAM_HEARTBEAT_SECONDS", 12, minimum=1, maximum=60)
 
 # --- Rankings ----------------------------------------------------------------------------------------------------

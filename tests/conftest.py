@@ -146,9 +146,7 @@ def _links_name_the_test_client(settings: Any) -> None:
 @pytest.fixture(autouse=True)
 def _closed_circuits() -> Iterator[None]:
     yield
-    circuit_breaker._circuits.clear()  # circuits are in memory, and would stay open for later tests
-    circuit_breaker._succeeded_at.clear()
-    circuit_breaker._hint_probes.clear()
+    circuit_breaker.forget_all()  # circuits are in memory, and would stay open for later tests
     local_faults._faults.clear()
 
 

@@ -19,8 +19,9 @@ def make_user(email: str, **fields: Any) -> User:
     return User.objects.create_user(email, PASSWORD, **fields)
 
 
-def make_account(name: str = "Example", *, cents: int = 0, owner: User | None = None) -> Account:
-    account = Account.objects.create(name=name)
+def make_account(name: str = "Example", *, cents: int = 0, owner: User | None = None, is_new: bool = False) -> Account:
+    """Return an account with some credit. Unless it is new, it has paid for usage before."""
+    account = Account.objects.create(name=name, has_paid=not is_new)
     if owner:
         Membership.objects.create(account=account, user=owner)
     if cents:

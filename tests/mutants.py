@@ -1132,14 +1132,31 @@ mutant(
 mutant(
     "a_whole_reply_must_begin_in_time",
     "A generation that takes longer than the deadline to begin is done by several providers, for nothing.",
-    code("completions.providers.exchange:post", "stream and not disconnects.has_disconnected(call.client)", "True"),
+    code("gateway_project.net.http:AwaitedResponse.wait", "self._wait(self._deadline)", "self._wait(self._begin_by)"),
     f"{DEADLINES}::test_a_whole_reply_may_take_longer_to_begin_than_a_stream",
-    f"{DISCONNECTS}::test_a_disconnected_request_waits_beyond_the_first_byte_deadline[streamed]",
+)
+mutant(
+    "who_left_is_given_up",
+    "A stream whose client left before it began is given up, and what it may have reasoned is free.",
+    code("completions.relay.attempts:Dispatch._first_chunks", "and not disconnects.has_disconnected(self.client)", ""),
+    f"{DISCONNECTS}::test_a_disconnected_stream_of_a_model_that_reasons_pays_what_it_may_have_reasoned",
+)
+mutant(
+    "a_late_stream_is_free",
+    "A stream that begins after the deadline is paid by nobody, although its provider reports what it charges.",
+    code("completions.relay.stream:_checkpointed", "dispatch.late is None or failure.upstream_worked", "True"),
+    f"{DEADLINES}::test_a_stream_that_begins_too_late_is_read_on_and_pays_what_its_provider_reports",
+)
+mutant(
+    "unpaid_work_is_not_counted",
+    "One account may have providers work for nothing as often as it likes.",
+    code("completions.charging.resolution:Resolution.decide", "self.unpaid_nanos + max(", "0 * max("),
+    f"{DEADLINES}::test_an_account_that_left_too_much_unpaid_is_refused_until_an_hours_share_is_back",
 )
 mutant(
     "a_silent_provider_is_no_loss",
     "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
-    code("completions.relay.attempts:Dispatch._tell_failure", "self._count_loss()", "pass"),
+    code("completions.relay.attempts:Dispatch.drop_late", "metrics.operator_loss_nanos.inc(self.late.unpaid_nanos)", "pass"),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
 )
 mutant(

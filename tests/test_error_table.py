@@ -85,6 +85,11 @@ class Scenario:
 # --- Conditions: each changes the scenario and returns a request -----------------------------------------------------
 
 
+def too_much_unpaid(scenario: Scenario) -> Request:
+    """The account has ten minutes to wait."""
+    return scenario.set_all(Account, unpaid_until=pool.database_time() + timedelta(hours=1, minutes=10))
+
+
 def another_secret(scenario: Scenario) -> Request:
     """A well-formed secret with the id of an existing key, which was never issued."""
     return Request(secret.mint(scenario.key.pk))
@@ -318,6 +323,7 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
         ),
         "requests of the key at a time": (all_in_flight_of_the_key, *TOO_MUCH, SOON),
         "requests of the account at a time": (all_in_flight_of_the_account, *TOO_MUCH, SOON),
+        "work left unpaid": (too_much_unpaid, *TOO_MUCH, {**SOON, "retry-after": r"[56]\d\d", "retry-after-ms": r"\d+"}),
     },
     "the money": {
         "account tied up": (tied_up_account, *TOO_MUCH, SOON),
@@ -499,6 +505,10 @@ def _all_in_flight(scenario: Scenario, request: Request) -> None:
     scenario.set_key(requests_in_flight_max=1)
 
 
+def _too_much_unpaid(scenario: Scenario, request: Request) -> None:
+    too_much_unpaid(scenario)
+
+
 def _limit_reached(scenario: Scenario, request: Request) -> None:
     scenario.spend_limit("FIXED")
 
@@ -519,6 +529,7 @@ ORDER: list[tuple[Callable[[Scenario, Request], None], int, str]] = [
     (_requests_used_up, 429, "requests per minute"),
     (_tokens_used_up, 429, "tokens per minute"),
     (_all_in_flight, 429, "in flight"),
+    (_too_much_unpaid, 429, "cost the gateway more than they were charged"),
     (_limit_reached, 429, "spending limit"),
     (_no_credits, 402, "too few credits"),
 ]

@@ -97,7 +97,7 @@ class Count:
 
 @dataclass
 class Report:
-    """The result of a load. ``warnings`` name models that are not served, and providers that lost their stored key."""
+    """The result of a load. ``warnings`` name models not served or held for by guess, and providers that lost their key."""
 
     as_of: datetime.date | None
     providers: Count = field(default_factory=Count)
@@ -123,6 +123,12 @@ def apply(catalog: Catalog) -> Report:
         loaded = LanguageModel.objects.filter(pk__in=catalog.models)
         report.warnings += [
             f"{model.pk} {obstacle}, so it is not served" for model, obstacle in lookup.incomplete_models(loaded)
+        ]
+        report.warnings += [
+            f"{model_id} takes images and has no image_tokens_max: {tables.IMAGE_TOKENS_MAX:,} tokens are held for each image,"
+            " and what its provider bills beyond that is your loss"
+            for model_id, table in catalog.models.items()
+            if table.lacks_image_tokens_max
         ]
     return report
 

@@ -29,6 +29,7 @@ from completions.catalog import rules
 from completions.models import Category, ModelKind, Provider
 
 Columns = dict[str, Any]  # column -> value
+IMAGE_TOKENS_MAX = 6_000  # of a model whose table does not say
 _INTEGER_MAX, _SMALL_INTEGER_MAX = 2**31 - 1, 32_767  # of the columns
 
 
@@ -171,7 +172,7 @@ class ModelTable(_Table):
     context_window: _Count
     max_output_tokens: _Count
     image_support: bool = False
-    image_tokens_max: _Count = 6_000
+    image_tokens_max: _Count = IMAGE_TOKENS_MAX
     function_calling: bool = False
     reasoning: bool | None = None
     requests_in_flight_max: _Count | None = None
@@ -206,6 +207,11 @@ class ModelTable(_Table):
             if targets.count((provider, upstream_model)) > 1:
                 raise ValueError(f"declares {provider!r} and {upstream_model!r} twice")
         return routes
+
+    @property
+    def lacks_image_tokens_max(self) -> bool:
+        """Whether the model takes images, and the table does not say how many tokens its providers bill for one."""
+        return self.image_support and "image_tokens_max" not in self.model_fields_set
 
     @property
     def columns(self) -> Columns:

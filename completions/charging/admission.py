@@ -7,7 +7,7 @@ providers cannot do. Clients may rely on the order here, which ``tests/test_erro
 2. the key may use the model                         404 model_not_found
    (a stored Idempotency-Key                         the first reply; 400 or 409 where there is none to repeat)
 3. requests per minute, tokens per minute,
-   requests in flight                                429 rate_limit_exceeded
+   requests in flight, work left unpaid              429 rate_limit_exceeded
 4. the key's spending limit                          429 rate_limit_exceeded
 5. the account's funds                               429 when only tied up, 402 insufficient_quota
 
@@ -23,7 +23,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from billing import holds
+from billing import holds, standing
 from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency
@@ -61,6 +61,7 @@ class Admitted:
     admitted_offers: tuple[AdmittedOffer, ...]
     headers: dict[str, str]
     idempotency_key: IdempotencyKey | None = None
+    is_new_account: bool = False  # it has never paid
 
     def charge_nanos(self, cost_nanos: int) -> int:
         """Return what settlement charges for a cost: what the runs before did not pay, and at most what is held."""
@@ -153,6 +154,7 @@ class AdmissionRequest:
         in_flight = requests_in_flight.require_room(key, account)
         running = rows.running.get((key.pk, offers[0].model_id), 0)
         requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
+        standing.require_allowance(account, now)
         min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
 
         payable_now_nanos = charged_before_nanos + available_nanos(account, window)
@@ -165,7 +167,15 @@ class AdmissionRequest:
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
-        admitted = Admitted(record, held_nanos, self.request, admitted_offers, headers, self.idempotency_key)
+        admitted = Admitted(
+            record,
+            held_nanos,
+            self.request,
+            admitted_offers,
+            headers,
+            self.idempotency_key,
+            is_new_account=not account.has_paid,
+        )
         _add_writes(admitted, key, rows)
         account.stored_reply_bytes -= freed_bytes  # as ``insert_keys_statement`` writes it
         return admitted
@@ -220,7 +230,7 @@ class AdmissionRequest:
     def demand(self) -> AdmissionDemand:
         """Return what refusals depend on, for the refusal cache."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
-        need_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
+        need_nanos = cost.worst_case_nanos(request, self.offers[0], 1 if request.max_tokens is None else request.max_tokens)
         return AdmissionDemand(
             model_ids, self.countable_tokens(), need_nanos, request.max_tokens is not None, self.idempotency_key
         )
@@ -307,6 +317,7 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Adm
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
     affordable_tokens = cost.affordable_tokens(request, offers[0], payable_nanos)
-    max_tokens = min(affordable_tokens, request.max_tokens or offers[0].max_output_tokens)
+    asked_tokens = offers[0].max_output_tokens if request.max_tokens is None else request.max_tokens  # 0 for embeddings
+    max_tokens = min(affordable_tokens, asked_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

@@ -29,7 +29,7 @@ from uuid import UUID
 from django.db import OperationalError
 from django.db.transaction import atomic, set_rollback
 
-from billing import holds, ledger
+from billing import holds, ledger, standing
 from billing import locks as account_locks
 from billing.holds import NewHold
 from billing.ledger import NewEntry
@@ -150,6 +150,7 @@ class PendingWrites:
     """The rows that a batch decided to write, by what is done to them."""
 
     rate_limits_updated: dict[str, ApiKey] = field(default_factory=dict)
+    standings_updated: dict[UUID, Account] = field(default_factory=dict)
     spending_settled: list[SpendingChange] = field(default_factory=list)
     spending_reserved: list[SpendingChange] = field(default_factory=list)
     holds_resolved: list[Hold] = field(default_factory=list)
@@ -170,6 +171,7 @@ class PendingWrites:
             (spending.reserve_spending_statement, self.spending_reserved),
             (holds.update_holds_statement, self.holds_resolved),
             (holds.insert_holds_statement, self.holds_placed),
+            (standing.update_standing_statement, self.standings_updated.values()),
             (ledger.insert_entries_statement, self.entries_inserted),
             (crossings.insert_warnings_statement, self.warnings_inserted),
             (records.update_completions_statement, self.completions_ended),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from billing import holds, ledger
+from billing import holds, ledger, standing
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency
@@ -31,7 +31,8 @@ class ReplyRetention:
 class Resolution(CompletionOperation):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
-    ``reply_retention`` is None when the request had no idempotency key.
+    ``reply_retention`` is None when the request had no idempotency key. ``unpaid_nanos`` is what providers may charge for
+    the request beside its usage, and nobody pays.
     """
 
     completion: CompletionRecord
@@ -40,6 +41,7 @@ class Resolution(CompletionOperation):
     usage: Usage | None = None
     cost_nanos: int | None = None
     reply_retention: ReplyRetention | None = None
+    unpaid_nanos: int = 0
     is_settlement = True
 
     @property
@@ -65,6 +67,10 @@ class Resolution(CompletionOperation):
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
             rows.writes.warnings_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
         rows.writes.rate_limits_updated[key.pk] = key
+        settled_nanos = hold.settled_nanos or 0
+        unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
+        if standing.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
+            rows.writes.standings_updated[account.pk] = account
         self._add_writes(hold, rows)
         return hold.settled_nanos or 0
 

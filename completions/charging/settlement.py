@@ -38,6 +38,7 @@ def settle(
     has_idempotency_key: bool = False,
     reply: bytes | None = None,
     stores_reply: bool = True,
+    unpaid_nanos: int = 0,
 ) -> int | None:
     """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
 
@@ -52,15 +53,16 @@ def settle(
     if has_idempotency_key:
         sealed_reply = idempotency.seal(reply) if reply is not None and stores_reply else None
         reply_retention = ReplyRetention(sealed_reply, is_kept=reply is not None)
-    return _resolve_or_store(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention))
+    return _resolve_or_store(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos))
 
 
-def release(completion: CompletionRecord, served_by: ServedBy) -> bool:
-    """Release the hold: nothing is charged. Waits like ``settle``.
+def release(completion: CompletionRecord, served_by: ServedBy, *, unpaid_nanos: int = 0) -> bool:
+    """Release the hold: nothing is charged, whatever providers charge for it (``unpaid_nanos``). Waits like ``settle``.
 
     Return False when the hold was resolved before, or when the release is stored in the outbox.
     """
-    return _resolve_or_store(Resolution(completion, served_by, Completion.Settlement.RELEASED)) is not None
+    released = Resolution(completion, served_by, Completion.Settlement.RELEASED, unpaid_nanos=unpaid_nanos)
+    return _resolve_or_store(released) is not None
 
 
 def recover(completion: Completion, relayed_bytes: int) -> bool:

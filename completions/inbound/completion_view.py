@@ -5,6 +5,7 @@ A language adds how a request is read, and how replies are written.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -27,6 +28,7 @@ from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
 from gateway_project import errors, large_work
 from gateway_project.db import pool
+from gateway_project.net import disconnects
 from gateway_project.web import strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from keys.authentication import Caller, CallerAuthentication
@@ -132,6 +134,7 @@ class CompletionView(RequestView):
     reply_format: WholeFormat
     fingerprinted_path = ""
     dispatched: Dispatch | None = None
+    read_on: ReplyStream | None = None  # once the reply is sent, which is the error of a stream that began too late
 
     def fingerprinted(self, fields: Fields) -> Fields:
         """Return what a repetition under the same Idempotency-Key must be equal in: the path, too, but of the gateway's own.
@@ -172,6 +175,9 @@ class CompletionView(RequestView):
         if chat.stream:
             assert isinstance(self.reply_format, ReplyFormat)
             stream = ReplyStream(dispatch, slot.transfer(), self.reply_format)
+            if stream.failure:
+                self.read_on = stream
+                raise stream.failure
             return _reply(stream, is_stream=True, headers=admitted.headers)
         reply = whole.relay(dispatch, self.reply_format)
         return _kept_until_sent(_reply(reply, is_stream=False, headers=admitted.headers), caller, slot)
@@ -196,6 +202,9 @@ class CompletionView(RequestView):
         if self.dispatched and self.dispatched.attempts:
             for name, value in self.dispatched.headers().items():
                 response[name] = value
+        if self.read_on:
+            client = request.META.get("gunicorn.socket")
+            response._resource_closers += [partial(disconnects.hang_up, client), self.read_on.close]  # called in this order
         return response
 
 

@@ -14,17 +14,16 @@ def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     """Return a bound that the prompt cannot exceed. No text has more tokens than bytes.
 
     ``completions.request.prompt`` counts the bytes and adds an allowance for the chat template. Images, sounds and documents
-    are compressed, so a few bytes may become many tokens: an image counts the most tokens that the model makes of one, however
-    many bytes it has; a sound or a document counts the whole context window.
+    are compressed, so a few bytes may become many tokens: an image counts the most tokens that its provider bills for one,
+    however many bytes it has; a sound or a document counts the whole context window. Images count beside the context window,
+    because some models are billed for more tokens than they read of an image.
     """
     contents = request.contents
     if request.inputs:  # each of them may fill the context window
         return request.prompt_tokens_max
-    if contents.file_at:
-        return offer.context_window
     preamble_tokens = offer.preamble_tokens_max if request.has_preamble else 0
-    tokens = request.prompt_tokens_max + preamble_tokens + contents.images * offer.image_tokens_max
-    return min(tokens, offer.context_window)
+    text_tokens = offer.context_window if contents.file_at else request.prompt_tokens_max + preamble_tokens
+    return min(text_tokens, offer.context_window) + contents.images * offer.image_tokens_max
 
 
 def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:

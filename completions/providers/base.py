@@ -30,6 +30,7 @@ class ProviderFailed(Exception):
     ``is_cut_off``: it had begun, and the gateway closed the connection at a deadline or a bound, so it may have gone on.
     ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the upstream's
     Retry-After, if it gave one. ``key_refusal`` is the upstream's status and reason where it refuses our key or account.
+    ``is_scripted``: the request told the provider to fail, which says nothing about the provider.
     ``status`` is the upstream's, if it sent one. ``reason`` may be kept: without one it is what the caller is told, unless that
     has the upstream's words about the request.
     """
@@ -44,6 +45,7 @@ class ProviderFailed(Exception):
         unread_bytes: int = 0,
         wait_seconds: float | None = None,
         key_refusal: tuple[int, str] | None = None,
+        is_scripted: bool = False,
         status: int | None = None,
         reason: str = "",
     ) -> None:
@@ -55,6 +57,7 @@ class ProviderFailed(Exception):
         self.unread_bytes = unread_bytes
         self.wait_seconds = wait_seconds
         self.key_refusal = key_refusal
+        self.is_scripted = is_scripted
         self.status = status
         self.reason = "" if error.quotes_request else reason or error.message
 
@@ -88,7 +91,8 @@ class Adapter(Protocol):
         """Return the whole reply. Raises ProviderFailed."""
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        """Yield the reply as it arrives: one list of chunks for each read, and an empty list when a heartbeat is due.
+        """Yield the reply as it arrives: one list of chunks for each read, and an empty list when a heartbeat is due, or
+        when it has not begun by the deadline to begin.
 
         Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the upstream.
         """
@@ -149,6 +153,11 @@ def shutting_down(*, upstream_worked: bool) -> ProviderFailed:
     """Return the failure of every request that waits for an upstream when its worker must end."""
     error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
     return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.SHUTTING_DOWN)
+
+
+def silent() -> ProviderFailed:
+    """Return the failure of a stream that did not begin in time."""
+    return ProviderFailed(timed_out(), upstream_worked=False, kind=FailureKind.SILENT, reason="TimedOut: no head in time")
 
 
 def client_disconnected(*, upstream_worked: bool) -> ProviderFailed:

@@ -4,7 +4,7 @@ A request may carry an ``echo`` object (with an SDK: ``extra_body={"echo": {...}
 
     reply               the text of the reply, instead of the last user message
     delay_seconds       the delay before each token, 0 to 60
-    status              the upstream status, 400 to 599, to fail with before the first token
+    status              the upstream status, 400 to 599, that every attempt fails with before the first token
     break_after_tokens  the number of tokens after which to break off
     report_usage        false: report no usage
 
@@ -72,7 +72,7 @@ class EchoAdapter:
         echo = _Echo.read(call)
         yield [_chunk({"role": "assistant", "content": ""})]
         for token in _generate(call, echo):
-            yield [_chunk({"content": token}, text_bytes=len(token.encode()))]
+            yield [] if token is None else [_chunk({"content": token}, text_bytes=len(token.encode()))]
         usage = [Chunk(b"[]", usage=echo.usage)] if echo.usage else []
         yield [_chunk({}, finish_reason=echo.finish_reason), *usage]
 
@@ -167,25 +167,38 @@ class _Echo:
 
 
 def _raise_scripted_status(script: _Script) -> None:
-    if script.status is not None:
-        # Invalid whatever the status is, because every further attempt would fail in the same way.
+    if script.status is not None:  # further attempts, which fail in the same way, follow as they would elsewhere
         refusal = base.status_error(script.status, "the echo was told to refuse.")
-        raise ProviderFailed(refusal, upstream_worked=False, kind=FailureKind.INVALID_REQUEST, status=script.status)
+        kind = base.failure_kind(script.status)
+        raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=script.status)
 
 
-def _generate(call: Call, echo: _Echo) -> Iterator[str]:
+def _generate(call: Call, echo: _Echo) -> Iterator[str | None]:
+    """Yield the tokens, each after the delay, and None whenever a heartbeat is due."""
     script = echo.script
     deadline = min(time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS, call.until)
     for index, token in enumerate(echo.tokens):
         if index == script.break_after_tokens:
             raise _failure(base.broke_off())
-        left_seconds = deadline - time.monotonic()
-        gevent.sleep(max(min(script.delay_seconds, left_seconds), 0))
-        if script.delay_seconds > left_seconds:  # the hold does not outlast the deadline
-            raise _failure(base.timed_out())
+        yield from _delay(script.delay_seconds, deadline)
+        arrived_at = time.monotonic()
         yield token
+        call.pace(time.monotonic() - arrived_at)
     if script.break_after_tokens is not None:
         raise _failure(base.broke_off())
+
+
+def _delay(seconds: float, deadline: float) -> Iterator[None]:
+    """Wait, and yield whenever a heartbeat is due. Raises ProviderFailed at the deadline, which the hold does not outlast."""
+    left_seconds = deadline - time.monotonic()
+    waits_seconds = max(min(seconds, left_seconds), 0)
+    while waits_seconds > settings.STREAM_HEARTBEAT_SECONDS:
+        gevent.sleep(settings.STREAM_HEARTBEAT_SECONDS)
+        yield
+        waits_seconds -= settings.STREAM_HEARTBEAT_SECONDS
+    gevent.sleep(waits_seconds)
+    if seconds > left_seconds:
+        raise _failure(base.timed_out())
 
 
 def _generate_all(call: Call, echo: _Echo) -> str:
@@ -193,7 +206,7 @@ def _generate_all(call: Call, echo: _Echo) -> str:
     tokens: list[str] = []
     try:
         for token in _generate(call, echo):
-            tokens.append(token)  # noqa: PERF402  what there is when the wait is ended is needed
+            tokens.append(token or "")  # what there is when the wait is ended is needed
     except http.Interrupted as error:
         failure = exchange.interruption(error, upstream_worked=True)
         failure.unread_bytes = len("".join(tokens).encode())

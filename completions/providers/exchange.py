@@ -8,19 +8,19 @@ import logging
 import re
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import gevent
 from django.conf import settings
 
-from completions import sse
-from completions.chat import Call, Chunk, WholeReply
+from completions import chat, sse
+from completions.chat import Call, Chunk, Pace, WholeReply
 from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import compact_json, errors, large_work, logs
-from gateway_project.net import disconnects, http
+from gateway_project.net import http
 
 logger = logging.getLogger("gateway.providers")
 
@@ -34,6 +34,9 @@ _TURN_SECONDS = 0.01  # a stream that arrives as fast as it is read yields to ot
 
 # Maps a refusal's status and body to the status it should have had, and to the seconds to wait as text ("" for none).
 RefusalInterpreter = Callable[[int, bytes], tuple[int, str]]
+
+
+Response = TypeVar("Response", http.UpstreamResponse, http.UpstreamResponse | None)
 
 
 class BodyBuilder(Protocol):
@@ -67,6 +70,50 @@ def _as_received(status: int, body: bytes) -> tuple[int, str]:
     return status, ""
 
 
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A request that was sent to an upstream, whose response is awaited."""
+
+    call: Call
+    awaited: http.AwaitedResponse
+    interpret: RefusalInterpreter
+
+    def response(self) -> http.UpstreamResponse:
+        """Return the 2xx response, which the caller closes. Raises ProviderFailed, also for any other status.
+
+        The head of a whole reply comes when it is generated, so silence says nothing before the total deadline.
+        """
+        return self._checked(self.awaited.wait)
+
+    def begun(self) -> Generator[list[Chunk], None, http.UpstreamResponse]:
+        """Return the same for a stream, after an empty list at the deadline to begin: the caller may give up there."""
+        response = self._checked(self.awaited.begin)
+        if response is None:
+            try:
+                yield []
+            except BaseException:
+                self.awaited.close()
+                raise
+            response = self.response()
+        return response
+
+    def _checked(self, wait: Callable[[], Response]) -> Response:
+        call = self.call
+        try:
+            response = wait()
+        except http.OutboundError as error:
+            raise provider_failure(call, error, upstream_worked=isinstance(error, http.TimedOut)) from error
+        if response is None:
+            return response
+        call.head.has_arrived, call.head.request_id = True, _request_id(response)
+        if not 200 <= response.status < 300:
+            try:
+                raise _refusal(call, response, self.interpret)
+            finally:
+                response.close()
+        return response
+
+
 def post(
     call: Call,
     path: str,
@@ -75,37 +122,20 @@ def post(
     *,
     stream: bool,
     interpret: RefusalInterpreter = _as_received,
-) -> http.UpstreamResponse:
-    """Send the built fields as JSON to ``path`` below the base URL. Return the 2xx response, which the caller closes.
-
-    Raises ProviderFailed, also for any other status.
-    """
-    call.head.request_id = None  # not that of an earlier attempt
+) -> Posted:
+    """Send the built fields as JSON to ``path`` below the base URL. Raises ProviderFailed."""
+    call.head.has_arrived, call.head.request_id = False, None  # not that of an earlier attempt
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, **headers}
+    url = f"{call.route.base_url}{path}"
     try:
         with large_work.turn(call.request.body.size_bytes):
             body = compact_json.dumps(build_fields(call, stream=stream))
         call.request.body.release()  # nobody may hold on to its parts now: the wait for the upstream may take minutes
-        response = http.post(
-            f"{call.route.base_url}{path}",
-            headers=headers,
-            body=body,
-            deadlines=call.route.deadlines,
-            until=call.until,
-            # The head of a whole reply comes when it is generated, so silence says nothing before. And no other provider is
-            # asked for a client that has left.
-            gives_up=lambda: stream and not disconnects.has_disconnected(call.client),
-        )
+        awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
     except http.OutboundError as error:
-        raise provider_failure(call, error, upstream_worked=_is_at_work(error)) from error
-    call.head.request_id = _request_id(response)
-    if not 200 <= response.status < 300:
-        try:
-            raise _refusal(call, response, interpret)
-        finally:
-            response.close()
-    return response
+        raise provider_failure(call, error, upstream_worked=False) from error
+    return Posted(call, awaited, interpret)
 
 
 def _request_id(response: http.UpstreamResponse) -> str | None:
@@ -114,13 +144,10 @@ def _request_id(response: http.UpstreamResponse) -> str | None:
     return next((each for each in sent if _REQUEST_ID.fullmatch(each)), None)
 
 
-def _is_at_work(error: http.OutboundError) -> bool:
-    """Return whether the upstream has the request, and was given up only at the total deadline."""
-    return isinstance(error, http.TimedOut) and not isinstance(error, http.NotSent | http.NoFirstByte)
-
-
-def reads(response: http.UpstreamResponse) -> Iterator[bytes | None]:
+def reads(response: http.UpstreamResponse, pace: Pace = chat.no_pace) -> Iterator[bytes | None]:
     """Yield the bytes of each read until the response ends, and None whenever a heartbeat is due.
+
+    ``pace`` is told how long each read occupied the process, and may wait before the next one.
 
     A heartbeat is due whether or not bytes arrive: they may be the upstream's own comments, which are not passed on. Raises
     TimedOut when nothing arrives for ``idle_seconds``.
@@ -132,7 +159,9 @@ def reads(response: http.UpstreamResponse) -> Iterator[bytes | None]:
         if received == b"":
             return
         if received is not None:
+            arrived_at = time.monotonic()
             yield received
+            pace(time.monotonic() - arrived_at)
             heard_at = time.monotonic()  # not earlier: while our own client was slow, nothing was read
             if heard_at - turn_at > _TURN_SECONDS:  # if more has arrived meanwhile, the next read does not wait
                 gevent.sleep(0)
@@ -177,9 +206,9 @@ def read_each_event(read: Callable[[bytes], list[Chunk]], events: list[bytes]) -
     return found, None
 
 
-def read_whole(call: Call, response: http.UpstreamResponse, parse: Callable[[bytes], WholeReply]) -> WholeReply:
+def read_whole(posted: Posted, parse: Callable[[bytes], WholeReply]) -> WholeReply:
     """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed."""
-    body = b""
+    call, response, body = posted.call, posted.response(), b""
     try:
         body = response.read_all()
         return parse(body)
@@ -190,11 +219,12 @@ def read_whole(call: Call, response: http.UpstreamResponse, parse: Callable[[byt
         response.close()
 
 
-def read_stream(call: Call, response: http.UpstreamResponse, reader: EventReader) -> Generator[list[Chunk], None, None]:
+def read_stream(posted: Posted, reader: EventReader) -> Generator[list[Chunk], None, None]:
     """Yield the chunks that ``reader`` makes, as ``base.Adapter.stream`` documents. Closes the response at the end."""
-    start = bytearray()
+    response = yield from posted.begun()
+    call, start = posted.call, bytearray()
     try:
-        yield from _read(response, reader, start)
+        yield from _read(response, reader, start, call.pace)
     except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
         if not reader.has_finish_reason:
             upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse)
@@ -204,10 +234,10 @@ def read_stream(call: Call, response: http.UpstreamResponse, reader: EventReader
         response.close()
 
 
-def _read(response: http.UpstreamResponse, reader: EventReader, start: bytearray) -> Iterator[list[Chunk]]:
+def _read(response: http.UpstreamResponse, reader: EventReader, start: bytearray, pace: Pace) -> Iterator[list[Chunk]]:
     """Yield the chunks. ``start`` receives the bytes before the first chunk, up to a bound."""
     decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
-    for received in reads(response):
+    for received in reads(response, pace):
         if received is None:
             yield []
             continue
@@ -369,8 +399,6 @@ def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderF
 def _failure_kind(error: Exception) -> FailureKind:
     if isinstance(error, http.LocalFault):
         return FailureKind.LOCAL_FAULT
-    if isinstance(error, http.NoFirstByte):
-        return FailureKind.SILENT
     # A provider that was silent for minutes, or sent nonsense, is not asked a second time.
     is_retryable = isinstance(error, (http.ConnectFailed, http.ConnectionBroken))
     return FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE

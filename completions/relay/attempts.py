@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -25,7 +26,8 @@ from completions.chat import Call, Chunk, Route, Usage, WholeReply
 from completions.pricing import cost
 from completions.providers import base, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import circuit_breaker, local_faults, provider_keys
+from completions.providers.exchange import UnusableResponse
+from completions.relay import circuit_breaker, fair_queue, local_faults, new_accounts, provider_keys
 from completions.request import reasoning
 from gateway_project import dollars, errors, metrics
 from gateway_project.net import disconnects, draining, http
@@ -38,6 +40,15 @@ _PAUSE_SECONDS = 0.2  # before a retry of an upstream that sends none; up to twi
 _TIMER_SECONDS = 0.01  # a timer may fire this much too early
 # No further attempt helps after these, and they say nothing about the route.
 _FINAL = (FailureKind.INVALID_REQUEST, FailureKind.SHUTTING_DOWN, FailureKind.CLIENT_DISCONNECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class LateStream:
+    """A stream that was given up because it did not begin in time, and that may still be read on."""
+
+    call: Call
+    chunks: ChunkStream
+    unpaid_nanos: int  # what its provider may charge, at most
 
 
 @dataclass(slots=True)
@@ -58,6 +69,8 @@ class Dispatch:
     first_text_at: float | None = None
     last_text_at: float | None = None
     failed_attempts: list[FailedAttempt] = field(default_factory=list)
+    late: LateStream | None = None
+    unpaid_nanos: int = 0  # what providers may charge for streams that were given up, and the caller does not pay
 
     def __post_init__(self) -> None:
         self.call = self._calls()[0]
@@ -164,10 +177,11 @@ class Dispatch:
             earlier = failures.get(call.route.id)
             if earlier and not self._wait_for_retry(call, earlier):
                 continue
-            if not self._may_be_asked(call.route):
-                continue
             try:
-                return self._attempt(call, send)
+                with new_accounts.turn(call.route, self._account_id, self.client, is_new=self.admitted.is_new_account):
+                    if not self._may_be_asked(call.route):
+                        continue
+                    return self._attempt(call, send)
             except ProviderFailed as error:
                 if error.upstream_worked or error.kind in _FINAL:
                     raise
@@ -183,10 +197,11 @@ class Dispatch:
     def _calls(self) -> list[Call]:
         """Return one call for each route, in the order in which they are attempted."""
         until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
+        pace = partial(fair_queue.process_queue.spend, self.admitted.completion.key_id)
         calls: dict[int, Call] = {}  # by route: an alias may stand for a model that the request also names
         for offered in self.admitted.admitted_offers:
             for route in in_order(offered.offer.routes):
-                call = Call(self.admitted.request, offered.offer, route, offered.max_tokens, until, self.client)
+                call = Call(self.admitted.request, offered.offer, route, offered.max_tokens, until, self.client, pace=pace)
                 calls.setdefault(route.id, call)
         return list(calls.values())
 
@@ -216,7 +231,7 @@ class Dispatch:
         except BaseException:
             circuit_breaker.record_no_verdict(call.route, self._account_id)
             raise
-        circuit_breaker.record_success(call.route)
+        circuit_breaker.record_success(call.route, self._account_id)
         local_faults.record_success(call.route)
         provider_keys.record_success(call.route)
         call.request.body.forget()
@@ -230,20 +245,16 @@ class Dispatch:
             provider_keys.record_success(route)
         elif error.kind is FailureKind.LOCAL_FAULT:
             local_faults.record_fault(route)
-        elif error.kind is FailureKind.SILENT:
-            self._count_loss()
-        if error.kind in (*_FINAL, FailureKind.LOCAL_FAULT) or error.key_refusal:
+        if error.kind in (*_FINAL, FailureKind.LOCAL_FAULT) or error.key_refusal or error.is_scripted:
             circuit_breaker.record_no_verdict(route, self._account_id)
         else:
             circuit_breaker.record_failure(
-                route, self._account_id, attempted_at=self.attempted_at, wait_seconds=error.wait_seconds
+                route,
+                self._account_id,
+                attempted_at=self.attempted_at,
+                wait_seconds=error.wait_seconds,
+                is_new_account=self.admitted.is_new_account,
             )
-
-    def _count_loss(self) -> None:
-        """Count what the latest attempt may cost the operator: it was given up before its first byte, so nobody is charged."""
-        completion = self.admitted.completion
-        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0)
-        metrics.operator_loss_nanos.inc(cost.usage_cost_nanos(usage, self.call.offer.price, completion.images))
 
     def _complete(self, call: Call) -> WholeReply:
         with self._interruptible():
@@ -255,11 +266,53 @@ class Dispatch:
         upstream = providers.ADAPTERS[call.route.kind].stream(call)
         try:
             with self._interruptible():
-                # An empty list is a heartbeat. Passing one on would commit us to status 200.
-                return next(chunks for chunks in upstream if chunks), upstream
+                first = self._first_chunks(call, upstream)
         except BaseException:
             upstream.close()
             raise
+        if first is None:
+            self._give_up(call, upstream)
+            raise base.silent()
+        self.drop_late()
+        return first, upstream
+
+    def _first_chunks(self, call: Call, upstream: ChunkStream) -> list[Chunk] | None:
+        """Return the first chunks of a stream; None if it has not begun in time, and the client waits for it."""
+        for chunks in upstream:
+            if chunks:
+                return chunks
+            # An empty list after the head is a heartbeat. Passing one on would commit us to status 200.
+            if not call.head.has_arrived and not disconnects.has_disconnected(self.client):
+                return None
+        raise exchange.provider_failure(call, UnusableResponse("the stream ended before it began"), upstream_worked=False)
+
+    def _give_up(self, call: Call, upstream: ChunkStream) -> None:
+        """Keep a stream that did not begin in time, until it is known whether another provider answers."""
+        self.drop_late()
+        completion = self.admitted.completion
+        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0)
+        unpaid_nanos = cost.usage_cost_nanos(usage, call.offer.price, completion.images)
+        self.late = LateStream(call, upstream, unpaid_nanos)
+
+    def drop_late(self) -> None:
+        """Close a stream that was given up. Nobody pays what its provider charges: that is the operator's loss."""
+        if self.late:
+            self.late.chunks.close()
+            self.unpaid_nanos += self.late.unpaid_nanos
+            metrics.operator_loss_nanos.inc(self.late.unpaid_nanos)
+            self.late = None
+
+    def forget_late(self) -> None:
+        """Close a stream that was given up: its provider's report is paid."""
+        if self.late:
+            self.late.chunks.close()
+            self.late = None
+
+    def resume_late(self) -> ChunkStream:
+        """Return the stream that was given up, to be read on: it is the latest attempt again."""
+        assert self.late is not None
+        self.call = self.late.call
+        return self.late.chunks
 
     def _wait_for_retry(self, call: Call, earlier: ProviderFailed) -> bool:
         """Wait before a second attempt of a route. Return False, without waiting, when the wait would be too long."""

@@ -8,6 +8,8 @@
       model reasoned, or before a whole reply came   reasoning: it will charge for tokens that nobody saw
     not begun at the total deadline                  the same
     closed because the client left (``cancels``)     an estimate of the prompt and of what was relayed
+    given up because the stream did not begin in     what the upstream reports in the end, if it does; else nothing
+    time, and no other upstream answered
     failed before that, or unreadable                nothing
 
 A client that leaves changes nothing in this: what the provider will charge is paid, so its reply is read to its end. The
@@ -23,6 +25,7 @@ from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
 from completions.providers.base import ProviderFailed
+from completions.relay import new_accounts
 from completions.relay.attempts import Dispatch
 from gateway_project import errors
 
@@ -49,11 +52,15 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         has_idempotency_key=admitted.idempotency_key is not None,
         reply=reply,
         stores_reply=dispatch.stores_reply,
+        unpaid_nanos=dispatch.unpaid_nanos,
     )
+    if admitted.is_new_account and dispatch.charged_nanos:
+        new_accounts.record_paid(admitted.completion.account_id)
 
 
 def settle_broken_off(dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None, relayed_bytes: int) -> None:
     """Charge a reply that its upstream had begun, and that ``failure`` ended."""
+    dispatch.drop_late()
     estimated = estimate(dispatch, relayed_bytes + failure.unread_bytes)
     if _is_at_work_unseen(dispatch, failure) and not (reported and reported.reasoning_tokens):
         estimated = replace(estimated, completion_tokens=dispatch.completion_tokens_max)
@@ -68,7 +75,8 @@ def _is_at_work_unseen(dispatch: Dispatch, failure: ProviderFailed) -> bool:
 
 def release(dispatch: Dispatch) -> None:
     """Charge nothing."""
-    settlement.release(dispatch.admitted.completion, dispatch.served_by)
+    dispatch.drop_late()
+    settlement.release(dispatch.admitted.completion, dispatch.served_by, unpaid_nanos=dispatch.unpaid_nanos)
 
 
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:

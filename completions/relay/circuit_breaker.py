@@ -1,25 +1,33 @@
-"""A circuit breaker for each route. A circuit is CLOSED, OPEN or HALF_OPEN:
+"""A circuit breaker for each route, and one for each account on it. A circuit is CLOSED, OPEN or HALF_OPEN:
 
     CLOSED      requests pass. ``CIRCUIT_FAILURES`` failures in a row open the circuit.
     OPEN        no request passes, for ``CIRCUIT_OPEN_SECONDS``. A ``Retry-After`` opens it too, at most that long.
     HALF_OPEN   the open time is over: one request, the probe, passes. Its success closes the circuit; its failure opens it
                 again, for twice as long as before, up to two minutes.
 
-Each process counts the failures that it sees, and its circuits are its own. When it opens one it also writes so on the route's
-row, where the other processes find it when they next read the catalog, a second later: no request waits for this exchange. To
-them the row is a hint and no more, because the fault may be that of the first one's host. A process that had a success within
-``CIRCUIT_OPEN_SECONDS`` ignores it. In any other, one request at a time probes the route, and the rest ask their other routes
-first. Those that have no other ask it all the same: a hint refuses nothing. A success ends the hint there, a failure opens the
-circuit. What keeps this host from connecting at all is not counted here (``local_faults``).
+Some requests fail on every route, and one caller may send them all day. So what an account's requests provoke opens the circuit
+of that account alone. The route's own circuit, which keeps everybody out, needs several accounts: among those that asked within
+the last minute, the requests of ``CIRCUIT_ACCOUNTS`` must fail, and of at least half of all. An account counts once, however
+much it sends; one that has never paid counts a quarter. And an account is never kept out by the failures of others while its
+own latest request within that minute succeeded: what it saw itself is better evidence.
 
-Some requests fail on every route, and one caller may send them all day. So failures for one account open the circuit for that
-account only. It opens for everybody when the requests of a second account fail too: then the fault is the route's.
+Each process counts the failures that it sees, and its circuits are its own. It remembers ``_ACCOUNTS_MAX`` accounts of each
+route: beyond that, those that asked longest ago are forgotten.
+
+When a process opens the circuit of a route it also writes so on the route's row, where the other processes find it when they
+next read the catalog, a second later: no request waits for this exchange. To them the row is a hint and no more, because the
+fault may be that of the first one's host. A process that had a success within ``CIRCUIT_OPEN_SECONDS`` ignores it. In any
+other, one request at a time probes the route, and the rest ask their other routes first. Those that have no other ask it all
+the same: a hint refuses nothing. A success ends the hint there, a failure opens the route's circuit. What keeps this host from
+connecting at all is not counted here (``local_faults``).
 """
 
 import logging
 import math
 import time
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from uuid import UUID
@@ -36,6 +44,9 @@ from gateway_project.db import pool
 logger = logging.getLogger("gateway.circuit_breaker")
 
 _OPEN_SECONDS_MAX = 120
+_WINDOW_SECONDS = 60  # in which the accounts of a route are counted
+_ACCOUNTS_MAX = 1_000  # of each route
+_WEIGHT, _NEW_WEIGHT = 4, 1  # of an account, and of one that has never paid
 _TIMER_SECONDS = 0.1  # a timer may fire a little too early
 
 
@@ -47,20 +58,69 @@ class State(Enum):
 
 @dataclass(slots=True)
 class _Circuit:
-    """A route that failed since its last success; other routes have no circuit here. Times are by the monotonic clock."""
+    """The circuit of a route, or of one account on it. Times are by the monotonic clock."""
 
-    provider_slug: str
-    account_id: UUID | None  # the only account whose requests failed; None: there are several
+    account_id: UUID | None = None  # None: for everybody
     failures: int = 0  # in a row
     openings: int = 0  # for failures, in a row; a Retry-After alone is not counted, and no probe follows it
     opened_at: float = 0.0
     open_until: float = 0.0
     probe_until: float = 0.0  # while a probe runs, but no longer than this, no other request passes
+    told_at: float = 0.0  # when the account's latest request succeeded or failed
+    weight: int = _WEIGHT
 
 
-_circuits: dict[int, _Circuit] = {}  # by route id
+@dataclass(slots=True)
+class _RouteCircuits:
+    """The circuits of a route. The accounts are in the order in which they had their latest success or failure."""
+
+    provider_slug: str
+    of_all: _Circuit = field(default_factory=_Circuit)
+    of_accounts: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
+
+    def note(self, account_id: UUID) -> _Circuit:
+        """Return the circuit of an account whose request has just ended."""
+        circuit = self.of_accounts.get(account_id)
+        if circuit is None:
+            circuit = self.of_accounts[account_id] = _Circuit(account_id)
+            if len(self.of_accounts) > _ACCOUNTS_MAX:
+                self.of_accounts.popitem(last=False)
+        else:
+            self.of_accounts.move_to_end(account_id)
+        circuit.told_at = time.monotonic()
+        return circuit
+
+    def applying_to(self, account_id: UUID) -> list[_Circuit]:
+        """Return the circuits that decide whether a request of the account may pass."""
+        own = self.of_accounts.get(account_id)
+        if own is None:
+            return [self.of_all]
+        has_succeeded = not own.failures and own.told_at > time.monotonic() - _WINDOW_SECONDS
+        return [own] if has_succeeded else [own, self.of_all]
+
+    def fails_for_several(self) -> tuple[bool, int]:
+        """Return whether the requests of enough accounts fail, and how many failures in a row these have together."""
+        since = time.monotonic() - _WINDOW_SECONDS
+        asked_weight = failed_weight = failures = 0
+        for circuit in reversed(self.of_accounts.values()):
+            if circuit.told_at < since:
+                break
+            asked_weight += circuit.weight
+            failed_weight += circuit.weight if circuit.failures else 0
+            failures += circuit.failures
+        are_enough = failed_weight >= settings.CIRCUIT_ACCOUNTS * _WEIGHT and 2 * failed_weight >= asked_weight
+        return are_enough, failures
+
+
+_routes: dict[int, _RouteCircuits] = {}  # by route id
 _succeeded_at: dict[int, float] = {}  # by route id: this process's latest success
 _hint_probes: dict[int, float] = {}  # by route id: until when other requests prefer other routes, because one probes a hint
+
+
+def forget_all() -> None:
+    """Forget everything, as in a process that has just begun."""
+    for remembered in (_routes, _succeeded_at, _hint_probes):
+        remembered.clear()
 
 
 def allows_request(route: chat.Route, account_id: UUID) -> bool:
@@ -82,25 +142,32 @@ def stands_back(route: chat.Route) -> bool:
 
 
 def state(route: chat.Route, account_id: UUID) -> State:
-    """Return the state of the route's circuit for this account."""
+    """Return the state of the route for this account: of its own circuit and the route's the one that lets less pass."""
     if open_seconds(route, account_id) > 0:
         return State.OPEN
-    circuit = _circuit_for(route, account_id)
-    return State.HALF_OPEN if circuit and circuit.openings else State.CLOSED
+    return State.HALF_OPEN if any(circuit.openings for circuit in _applying(route, account_id)) else State.CLOSED
 
 
 def open_seconds(route: chat.Route, account_id: UUID) -> float:
-    """Return how long the circuit stays open for this account. Not above 0: it is not open."""
-    circuit = _circuit_for(route, account_id)
-    return circuit.open_until - time.monotonic() if circuit else 0.0
+    """Return how long the route stays closed to this account by an open circuit. Not above 0: it does not."""
+    open_until = max((circuit.open_until for circuit in _applying(route, account_id)), default=0.0)
+    return open_until - time.monotonic() if open_until else 0.0
 
 
-def record_success(route: chat.Route) -> None:
-    """Close the circuit, for all accounts."""
-    _succeeded_at[route.id] = time.monotonic()
-    circuit = _circuits.pop(route.id, None)
+def record_success(route: chat.Route, account_id: UUID) -> None:
+    """Close the account's circuit, and the route's. If that was open, the fault was the route's: close all of it."""
     _hint_probes.pop(route.id, None)
-    if circuit and circuit.opened_at:
+    circuits = _circuits_of(route)
+    own, of_all = circuits.note(account_id), circuits.of_all
+    _succeeded_at[route.id] = own.told_at
+    if not (own.failures or own.opened_at or of_all.opened_at):
+        return
+    was_open = bool(own.opened_at or of_all.opened_at)
+    if of_all.opened_at:
+        circuits.of_all = _Circuit()
+        circuits.of_accounts.clear()
+    circuits.of_accounts[account_id] = _Circuit(account_id, told_at=own.told_at)
+    if was_open:
         _log(route, "circuit closed: %s at %s, in this process")
         _show(route.provider_slug)
 
@@ -108,35 +175,45 @@ def record_success(route: chat.Route) -> None:
 def record_no_verdict(route: chat.Route, account_id: UUID) -> None:
     """End a probe that says nothing about the route: the next request may probe it."""
     _hint_probes.pop(route.id, None)
-    if circuit := _circuit_for(route, account_id):
+    for circuit in _applying(route, account_id):
         circuit.probe_until = 0.0
 
 
-def record_failure(route: chat.Route, account_id: UUID, *, attempted_at: float, wait_seconds: float | None = None) -> None:
-    """Count a failure. Open the circuit when it was one too many, or when the upstream sent a Retry-After.
+def record_failure(
+    route: chat.Route, account_id: UUID, *, attempted_at: float, wait_seconds: float | None = None, is_new_account: bool = False
+) -> None:
+    """Count a failure. Open the account's circuit when it was one too many, or when the upstream sent a Retry-After.
 
-    ``attempted_at`` is by the monotonic clock. ``wait_seconds`` is the Retry-After.
+    Open the route's when the requests of several accounts fail. ``attempted_at`` is by the monotonic clock. ``wait_seconds`` is
+    the Retry-After. ``is_new_account``: it has never paid.
     """
-    circuit = _circuits.setdefault(route.id, _Circuit(route.provider_slug, account_id))
-    is_hinted = _heeds_hint(route)  # then requests of other accounts failed too, in another process
-    if circuit.account_id is not None and (is_hinted or circuit.account_id != account_id):
-        circuit = _circuits[route.id] = _Circuit(route.provider_slug, None, failures=circuit.failures)
-    if attempted_at < circuit.opened_at:  # sent before the circuit opened: its failure is no news
+    circuits, is_hinted = _circuits_of(route), _heeds_hint(route)
+    own, of_all = circuits.note(account_id), circuits.of_all
+    own.weight = _NEW_WEIGHT if is_new_account else _WEIGHT
+    if attempted_at >= own.opened_at:  # otherwise sent before the circuit opened: its failure is no news
+        own.failures += 1
+        own.probe_until = 0.0
+        _open_after_failure(route, own, own.failures, wait_seconds)
+    if attempted_at < of_all.opened_at or of_all.open_until > own.told_at:  # or it was let pass because it had been served
         return
-    circuit.failures += 1
-    circuit.probe_until = 0.0
-    if is_hinted or circuit.openings or circuit.failures >= settings.CIRCUIT_FAILURES:
-        seconds = min(settings.CIRCUIT_OPEN_SECONDS * 2**circuit.openings, _OPEN_SECONDS_MAX)
-        circuit.openings += 1
-        _open(route, circuit, seconds)
-    elif wait_seconds:
-        _open(route, circuit, min(wait_seconds, settings.CIRCUIT_OPEN_SECONDS))
+    of_all.probe_until = 0.0
+    fails_for_several, failures = circuits.fails_for_several()
+    if is_hinted or of_all.openings:  # then the requests of several accounts failed before, here or in another process
+        _open_for_failures(route, of_all)
+    elif fails_for_several:
+        _open_after_failure(route, of_all, failures, wait_seconds)
 
 
-def _circuit_for(route: chat.Route, account_id: UUID) -> _Circuit | None:
-    """Return the route's circuit, unless only another account's requests failed."""
-    circuit = _circuits.get(route.id)
-    return circuit if circuit and circuit.account_id in (None, account_id) else None
+def _circuits_of(route: chat.Route) -> _RouteCircuits:
+    circuits = _routes.get(route.id)
+    if circuits is None:
+        circuits = _routes[route.id] = _RouteCircuits(route.provider_slug)
+    return circuits
+
+
+def _applying(route: chat.Route, account_id: UUID) -> list[_Circuit]:
+    circuits = _routes.get(route.id)
+    return circuits.applying_to(account_id) if circuits else []
 
 
 def _heeds_hint(route: chat.Route) -> bool:
@@ -150,10 +227,11 @@ def _starts_probe(route: chat.Route, account_id: UUID) -> bool:
 
     A probe keeps others out for a bounded time only, because a good reply may take minutes.
     """
-    now, circuit = time.monotonic(), _circuit_for(route, account_id)
-    if circuit is None or circuit.probe_until > now:
+    now, circuits = time.monotonic(), [circuit for circuit in _applying(route, account_id) if circuit.openings]
+    if any(circuit.probe_until > now for circuit in circuits):
         return False
-    circuit.probe_until = now + settings.CIRCUIT_OPEN_SECONDS
+    for circuit in circuits:
+        circuit.probe_until = now + settings.CIRCUIT_OPEN_SECONDS
     _log(route, "circuit half-open: %s at %s: one request probes it")
     return True
 
@@ -162,6 +240,20 @@ def _begin_hint_probe(route: chat.Route) -> None:
     now = time.monotonic()
     _hint_probes[route.id] = now + settings.CIRCUIT_OPEN_SECONDS
     _log(route, "hint: the circuit of %s at %s is open in another process, for %s s", math.ceil(route.hinted_until - now))
+
+
+def _open_after_failure(route: chat.Route, circuit: _Circuit, failures: int, wait_seconds: float | None) -> None:
+    """Open the circuit if these failures in a row are enough, or else for the time of a Retry-After."""
+    if circuit.openings or failures >= settings.CIRCUIT_FAILURES:
+        _open_for_failures(route, circuit)
+    elif wait_seconds:
+        _open(route, circuit, min(wait_seconds, settings.CIRCUIT_OPEN_SECONDS))
+
+
+def _open_for_failures(route: chat.Route, circuit: _Circuit) -> None:
+    seconds = min(settings.CIRCUIT_OPEN_SECONDS * 2**circuit.openings, _OPEN_SECONDS_MAX)
+    circuit.openings += 1
+    _open(route, circuit, seconds)
 
 
 def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
@@ -187,8 +279,15 @@ def _log(route: chat.Route, message: str, *arguments: object) -> None:
 def _show(provider_slug: str) -> None:
     """Set the metric: how many circuits of this provider are open or half-open here."""
     now = time.monotonic()
-    circuits = [circuit for circuit in _circuits.values() if circuit.provider_slug == provider_slug]
+    circuits = _all_circuits(provider_slug)
     metrics.circuits_open.labels(provider_slug).set(sum(each.openings > 0 or each.open_until > now for each in circuits))
+
+
+def _all_circuits(provider_slug: str) -> Iterator[_Circuit]:
+    for circuits in _routes.values():
+        if circuits.provider_slug == provider_slug:
+            yield circuits.of_all
+            yield from circuits.of_accounts.values()
 
 
 def _write_to_row(route_id: int, open_time: timedelta) -> None:

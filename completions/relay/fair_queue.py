@@ -1,8 +1,15 @@
-"""Lets a key start only a few requests at a time while other keys start theirs, so that a busy key does not delay the others.
+"""Shares the process between keys, so that a busy key does not delay the others. A key that is alone waits for nothing.
 
 All requests of a process share one event loop, which serves them in the order of their arrival. Without this, one request of a
-key waits behind a hundred of another. A start is what a request computes before its upstream is asked: its checks and its
-admission. A key that is alone starts as many as it likes, because larger batches of admissions are cheaper.
+key waits behind a hundred of another, and behind every event of its streams.
+
+Starts: while other keys are active, a key starts only a few requests at a time. A start is what a request computes before its
+upstream is asked: its checks and its admission. Alone it starts as many as it likes, because larger batches are cheaper.
+
+Streams: the time that their events take is measured and counted for their key. While other keys are active, the streams of a
+key may take its share of the time: one part of as many as there are busy keys, and one more for all keys that take little.
+Beyond its share a key's streams wait before they read on (a virtual clock for each key, GCRA). What arrives meanwhile is read
+and passed on together, so a stream loses no text by it, and its events cost less.
 """
 
 import time
@@ -10,17 +17,34 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import gevent
 from gevent.event import Event
 
 _ALONE_AFTER_SECONDS = 1.0
+_SHARES_EACH_SECONDS = 1.0  # how often it is counted which keys are busy
+_BUSY_SHARE = 0.05  # of the time: a key that takes more is busy
+_TURN_SECONDS_MAX = 0.01  # counted for one read: one that took longer has waited for its client
+_LOOP_FACTOR = 2  # timers and switches of a read take the event loop for about as long again as what is measured of it
+_BURST_SECONDS = 0.02  # that a key may be ahead of its share
+_WAIT_SECONDS_MAX = 1.0
 
 
 class FairQueue:
     """The starts of this process, by key. ``clock`` returns seconds; tests pass their own."""
 
-    def __init__(self, *, starts_max: int = 2, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        starts_max: int = 2,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = gevent.sleep,
+    ) -> None:
         self._starts_max = starts_max
         self._clock = clock
+        self._sleep = sleep
+        self._spent: dict[str, float] = {}  # seconds, by key, since the shares were counted
+        self._ahead: dict[str, float] = {}  # by key: when it has its share again
+        self._shares, self._counted_at = 2, -_SHARES_EACH_SECONDS
         self._starting: dict[str, int] = {}
         self._waiting: dict[str, deque[Event]] = {}
         self._latest_key = ""
@@ -35,6 +59,27 @@ class FairQueue:
         finally:
             self._leave(key_id)
 
+    def spend(self, key_id: str, seconds: float) -> None:
+        """Count the time that a read of one of the key's streams took. Wait if the key is beyond its share."""
+        now, seconds = self._clock(), _LOOP_FACTOR * min(seconds, _TURN_SECONDS_MAX)
+        self._spent[key_id] = self._spent.get(key_id, 0.0) + seconds
+        if now - self._counted_at >= _SHARES_EACH_SECONDS:
+            self._count_shares(now)
+        if not self._is_contended(key_id):
+            self._ahead.pop(key_id, None)
+            return
+        until = self._ahead[key_id] = max(self._ahead.get(key_id, now), now) + seconds * self._shares
+        if until - now > _BURST_SECONDS:
+            self._sleep(min(until - now - _BURST_SECONDS, _WAIT_SECONDS_MAX))
+
+    def _count_shares(self, now: float) -> None:
+        """Count the keys that were busy since the last time, and forget those that are not beyond their share."""
+        busy_seconds = _BUSY_SHARE * min(now - self._counted_at, 10 * _SHARES_EACH_SECONDS)
+        self._shares = max(sum(spent > busy_seconds for spent in self._spent.values()) + 1, 2)
+        self._spent.clear()
+        self._ahead = {key_id: until for key_id, until in self._ahead.items() if until > now}
+        self._counted_at = now
+
     def _enter(self, key_id: str) -> None:
         starting = self._starting.get(key_id, 0)
         if self._is_contended(key_id) and starting >= self._starts_max:
@@ -43,7 +88,7 @@ class FairQueue:
             self._starting[key_id] = starting + 1
 
     def _is_contended(self, key_id: str) -> bool:
-        """Return whether another key started a request within a second before, or between two of this key's."""
+        """Return whether another key was active within a second before, or between two acts of this key."""
         now = self._clock()
         if key_id != self._latest_key:
             if now - self._latest_at < _ALONE_AFTER_SECONDS:

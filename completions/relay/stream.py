@@ -24,8 +24,11 @@ from completions.relay.attempts import ChunkStream, Dispatch
 from completions.relay.charge import Settlement
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.relay.slots import Slot
+from gateway_project import errors
 from gateway_project.net import disconnects, draining, http
 from gateway_project.web import error_replies
+
+Event = bytes | errors.ApiError
 
 # A client that does not read blocks us in its socket, where nothing is read of the upstream. It counts as disconnected while
 # there is time to read the rest, or most of what its provider charges would be free. Slow clients may block half of the time.
@@ -35,25 +38,32 @@ _UNREAD_SECONDS_MAX = 30  # in one write
 class ReplyStream:
     """The body of a streamed reply. The constructor awaits the first chunk; it raises the ApiError of a failure before it.
 
+    ``failure`` is that error where a stream was given up that its provider may still charge for. The caller gets it as any
+    other, and closes this once it is sent: the stream is read on then.
+
     The server closes it when the client disconnects: that frees the upstream and settles.
     """
 
     def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
         self._events = _while_read(_checkpointed(dispatch, slot, reply_format), dispatch)
-        self._first: bytes | None = next(self._events)
+        first = next(self._events)
+        self.failure = first if isinstance(first, errors.ApiError) else None
+        self._first = None if isinstance(first, errors.ApiError) else first
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
         first, self._first = self._first, None
-        return next(self._events) if first is None else first
+        event = next(self._events) if first is None else first
+        assert isinstance(event, bytes)  # only the first may be a failure
+        return event
 
     def close(self) -> None:
         self._events.close()
 
 
-def _while_read(events: Generator[bytes, None, None], dispatch: Dispatch) -> Generator[bytes, None, None]:
+def _while_read(events: Generator[Event, None, None], dispatch: Dispatch) -> Generator[Event, None, None]:
     """Yield the events. A timer runs while the server writes one; the server takes its error for a disconnect."""
     unread = BrokenPipeError(errno.EPIPE, "the client does not read")
     blocked_seconds = 0.0
@@ -66,14 +76,20 @@ def _while_read(events: Generator[bytes, None, None], dispatch: Dispatch) -> Gen
             blocked_seconds += time.monotonic() - began_at
 
 
-def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[bytes, None, None]:
+def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[Event, None, None]:
     with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
         progress = _Progress(dispatch, checkpoint, reply_format)
         try:
             chunks, upstream = dispatch.stream()
         except ProviderFailed as failure:
-            progress.fail(failure)
-            raise failure.error from failure
+            if dispatch.late is None or failure.upstream_worked:
+                progress.fail(failure)
+                raise failure.error from failure
+            try:
+                yield failure.error
+            finally:
+                progress.settle_late()
+            return
         except BaseException:
             charge.release(dispatch)
             raise
@@ -185,6 +201,25 @@ class _Progress:
             self.finish()
         else:
             charge.settle(self.dispatch, self._usage_so_far(), Settlement.PARTIAL)
+
+    def settle_late(self) -> None:
+        """Read a stream that was given up to its end, and charge what its provider reports. Without a report charge nothing."""
+        upstream = self.dispatch.resume_late()
+        try:
+            self._read_to_end(upstream)
+        except ProviderFailed as failure:
+            self.dispatch.record_failure(failure)
+        except BaseException:
+            charge.release(self.dispatch)
+            raise
+        if not self._usage:
+            charge.release(self.dispatch)
+            return
+        self.dispatch.forget_late()
+        if self._has_finish_reason:
+            self.finish()
+        else:
+            charge.settle(self.dispatch, self._usage, Settlement.PARTIAL)
 
     def _read_to_end(self, upstream: ChunkStream) -> None:
         """Count the rest, within the upstream's own deadlines. Keep it only if the client may ask for it again."""

@@ -56,6 +56,13 @@ def stop_reading(client: Any) -> None:
             client.shutdown(socket.SHUT_RD)
 
 
+def hang_up(client: Any) -> None:
+    """End the connection of ``client``, a socket or None, to which the whole reply was sent. The server closes it later."""
+    if client is not None:
+        with suppress(OSError):  # it has left
+            client.shutdown(socket.SHUT_RDWR)
+
+
 def has_disconnected(client: Any) -> bool:
     """Return whether ``client``, a gevent socket or None, has closed its connection, whatever it had sent before."""
     if client is None:

@@ -9,7 +9,7 @@ import errno
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -66,10 +66,6 @@ class NotSent(TimedOut):
     """A deadline passed before the whole request was sent. So the peer cannot be working on it."""
 
 
-class NoFirstByte(TimedOut):
-    """The deadline to begin passed after the request was sent. Nobody knows whether the peer is working on it."""
-
-
 class ConnectionBroken(OutboundError):
     """The connection was closed too early, or what arrived is not HTTP."""
 
@@ -108,22 +104,17 @@ class Deadlines(Protocol):
     def total_seconds(self) -> int: ...
 
 
-def post(
-    url: str,
-    *,
-    headers: dict[str, str],
-    body: bytes,
-    deadlines: Deadlines,
-    until: float,
-    gives_up: Callable[[], bool] = lambda: True,
-) -> "UpstreamResponse":
-    """Send a request and return the response once its head has arrived. The caller closes it.
+def send(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float = math.inf) -> "AwaitedResponse":
+    """Send a POST and return its response, whose head is still to be waited for. The caller closes it.
 
-    ``until``, by the monotonic clock, is the caller's own deadline. ``gives_up`` is asked when the request is sent and the
-    deadline to begin has passed: if false, the wait goes on until the total deadline. It must not wait. Raises ConnectFailed,
-    TimedOut, ConnectionBroken.
+    ``until``, by the monotonic clock, is the caller's own deadline. Raises ConnectFailed, TimedOut, ConnectionBroken.
     """
-    return _post(_client(_origin(url), deadlines), url, headers, body, deadlines, until, gives_up)
+    return _send(_client(_origin(url), deadlines), url, headers, body, deadlines, until)
+
+
+def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "UpstreamResponse":
+    """Send a request and return the response once its head has arrived. The caller closes it. Raises like ``send``."""
+    return send(url, headers=headers, body=body, deadlines=deadlines, until=until).wait()
 
 
 def post_alone(
@@ -136,8 +127,11 @@ def post_alone(
     """
     client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
     try:
-        response = _post(client, url, headers, body, deadlines, math.inf, lambda: True)
-        response.close()
+        awaited = _send(client, url, headers, body, deadlines, math.inf)
+        response = awaited.begin()
+        awaited.close()
+        if response is None:
+            raise TimedOut("no head")
         return response.status
     finally:
         client.close()
@@ -148,15 +142,9 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _post(
-    client: HTTPClient,
-    url: str,
-    headers: dict[str, str],
-    body: bytes,
-    deadlines: Deadlines,
-    until: float,
-    gives_up: Callable[[], bool],
-) -> "UpstreamResponse":
+def _send(
+    client: HTTPClient, url: str, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float
+) -> "AwaitedResponse":
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     now = time.monotonic()
@@ -167,33 +155,11 @@ def _post(
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
         with gevent.Timeout(_left_seconds(min(begin_by, deadline)), NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
-        # Timers until the head is complete: it may arrive a byte at a time.
-        begins = _begin_deadline(begin_by, gives_up) if begin_by < deadline else nullcontext()
-        with gevent.Timeout(_left_seconds(deadline), TimedOut("no head")), begins:
-            response = _Response(connection, pool, method="POST", block_size=_READ_BYTES)
-    return UpstreamResponse(response, deadline, deadlines.idle_seconds)
+        return AwaitedResponse(_Response(connection, pool, method="POST"), begin_by, deadline, deadlines.idle_seconds)
 
 
 def _left_seconds(deadline: float) -> float:
     return max(deadline - time.monotonic(), 0)
-
-
-@contextmanager
-def _begin_deadline(deadline: float, gives_up: Callable[[], bool]) -> Iterator[None]:
-    """Raise NoFirstByte in the block at the deadline, if ``gives_up`` returns true then."""
-    waiter = gevent.getcurrent()
-
-    def check() -> None:
-        if gives_up():
-            waiter.throw(NoFirstByte("no head"))
-
-    timer = gevent.get_hub().loop.timer(_left_seconds(deadline))
-    timer.start(check)
-    try:
-        yield
-    finally:
-        timer.stop()
-        timer.close()
 
 
 def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
@@ -232,6 +198,46 @@ def _mapped_errors() -> Iterator[None]:
         raise TimedOut(str(error)) from error
     except (OSError, HTTPParseError) as error:
         raise ConnectionBroken(str(error)) from error
+
+
+@dataclass(slots=True)
+class AwaitedResponse:
+    """An upstream's response whose head may not have arrived: the request is sent, and nothing else is known."""
+
+    _response: "_Response"
+    _begin_by: float
+    _deadline: float
+    _idle_seconds: int
+
+    def begin(self) -> "UpstreamResponse | None":
+        """Return the response once its head has arrived; None if it has not by the deadline to begin. Raises like ``wait``."""
+        return self._wait(self._begin_by) if self._begin_by < self._deadline else self.wait()
+
+    def wait(self) -> "UpstreamResponse":
+        """Return the response once its head has arrived. Raises TimedOut past the total deadline, ConnectionBroken.
+
+        Every exception closes it.
+        """
+        response = self._wait(self._deadline)
+        if response is None:
+            self.close()
+            raise TimedOut("no head")
+        return response
+
+    def _wait(self, until: float) -> "UpstreamResponse | None":
+        # One timer until the head is complete: it may arrive a byte at a time.
+        try:
+            with gevent.Timeout(_left_seconds(until), False), _mapped_errors():
+                self._response.read_head()
+                return UpstreamResponse(self._response, self._deadline, self._idle_seconds)
+        except BaseException:
+            self.close()
+            raise
+        return None
+
+    def close(self) -> None:
+        """Close the connection, unless the response is complete."""
+        self._response.release()
 
 
 @dataclass(slots=True)
@@ -303,6 +309,20 @@ class _Response(HTTPSocketPoolResponse):
     _head_bytes = 0
     _is_complete = False
     _is_reusable = False  # the connection
+
+    def _read_headers(self, pre_buffered: bytes = b"") -> None:
+        """Do nothing: the library reads the head when the response is made, and cannot go on once it was interrupted."""
+
+    def read_head(self) -> None:
+        """Read until the head of the final response is complete. May be interrupted in its wait, and called again."""
+        while not self.headers_complete or self.get_code() < 200:
+            assert self._sock is not None
+            arrived = self._sock.recv(_READ_BYTES)
+            self.feed(arrived)
+            if not arrived:
+                raise HTTPProtocolViolationError("the connection was closed before the end of the head")
+        if self.message_complete:
+            self.release()
 
     def feed(self, data: str | bytes) -> None:
         try:

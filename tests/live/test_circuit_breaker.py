@@ -16,7 +16,7 @@ FAULTY_KEY = "sk-of-the-faulty-host"
 @pytest.fixture
 def faulty(transactional_db, gateways):
     """A gateway on the same database, on a host for which every request to the upstream fails."""
-    served = gateways(**{KEY_ENV: FAULTY_KEY, "GATEWAY_CIRCUIT_OPEN_SECONDS": "60"})
+    served = gateways(**{KEY_ENV: FAULTY_KEY}, GATEWAY_CIRCUIT_OPEN_SECONDS="60", GATEWAY_CIRCUIT_ACCOUNTS="2")
     mark = len(served.log())
     yield served
     assert "Traceback" not in served.log()[mark:]

@@ -5,9 +5,10 @@ import threading
 
 import pytest
 
+from billing.models import Hold
 from completions.models import Completion
 from tests import factories
-from tests.completions.routes import let_providers_cancel
+from tests.completions.routes import change_provider, let_providers_cancel
 from tests.completions.rows import assert_charged
 from tests.faults import fault
 from tests.live.gateway import answer, eventually, head, wait_until_settled
@@ -59,6 +60,20 @@ def test_a_request_left_at_a_cancelling_provider_ends_it_and_is_charged_for_the_
     wait_until_settled(alice)
     assert_charged(alice, "partial", prompt=2, completion=0, nanos=2 * 3_000)
     eventually(lambda: gateway.answered("POST /v1/chat/completions 408"))
+
+
+def test_the_504_of_a_late_stream_is_sent_and_its_connection_ended_before_it_is_read_on(
+    gateway, upstream, large, alice, secret
+):
+    change_provider(large, first_byte_seconds=1)
+    gate = threading.Event()
+    upstream.will([gate, *streamed()])
+    given_up = answer(ask(gateway, secret, stream=True))  # reads until the connection ends
+    assert (given_up.status, given_up.json()["error"]["code"]) == (504, "upstream_error")
+    assert Hold.objects.get(account=alice).state == Hold.State.HELD
+    gate.set()
+    wait_until_settled(alice)
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
 def test_a_waiting_client_is_served(gateway, upstream, large, alice, secret):

@@ -22,6 +22,7 @@ from completions.request.fields import (
     read_boolean,
     read_object,
     read_required,
+    read_string,
     refuse,
 )
 from gateway_project import compact_json
@@ -162,7 +163,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
 
 
 def _unseen(block: Fields, name: str, path: str) -> int:
-    return prompt.PART_TOKENS + prompt.count_text(check_string(block.get(name) or "", f"{path}.{name}"))
+    return prompt.PART_TOKENS + prompt.count_text(read_string(block, name, path))
 
 
 # --- Blocks ---------------------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def _document(block: Fields, path: str) -> list[Fields]:
     check_members(block, _COMMON | {"source", "title", "citations"}, path)
     if read_boolean(read_object(block, "citations", path), "enabled", f"{path}.citations"):
         refuse(f"{path}.citations", "is not supported")
-    title = check_string(block.get("title") or "", f"{path}.title")
+    title = read_string(block, "title", path)
     source = check_object(read_required(block, "source", path), f"{path}.source")
     mark = cache_control(block, path)
     if source.get("type") == "text":

@@ -17,16 +17,16 @@ from completions.inbound.messages.places import MessagePlace
 from completions.request import schema
 from completions.request.fields import (
     Fields,
-    check_array,
     check_members,
     check_object,
-    check_string,
+    read_array,
     read_boolean,
     read_choice,
     read_integer,
     read_number,
     read_object,
     read_required,
+    read_string,
     refuse,
 )
 from completions.request.messages import no_pause
@@ -80,7 +80,7 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
     fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
     fields["messages"] = conversation.messages
     fields["stream"] = read_boolean(body, "stream")
-    if sequences := check_array(body.get("stop_sequences") or [], "stop_sequences"):
+    if sequences := read_array(body, "stop_sequences"):
         fields["stop"] = sequences
     if user_id := _read_user_id(body):
         fields["metadata"] = {"user_id": user_id}
@@ -101,7 +101,7 @@ def _check_numbers(body: Fields) -> None:
 def _read_user_id(body: Fields) -> str:
     metadata = read_object(body, "metadata")
     check_members(metadata, {"user_id"}, "metadata")
-    return check_string(metadata.get("user_id") or "", "metadata.user_id")
+    return read_string(metadata, "user_id", "metadata")
 
 
 def _read_betas(header: str) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def _read_betas(header: str) -> tuple[str, ...]:
 
 
 def _tools(body: Fields) -> Fields:
-    given = check_array(body.get("tools") or [], "tools")
+    given = read_array(body, "tools")
     tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(given)]
     return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
 
@@ -129,7 +129,7 @@ def _tool(given: Any, path: str) -> Fields:
         "name": read_required(tool, "name", path),
         "parameters": check_object(read_required(tool, "input_schema", path), f"{path}.input_schema"),
     }
-    if description := check_string(tool.get("description") or "", f"{path}.description"):
+    if description := read_string(tool, "description", path):
         function["description"] = description
     if read_boolean(tool, "strict", path):
         function["strict"] = True

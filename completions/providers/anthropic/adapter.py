@@ -8,7 +8,6 @@ from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import untranslated
 from completions.providers.anthropic.response import StreamReader, parse_message, parse_reply, read_refusal
 from completions.request.fields import Fields
-from gateway_project.net import http
 
 _VERSION = "2023-06-01"  # of the wire format; there is no other
 
@@ -33,14 +32,14 @@ class AnthropicAdapter:
 
     def complete(self, call: Call) -> WholeReply:
         parse = parse_reply if call.request.messages_body is None else parse_message
-        return exchange.read_whole(call, _post(call, stream=False), parse)
+        return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         reader = StreamReader(keeps_events=call.request.messages_body is not None)
-        yield from exchange.read_stream(call, _post(call, stream=True), reader)
+        yield from exchange.read_stream(_post(call, stream=True), reader)
 
 
-def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
+def _post(call: Call, *, stream: bool) -> exchange.Posted:
     headers = {"anthropic-version": _VERSION, **untranslated.headers(call)}
     if call.route.api_key:
         headers["x-api-key"] = call.route.api_key

@@ -8,7 +8,6 @@ from completions.providers import exchange
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
 from completions.providers.gemini.response import StreamReader
-from gateway_project.net import http
 
 
 class GeminiAdapter:
@@ -26,15 +25,15 @@ class GeminiAdapter:
         return gemini_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(call, _post(call, "generateContent", stream=False), response.parse_reply)
+        return exchange.read_whole(_post(call, "generateContent", stream=False), response.parse_reply)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         reader = StreamReader()
-        yield from exchange.read_stream(call, _post(call, "streamGenerateContent?alt=sse", stream=True), reader)
+        yield from exchange.read_stream(_post(call, "streamGenerateContent?alt=sse", stream=True), reader)
         yield reader.last()
 
 
-def _post(call: Call, method: str, *, stream: bool) -> http.UpstreamResponse:
+def _post(call: Call, method: str, *, stream: bool) -> exchange.Posted:
     # Not in the address, because access logs would keep it.
     headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
     path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"

@@ -29,8 +29,8 @@ class GeminiEmbedder:
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
         path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:batchEmbedContents"
-        response = exchange.post(call, path, headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(call, response, lambda body: parse_reply(body, inputs))
+        posted = exchange.post(call, path, headers, _body, stream=False, interpret=read_refusal)
+        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
-from gateway_project.net import http
 
 
 class OpenAIAdapter:
@@ -25,12 +24,12 @@ class OpenAIAdapter:
         return openai_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(call, _post(call, stream=False), parse_reply)
+        return exchange.read_whole(_post(call, stream=False), parse_reply)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        yield from exchange.read_stream(call, _post(call, stream=True), StreamReader(call.request.choices))
+        yield from exchange.read_stream(_post(call, stream=True), StreamReader(call.request.choices))
 
 
-def _post(call: Call, *, stream: bool) -> http.UpstreamResponse:
+def _post(call: Call, *, stream: bool) -> exchange.Posted:
     headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
     return exchange.post(call, "/chat/completions", headers, openai_request.body, stream=stream, interpret=read_refusal)

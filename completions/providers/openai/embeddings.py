@@ -28,8 +28,8 @@ class OpenAIEmbedder:
 
     def embed(self, call: Call, inputs: Inputs) -> WholeReply:
         headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
-        response = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(call, response, lambda body: parse_reply(body, inputs))
+        posted = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
+        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
@@ -68,5 +68,7 @@ def _usage(usage: Any) -> Usage | None:
     """Return the tokens of the inputs, if they are reported. Some servers report their sum only."""
     if not isinstance(usage, dict):
         return None
-    tokens = wire.token_count(usage.get("prompt_tokens")) or wire.token_count(usage.get("total_tokens"))
-    return Usage(tokens, 0) if tokens else None
+    tokens = wire.token_count(usage.get("prompt_tokens"))
+    if tokens is None:
+        tokens = wire.token_count(usage.get("total_tokens"))
+    return None if tokens is None else Usage(tokens, 0)

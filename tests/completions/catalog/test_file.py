@@ -7,6 +7,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from completions.catalog import file as catalog_file
 from completions.models import Category, LanguageModel, Price, Provider, Route
 
 pytestmark = pytest.mark.django_db
@@ -322,6 +323,21 @@ def test_a_route_may_name_a_provider_that_exists_already(load):
     load(MINIMAL[MINIMAL.index("[models.m]") :])
 
     assert ("m", "shed", "m", 1, True) in routes()
+
+
+def test_a_model_with_images_and_no_maximum_of_its_own_gets_a_warning(load):
+    text = MINIMAL.replace('name = "M"', 'name = "M"\nimage_support = true')
+
+    [warning] = json.loads(load(text, json=True))["warnings"]
+
+    assert warning.startswith("m takes images and has no image_tokens_max: 6,000 tokens are held for each image")
+    assert json.loads(load(text.replace("image_support", "image_tokens_max = 9\nimage_support"), json=True))["warnings"] == []
+
+
+def test_the_built_in_catalog_says_what_an_image_costs_of_each_model_that_takes_images():
+    catalog = catalog_file.read([catalog_file.BUILT_IN])
+    assert [model_id for model_id, table in catalog.models.items() if table.lacks_image_tokens_max] == []
+    assert catalog.models["openai/gpt-4o-mini"].image_tokens_max == 2_833 + 8 * 5_667
 
 
 @pytest.mark.parametrize(("left_out", "lack"), [("price", "price in force"), ("routes", "enabled route")])

@@ -77,7 +77,7 @@ def mixed_usages(draw, request, offer, max_tokens):
     text_tokens = draw(st.integers(0, request.prompt_tokens_max))
     image_tokens = draw(st.integers(0, offer.image_tokens_max)) * contents.images
     file_tokens = draw(st.integers(0, offer.context_window)) if contents.file_at else 0
-    prompt = min(text_tokens + image_tokens + file_tokens, offer.context_window)
+    prompt = min(text_tokens + file_tokens, offer.context_window) + image_tokens  # some are billed for more than they read
     cached = draw(st.integers(0, prompt))
     written = draw(st.integers(0, prompt - cached))
     return Usage(prompt, draw(st.integers(0, max_tokens * request.choices)), cached, written)
@@ -209,19 +209,21 @@ def test_the_bytes_of_an_image_are_not_held_as_text(bob, upstream):
 
 
 @pytest.mark.usefixtures("reading_images")
-def test_the_hold_covers_at_most_the_context_window(api, alice, upstream, large):
-    large.context_window = 9_000
+def test_the_hold_covers_text_up_to_the_context_window_and_each_image_beside_it(api, alice, upstream, large):
+    """gpt-4o-mini is billed for 48,169 tokens of an image of which it reads 1,445: three images are more than its window."""
+    large.context_window, large.max_output_tokens, large.image_tokens_max = 100, 50, 48_169
     large.save()
-    ask(api, messages=question_with(IMAGE, IMAGE), max_tokens=10)
-    assert alice.holds.get().amount_nanos == 9_000 * INPUT + 10 * OUTPUT
+    messages = [{"role": "system", "content": "x" * 4_000}, *question_with(IMAGE, IMAGE, IMAGE)]
+    ask(api, messages=messages, max_tokens=10)
+    assert alice.holds.get().amount_nanos == (100 + 3 * 48_169) * INPUT + 10 * OUTPUT
 
 
 @pytest.mark.usefixtures("reading_images")
 @pytest.mark.parametrize("part", [PDF, SOUND], ids=["document", "sound"])
-@pytest.mark.parametrize("others", [[], [IMAGE]], ids=["alone", "beside an image"])
-def test_the_hold_for_compressed_content_is_the_whole_context_window(api, alice, upstream, part, others):
-    ask(api, messages=question_with(part, *others), max_tokens=10)
-    assert alice.holds.get().amount_nanos == 128_000 * INPUT + 10 * OUTPUT
+@pytest.mark.parametrize("images", [0, 1], ids=["alone", "beside an image"])
+def test_the_hold_for_compressed_content_is_the_whole_context_window(api, alice, upstream, part, images):
+    ask(api, messages=question_with(part, *[IMAGE] * images), max_tokens=10)
+    assert alice.holds.get().amount_nanos == (128_000 + images * 6_000) * INPUT + 10 * OUTPUT
 
 
 @pytest.mark.usefixtures("reading_images")

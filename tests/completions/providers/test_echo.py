@@ -3,6 +3,7 @@
 import pytest
 
 from billing.models import LedgerEntry
+from completions import sse
 from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import (
@@ -107,6 +108,23 @@ def test_status_can_be_scripted(api, alice, status, ours, stream):
     assert answer.status_code == ours
     assert answer.json()["error"]["code"] == ("invalid_request_error" if ours == 400 else "upstream_error")
     assert_released(alice)
+
+
+@pytest.mark.parametrize(("status", "attempts"), [(500, 2), (429, 2), (404, 1), (422, 1)])
+def test_a_scripted_status_is_retried_as_that_of_another_provider(api, alice, status, attempts):
+    answer = ask(api, echo={"status": status})
+    assert answer["x-gateway-attempts"] == str(attempts)
+    [done] = alice.completions.all()
+    assert [failed["status"] for failed in done.failed_attempts] == [status] * attempts
+    assert_released(alice)
+
+
+def test_a_slow_stream_sends_keep_alive_comments(api, alice, settings):
+    settings.STREAM_HEARTBEAT_SECONDS = 0.01
+    raw = b"".join(ask(api, stream=True, echo={"delay_seconds": 0.035}))
+    assert raw.count(sse.HEARTBEAT) == 3 * 3
+    assert text(parsed(raw)) == "one two three"
+    charged(alice, "reported", completion=3)
 
 
 def test_stream_can_be_broken_off(api, alice):

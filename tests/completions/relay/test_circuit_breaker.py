@@ -31,6 +31,7 @@ FAILURES = 4
 @pytest.fixture(autouse=True)
 def _rules(settings):
     settings.CIRCUIT_FAILURES, settings.CIRCUIT_OPEN_SECONDS = FAILURES, 10
+    settings.CIRCUIT_ACCOUNTS = 2
     settings.UPSTREAM_ATTEMPTS_MAX = 1  # so that each request is one attempt
 
 
@@ -101,9 +102,18 @@ def assert_open(client, upstream, seconds):
 def end_open_time():
     """Move the end of the open time into the past."""
     await_writes()
-    for circuit in circuit_breaker._circuits.values():
+    for circuit in circuits():
         circuit.open_until = 0.0
     Route.objects.update(rests_until=Now() - timedelta(seconds=1))
+
+
+def circuits():
+    """The circuits of all routes and accounts."""
+    return [each for route in circuit_breaker._routes.values() for each in (route.of_all, *route.of_accounts.values())]
+
+
+def failures():
+    return sum(circuit.failures for circuit in circuits())
 
 
 def row():
@@ -138,12 +148,12 @@ def test_consecutive_failures_open_the_circuit(api, alice, other, upstream, fail
     assert_ledger_is_consistent()
 
 
-def test_a_success_resets_the_failure_count(api, other, upstream):
-    failures = [refusal(500)] * (FAILURES - 1)
-    upstream.will(*failures, whole(), *failures, whole())
+def test_a_success_resets_the_failure_count(api, upstream):
+    failing = [refusal(500)] * (FAILURES - 1)
+    upstream.will(*failing, whole(), *failing, whole())
     for _ in range(2):
-        fail(api, other, *[api] * (FAILURES - 3))
-        assert ask(other).status_code == 200
+        fail(*[api] * (FAILURES - 1))
+        assert ask(api).status_code == 200
     assert len(upstream.requests) == 2 * FAILURES
     assert row() is None
 
@@ -159,7 +169,7 @@ def test_an_invalid_request_is_not_counted(api, other, upstream):
     for client in [api, other] * FAILURES:
         assert ask(client).status_code == 400
     assert len(upstream.requests) == 2 * FAILURES
-    assert circuit_breaker._circuits == {}
+    assert failures() == 0
 
 
 def test_a_break_within_a_stream_is_not_counted(api, other, upstream):
@@ -167,7 +177,7 @@ def test_a_break_within_a_stream_is_not_counted(api, other, upstream):
     for client in [api, other] * FAILURES:
         assert text(events(ask_streamed(client))) == "Hello "
     assert len(upstream.requests) == 2 * FAILURES
-    assert circuit_breaker._circuits == {}
+    assert failures() == 0
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -178,7 +188,7 @@ def test_failures_ordered_from_the_echo_are_not_counted(api, other, echo_model, 
         answer = client.post("/v1/chat/completions", asked)
         if answer.streaming:
             events(answer)
-    assert circuit_breaker._circuits == {}
+    assert failures() == 0
     assert ask(api, model="demo/echo").status_code == 200
     assert Route.objects.get(provider="echo").rests_until is None
 
@@ -196,7 +206,7 @@ def test_pending_retry_gives_up_when_circuit_opens(api, other, upstream, setting
     settings.UPSTREAM_ATTEMPTS_MAX = 2
 
     def pause(seconds):
-        wait_until(lambda: any(circuit.openings for circuit in circuit_breaker._circuits.values()))
+        wait_until(lambda: any(circuit.openings for circuit in circuits()))
 
     monkeypatch.setattr(attempts, "gevent", SimpleNamespace(sleep=pause))
     gate = threading.Event()
@@ -235,12 +245,72 @@ def test_failures_of_one_account_open_the_circuit_for_that_account_only(api, ali
     "Other accounts are served by it",
 )
 def test_repeated_failures_of_one_account_never_open_the_circuit_for_others(api, other, upstream):
-    upstream.will(*([refusal(500)] * FAILURES + [whole()]) * 5)
+    upstream.will(*[refusal(500)] * FAILURES, *[whole()] * 5)
+    fail(*[api] * FAILURES)
     for _ in range(5):
-        fail(*[api] * FAILURES)
-        assert ask(other).status_code == 200  # a success: it closes the circuit for api, too
-    assert len(upstream.requests) == 5 * (FAILURES + 1)
+        assert ask(other).status_code == 200
+        assert_open(api, upstream, 10)  # what it provoked is not forgotten by the success of another
+    assert len(upstream.requests) == FAILURES + 5
     assert row() is None
+
+
+def accounts(number, **options):
+    """Return clients of so many accounts."""
+    made = [factories.make_account(f"Account {index}", cents=1000, **options) for index in range(number)]
+    return [client_for(factories.make_key(account)[1]) for account in made]
+
+
+@fault(
+    "Provider",
+    "Several accounts together make requests that fail, while others are served",
+    "Those others are served as before: who had a success of late is not kept out",
+)
+def test_an_account_that_is_served_is_not_kept_out_by_failures_of_others(api, upstream):
+    upstream.will(whole(), *[refusal(500)] * 4, whole())
+    assert ask(api).status_code == 200
+    fail(*accounts(4))
+    assert row() is not None  # it is open for those who know nothing better
+    assert ask(api).status_code == 200
+
+
+def test_an_account_that_was_served_is_kept_out_once_it_failed_itself(api, upstream):
+    upstream.will(whole(), refusal(500))
+    assert ask(api).status_code == 200
+    fail(*accounts(4), api)
+    assert_open(api, upstream, 10)
+
+
+def test_failures_of_fewer_than_half_of_the_accounts_open_it_for_none_of_the_others(api, upstream, other):
+    upstream.will(*[whole()] * 5, *[refusal(500)] * 4, whole())
+    for client in accounts(5):
+        assert ask(client).status_code == 200
+    fail(*accounts(2) * 2)
+    assert ask(other).status_code == 200
+    assert row() is None
+
+
+def test_accounts_that_asked_more_than_a_minute_ago_do_not_count(api, other, upstream, breaker_clock):
+    upstream.will(refusal(500))
+    fail(*[api] * (FAILURES - 1))
+    breaker_clock.move_on(61)
+    fail(*[other] * (FAILURES - 1))
+    assert row() is None
+
+
+def test_accounts_that_never_paid_count_a_quarter(upstream, settings):
+    upstream.will(refusal(500))
+    fail(*accounts(7, is_new=True))
+    assert row() is None
+    fail(*accounts(1, is_new=True))
+    assert row() is not None
+
+
+def test_the_accounts_that_a_route_remembers_are_bounded(upstream, api, monkeypatch):
+    monkeypatch.setattr(circuit_breaker, "_ACCOUNTS_MAX", 3)
+    upstream.will(whole())
+    for client in accounts(5):
+        assert ask(client).status_code == 200
+    assert len(circuits()) == 1 + 3
 
 
 def test_failures_of_all_keys_of_an_account_count_together(api, alice, upstream):
@@ -320,7 +390,7 @@ def test_a_successful_probe_closes_the_circuit(api, other, open_circuit, upstrea
     assert_answered(ask(api), "scripted", 1)
     for client in (api, other):
         assert_answered(ask(client), "scripted", 1)
-    assert circuit_breaker._circuits == {}
+    assert failures() == 0
 
 
 def test_a_failed_probe_doubles_the_open_time_up_to_a_bound(api, other, open_circuit, upstream):
@@ -329,7 +399,7 @@ def test_a_failed_probe_doubles_the_open_time_up_to_a_bound(api, other, open_cir
         end_open_time()
         fail(api)
         assert_open(other, upstream, seconds)
-    [circuit] = circuit_breaker._circuits.values()
+    [circuit] = [each.of_all for each in circuit_breaker._routes.values()]
     assert circuit.open_until - circuit.opened_at == pytest.approx(120)
     end_open_time()
     upstream.will(whole())
@@ -361,7 +431,7 @@ def test_an_invalid_request_is_no_verdict_and_the_next_one_probes(api, other, op
     end_open_time()
     assert ask(api).status_code == 400
     assert_answered(ask(other), "scripted", 1)
-    assert circuit_breaker._circuits == {}
+    assert failures() == 0
 
 
 def test_a_slow_probe_blocks_other_requests_for_one_open_time_only(api, other, open_circuit, upstream, breaker_clock):
@@ -383,8 +453,7 @@ def test_a_slow_probe_blocks_other_requests_for_one_open_time_only(api, other, o
 
 def another_process_opens(seconds):
     """Store an open circuit in the database row. This process has seen neither a failure nor a success."""
-    circuit_breaker._circuits.clear()
-    circuit_breaker._succeeded_at.clear()
+    circuit_breaker.forget_all()
     Route.objects.update(rests_until=Now() + timedelta(seconds=seconds))
 
 
@@ -469,7 +538,7 @@ def test_an_opening_is_written_to_the_row_and_leaves_another_process_asking(api,
     upstream.will(refusal(500))
     fail(api, other, api, other)
     assert row() > timezone.now()
-    circuit_breaker._circuits.clear()  # as in a process that saw none of it
+    circuit_breaker.forget_all()  # as in a process that saw none of it
     upstream.will(whole())
     assert_answered(ask(api), "scripted", 1)
     assert_answered(ask(other), "scripted", 1)

@@ -5,16 +5,19 @@ What a provider may charge for when it is given up is paid, or else it is counte
 
 import socket
 import threading
+from datetime import timedelta
 
 import pytest
+from django.db.models import F
 
+from billing.models import Account
 from completions.models import Completion, LanguageModel
 from gateway_project import metrics
 from tests import waiting
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
-from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
+from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
 from tests.faults import fault
-from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, stream, streamed, usage, whole, words
+from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, refusal, stream, streamed, usage, whole, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 
@@ -82,6 +85,77 @@ def test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere(
     assert len(upstream.requests) == 1  # after such a silence there is no retry
     assert_charged(alice, "reported", **REPORTED)
     assert metrics.operator_loss_nanos._value.get() - before_nanos == lost_nanos  # what the silent one may charge for
+
+
+# --- A stream that is given up, and that no other provider answers ------------------------------------------------
+
+
+def begins_late():
+    """A stream that begins after the deadline of a second."""
+    return [1.5, *at_once(streamed())]
+
+
+@fault(
+    "Provider",
+    "A stream begins later than the deadline, and no other provider answers",
+    "504 at the deadline; the gateway reads on, and what the provider reports is charged",
+)
+def test_a_stream_that_begins_too_late_is_read_on_and_pays_what_its_provider_reports(api, alice, large, upstream):
+    change_provider(large, first_byte_seconds=1)
+    upstream.will(begins_late())
+    lost_before_nanos = metrics.operator_loss_nanos._value.get()
+    answer = ask_streamed(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
+    assert_charged(alice, "reported", **REPORTED)
+    assert metrics.operator_loss_nanos._value.get() == lost_before_nanos
+    assert alice.unpaid_until is None
+
+
+def test_what_was_read_on_is_the_reply_to_a_retry_with_its_idempotency_key(api, alice, large, upstream):
+    change_provider(large, first_byte_seconds=1)
+    upstream.will(begins_late())
+    asked = {"model": "acme/large", "messages": MESSAGES, "stream": True}
+    given_up, answer = [api.post("/v1/chat/completions", asked, headers={"Idempotency-Key": "once"}) for _ in range(2)]
+    assert given_up.status_code == 504
+    assert (answer.status_code, answer["Idempotent-Replayed"], text(parsed(answer.content))) == (200, "true", "Hello you")
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_late_stream_is_read_on_also_when_the_next_provider_refuses(api, alice, large, upstream, spare):
+    change_provider(large, first_byte_seconds=1)
+    add(large, spare)
+    upstream.will(begins_late())
+    spare.will(refusal(404))
+    assert ask_streamed(api).status_code == 504
+    assert_charged(alice, "reported", **REPORTED)
+
+
+def test_a_stream_that_never_begins_is_not_paid_and_counts_as_unpaid_work(api, alice, large, upstream):
+    LanguageModel.objects.update(reasoning=True)
+    change_provider(large, first_byte_seconds=1, total_seconds=2)
+    upstream.will([HANG])
+    lost_before_nanos = metrics.operator_loss_nanos._value.get()
+    assert ask_streamed(api, max_tokens=1_000).status_code == 504
+    assert upstream.sees_disconnect()
+    assert_released(alice)
+    assert metrics.operator_loss_nanos._value.get() - lost_before_nanos == 5 * 3_000 + 1_000 * 15_000
+    alice.refresh_from_db()
+    assert alice.unpaid_until is not None
+
+
+def test_an_account_that_left_too_much_unpaid_is_refused_until_an_hours_share_is_back(api, alice, large, upstream, settings):
+    settings.ACCOUNT_UNPAID_CENTS_PER_HOUR = 1
+    LanguageModel.objects.update(reasoning=True)
+    change_provider(large, first_byte_seconds=1, total_seconds=2)
+    upstream.will([HANG], whole())
+    assert ask_streamed(api, max_tokens=1_000).status_code == 504  # 1.5 cents
+    answer = ask(api)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert "cost the gateway more than they were charged" in answer.json()["error"]["message"]
+    assert 1_700 < int(answer["Retry-After"]) <= 1_806  # half a cent takes half an hour
+    assert Completion.objects.count() == 1
+    Account.objects.update(unpaid_until=F("unpaid_until") - timedelta(minutes=31))
+    assert ask(api).status_code == 200
 
 
 def test_a_whole_reply_may_take_longer_to_begin_than_a_stream(api, alice, large, upstream, spare):

@@ -3,7 +3,7 @@
 import gevent
 import pytest
 
-from completions.relay.fair_queue import FairQueue, process_queue
+from completions.relay.fair_queue import _LOOP_FACTOR, FairQueue, process_queue
 from gateway_project.web import strict_json
 from tests import chat, factories
 from tests.conftest import client_for
@@ -96,6 +96,69 @@ def test_nothing_is_kept_of_keys_that_start_nothing(scene):
         scene.end(name)
     gevent.joinall(begun)
     assert (scene.queue._starting, {key: len(queue) for key, queue in scene.queue._waiting.items() if queue}) == ({}, {})
+
+
+# --- The time that streams take ---------------------------------------------------------------------------------------
+
+
+class Reads:
+    """Keys that read streams: how long each read took, of which half is measured, and how long each key then had to wait."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.waited: dict[str, float] = {}
+        self.queue = FairQueue(clock=lambda: self.now, sleep=self._sleep)
+
+    def read(self, key: str, seconds: float, times: int = 1) -> None:
+        self._reader = key
+        for _ in range(times):
+            self.now += seconds
+            self.queue.spend(key, seconds / _LOOP_FACTOR)
+
+    def _sleep(self, seconds: float) -> None:
+        self.waited[self._reader] = self.waited.get(self._reader, 0.0) + seconds
+        self.now += seconds
+
+
+def test_streams_of_a_key_that_is_alone_do_not_wait():
+    reads = Reads()
+    reads.read("a", 0.001, times=3_000)
+    assert reads.waited == {}
+
+
+def test_beside_another_key_the_streams_of_a_busy_key_get_half_of_the_time():
+    reads = Reads()
+    for _ in range(300):
+        reads.read("b", 0.0001)
+        reads.read("a", 0.001, times=10)
+    assert set(reads.waited) == {"a"}
+    assert reads.waited["a"] == pytest.approx(300 * 10 * 0.001, rel=0.1)  # as long as it read
+
+
+def test_two_busy_keys_get_a_third_each():
+    reads = Reads()
+    for _ in range(1_000):
+        for key in "ab":
+            reads.read(key, 0.005)
+    taken = 1_000 * 0.005 / (reads.now - 100)
+    assert 0.3 < taken < 0.4  # of either
+
+
+def test_a_read_that_waited_for_its_client_counts_as_a_short_one():
+    reads = Reads()
+    reads.read("b", 0.0001)
+    reads.read("a", 0.9)
+    assert reads.waited["a"] == pytest.approx(0.02)  # not as long as it took
+
+
+def test_nothing_is_kept_of_keys_that_stopped_reading():
+    reads = Reads()
+    for _ in range(50):
+        reads.read("b", 0.0001)
+        reads.read("a", 0.01)
+    reads.now += 2
+    reads.read("c", 0.0001)
+    assert (reads.queue._spent, reads.queue._ahead) == ({}, {})
 
 
 def test_a_body_is_parsed_within_the_start_of_its_request(alice, echo_model, monkeypatch):

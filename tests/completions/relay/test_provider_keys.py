@@ -275,7 +275,7 @@ def test_request_that_the_circuit_refuses_does_not_use_up_the_probe(api, alice, 
     circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic(), wait_seconds=9)
     assert_error(ask(api), 503, "upstream_error")
     assert upstream.requests == []
-    circuit_breaker.record_success(route)
+    circuit_breaker.record_success(route, alice.pk)
     upstream.will(whole())
     assert_answered(ask(api), "scripted", 1)
 
@@ -285,7 +285,7 @@ def test_request_that_the_key_refuses_does_not_use_up_the_probe_of_the_circuit(a
     let_a_minute_pass()
     [route] = lookup.find_offer("acme/large").routes
     circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic())
-    circuit_breaker._circuits[route.id].open_until = 0.0
+    circuit_breaker._routes[route.id].of_accounts[alice.pk].open_until = 0.0
     assert provider_keys.allows_request(route)  # another request probes the key
     assert_error(ask(api), 503, "upstream_error")
     assert upstream.requests == []

@@ -119,6 +119,15 @@ def test_without_reported_usage_the_tokens_are_estimated(api, alice, embedder, u
     assert_charged(alice, "estimated", prompt=2, completion=0, nanos=40, model="acme/embed")
 
 
+@pytest.mark.parametrize(
+    "usage", [{"prompt_tokens": 0, "total_tokens": 0}, {"total_tokens": 0}, {"prompt_tokens": 0, "total_tokens": 9}]
+)
+def test_a_reported_zero_is_charged_as_zero(api, alice, embedder, upstream, usage):
+    upstream.will(found(*TWO, usage=usage))
+    assert ask(api).json()["usage"]["prompt_tokens"] == 0
+    assert_charged(alice, "reported", prompt=0, completion=0, nanos=0, model="acme/embed")
+
+
 def test_gemini_embeds_a_batch_of_texts(api, alice, gemini, upstream):
     upstream.will(reply(json.dumps({"embeddings": [{"values": vector} for vector in TWO]}).encode()))
     answer = ask(api, dimensions=2)

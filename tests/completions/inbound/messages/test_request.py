@@ -220,6 +220,38 @@ def test_a_field_that_is_refused_is_named(param):
     assert refused.value.message.startswith(f"{param} ")
 
 
+LISTS = [{"tools": [], "stop_sequences": []}, {"tools": None, "stop_sequences": None}]
+
+
+@pytest.mark.parametrize("fields", LISTS, ids=["empty", "null"])
+def test_an_empty_list_is_as_none(fields):
+    assert translated(body(**fields)) == translated(body())
+
+
+# By the path of a field: a request in which it is to be replaced.
+TYPED: dict[str, Any] = {
+    "tools": lambda value: {"tools": value},
+    "stop_sequences": lambda value: {"stop_sequences": value},
+    "tools[0].description": lambda value: {"tools": [{**TOOL, "description": value}]},
+    "metadata.user_id": lambda value: {"metadata": {"user_id": value}},
+    "messages[0].content[0].title": lambda value: body({**DOCUMENT, "title": value}),
+    "tool_choice": lambda value: {"tool_choice": value},
+    "thinking": lambda value: {"thinking": value},
+    "output_config": lambda value: {"output_config": value},
+}
+
+
+@pytest.mark.parametrize("value", [{}, [], "", 0, False], ids=repr)
+@pytest.mark.parametrize("param", TYPED)
+def test_an_empty_value_of_another_type_is_refused_by_name(param, value):
+    wanted = list if param in ("tools", "stop_sequences") else str if "." in param else dict
+    if isinstance(value, wanted):
+        value = 1  # its own type may be empty
+    with pytest.raises(InvalidRequest) as refused:
+        request.parse({**body(), **TYPED[param](value)})
+    assert refused.value.param == param
+
+
 BLOCKS: dict[str, Any] = {
     "type": {"type": "search_result"},
     "text": {"type": "text", "text": 1},

@@ -340,5 +340,13 @@ def test_counting_refuses_what_a_request_would_be_refused_for(api, alice, echo_m
     assert_error(count(api), 404, "not_found_error")
 
 
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/count_tokens"])
+@pytest.mark.parametrize("name", ["tools", "stop_sequences"])
+def test_an_object_instead_of_an_empty_list_is_refused_by_name(api, alice, echo_model, path, name):
+    asked = {"model": "demo/echo", "max_tokens": 10, "messages": HELLO, name: {}}
+    assert_error(api.post(path, asked), 400, "invalid_request_error", f"{name} must be an array")
+    assert not alice.holds.exists()
+
+
 def test_a_large_prompt_is_counted(api, echo_model):
     assert count(api, system="x" * 400_000).json() == {"input_tokens": 100_002}

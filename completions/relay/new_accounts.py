@@ -1,0 +1,102 @@
+"""Bounds how many requests of an account that never paid wait for the same route at a time, in this process.
+
+Such an account costs nothing to make. What its requests provoke (streams that begin too late, replies that hang) occupies a
+provider and is the operator's cost, so it may have ``NEW_ACCOUNT_ROUTE_REQUESTS`` of them: from the attempt until the stream
+begins, or the whole reply is there. Further ones wait for their turn, as long as a stream may take to begin. All of them go on
+as soon as a reply of the account is charged, which for a provider that answers is a moment.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from gevent.event import Event
+
+from completions.chat import Route
+from completions.providers import base
+from completions.providers.base import ProviderFailed
+from gateway_project import errors
+from gateway_project.net import disconnects, draining
+
+
+@dataclass(slots=True)
+class _Queue:
+    running: int = 0
+    waiting: deque[Event] = field(default_factory=deque)
+
+    def admit(self, number: int) -> None:
+        """Let up to so many of those that wait longest go on."""
+        while self.waiting and number > 0:
+            self.running += 1
+            number -= 1
+            self.waiting.popleft().set()
+
+
+_queues: dict[tuple[int, UUID], _Queue] = {}  # by route and account, of requests that run or wait
+
+
+@contextmanager
+def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> Iterator[None]:
+    """Wait, if the account is new, until it may have one more request at the route, which the block is.
+
+    ``client`` is a gevent socket or None. Raises ProviderFailed when its turn does not come, or nobody waits for it any more.
+    The gateway's own provider, which has no address, needs no turns.
+    """
+    if not is_new or not route.base_url:
+        yield
+        return
+    place = (route.id, account_id)
+    _enter(place, route, client)
+    try:
+        yield
+    finally:
+        _leave(place)
+
+
+def record_paid(account_id: UUID) -> None:
+    """Let all requests of the account go on: it has paid."""
+    for (_, waiting_id), queue in _queues.items():
+        if waiting_id == account_id:
+            queue.admit(len(queue.waiting))
+
+
+def _enter(place: tuple[int, UUID], route: Route, client: Any) -> None:
+    queue = _queues.setdefault(place, _Queue())
+    if queue.running < settings.NEW_ACCOUNT_ROUTE_REQUESTS:
+        queue.running += 1
+        return
+    may_go_on = Event()
+    queue.waiting.append(may_go_on)
+    try:
+        with (
+            draining.interruptible(base.shutting_down(upstream_worked=False)),
+            disconnects.raise_on_disconnect(client, base.client_disconnected(upstream_worked=False)),
+        ):
+            if not may_go_on.wait(route.deadlines.first_byte_seconds):
+                raise ProviderFailed(_refusal(), upstream_worked=False)
+    except BaseException:
+        if may_go_on.is_set():
+            _leave(place)
+        else:
+            queue.waiting.remove(may_go_on)
+        raise
+
+
+def _leave(place: tuple[int, UUID]) -> None:
+    queue = _queues[place]
+    queue.running -= 1
+    queue.admit(settings.NEW_ACCOUNT_ROUTE_REQUESTS - queue.running)
+    if not queue.running:
+        del _queues[place]
+
+
+def _refusal() -> errors.TooManyInFlight:
+    number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
+    return errors.TooManyInFlight(
+        f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, the most that it may"
+        " have until it was charged for one. Try again when one has ended."
+    )
