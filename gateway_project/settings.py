@@ -105,6 +105,7 @@ MIDDLEWARE = [
     "gateway_project.web.security_headers.SecurityHeadersMiddleware",
     "gateway_project.web.cors.ApiCorsMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
+    "gateway_project.web.in_flight.InFlightMiddleware",
     "gateway_project.web.page_middleware.PageErrorMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
     "gateway_project.web.page_middleware.PageSecurityMiddleware",
@@ -112,15 +113,16 @@ MIDDLEWARE = [
     "gateway_project.web.page_middleware.PagePolicyMiddleware",
     "gateway_project.web.page_middleware.PageBodyMiddleware",
     "billing.sign_in.floods.PageSignInFloodMiddleware",
+    "gateway_project.web.page_middleware.PageAddressInFlightMiddleware",
     "gateway_project.web.page_middleware.PageStaticMiddleware",
     "gateway_project.web.page_middleware.PageCommonMiddleware",
     "gateway_project.web.page_middleware.PageSessionMiddleware",
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
+    "gateway_project.web.page_middleware.PageUserInFlightMiddleware",
     "billing.sign_in.second_factor.PageSecondFactorMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",  # needs this very name; it does next to nothing for API requests
-    "keys.limits.reads.ReadsInFlightMiddleware",
 ]
 
 # These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
@@ -142,6 +144,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "gateway_project.mail.context",
                 "billing.sign_in.identities.context",
             ],
+            "builtins": ["gateway_project.templatetags.pauses"],
         },
     }
 ]
@@ -329,7 +332,11 @@ REQUEST_SYNTAX_MAX = environment.integer("GATEWAY_REQUEST_SYNTAX_MAX", 100_000, 
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for page forms; the API reads bodies itself, up to REQUEST_BYTES_MAX
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for forms of people who are signed in; the API reads bodies itself
+# Pages that each web process has begun and not answered: see gateway_project.web.in_flight.
+ADDRESS_PAGES_IN_FLIGHT = environment.integer("GATEWAY_ADDRESS_PAGES_IN_FLIGHT", 8, minimum=1, maximum=2_147_483_647)
+USER_PAGES_IN_FLIGHT = environment.integer("GATEWAY_USER_PAGES_IN_FLIGHT", 4, minimum=1, maximum=2_147_483_647)
+PAGE_QUERY_SECONDS = environment.integer("GATEWAY_PAGE_QUERY_SECONDS", 5, minimum=1, maximum=600)
 
 # --- Payments: see billing.payments ------------------------------------------------------------------------------
 

@@ -5,16 +5,15 @@ turns, for a small share of a core: a flood from many addresses reaches no limit
 sign-ins on known devices. An attempt whose client leaves while it waits costs little more than its connection.
 """
 
-from functools import cache, lru_cache
+from functools import cache
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
 from billing.sign_in import backend, devices, limits
 from gateway_project import errors, passwords
+from gateway_project.web import error_handlers
 from gateway_project.web.client_address import client_address
 from gateway_project.web.page_middleware import PagesOnly
 
@@ -28,7 +27,7 @@ class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
         try:
             return self._sign_in(request, backend.canonical(request.POST.get("login", "")))
         except errors.ApiError as refusal:
-            return HttpResponse(_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
+            return error_handlers.refusal_page(refusal)
 
     def _sign_in(self, request: HttpRequest, email: str) -> HttpResponse:
         _require_within_known_limits(request, email)
@@ -49,9 +48,3 @@ def _require_within_known_limits(request: HttpRequest, email: str) -> None:
 @cache
 def _sign_in_path() -> str:
     return reverse("account_login")
-
-
-@lru_cache(maxsize=64)  # one for each second that an attempt may have to wait
-def _page(status: int, message: str) -> bytes:
-    error = {"status": status, "message": message}
-    return render_to_string("error.html", {"error": error, "support_address": settings.SUPPORT_ADDRESS}).encode()
