@@ -365,6 +365,19 @@ ACCOUNT_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_REQUESTS_IN_FL
 KEY_READS_PER_MINUTE = environment.integer("GATEWAY_KEY_READS_PER_MINUTE", 600, minimum=1, maximum=2_147_483_647)
 ACCOUNT_READS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_READS_IN_FLIGHT", 4, minimum=1, maximum=2_147_483_647)
 
+# --- What an account and a user may keep -------------------------------------------------------------------------
+
+# Each is checked under the lock of the account, or of the user, by whatever adds one.
+ACCOUNT_KEYS_MAX = environment.integer("GATEWAY_ACCOUNT_KEYS_MAX", 1_000, minimum=1, maximum=2_147_483_647)
+ACCOUNT_KEYS_EVER_MAX = environment.integer("GATEWAY_ACCOUNT_KEYS_EVER_MAX", 10_000, minimum=1, maximum=2_147_483_647)
+ACCOUNT_MANAGEMENT_KEYS_MAX = environment.integer("GATEWAY_ACCOUNT_MANAGEMENT_KEYS_MAX", 50, minimum=1, maximum=2_147_483_647)
+ACCOUNT_KEY_REPLIES_MAX = environment.integer("GATEWAY_ACCOUNT_KEY_REPLIES_MAX", 1_000, minimum=0, maximum=2_147_483_647)
+ACCOUNT_WEBHOOKS_MAX = environment.integer("GATEWAY_ACCOUNT_WEBHOOKS_MAX", 5, minimum=0, maximum=2_147_483_647)
+ACCOUNT_PEOPLE_MAX = environment.integer("GATEWAY_ACCOUNT_PEOPLE_MAX", 100, minimum=1, maximum=2_147_483_647)
+KEY_FORMER_SECRETS_MAX = environment.integer("GATEWAY_KEY_FORMER_SECRETS_MAX", 100, minimum=5, maximum=2_147_483_647)
+USER_SESSIONS_MAX = environment.integer("GATEWAY_USER_SESSIONS_MAX", 30, minimum=1, maximum=2_147_483_647)
+ACTS_PER_HOUR = environment.integer("GATEWAY_ACTS_PER_HOUR", 1_000, minimum=1, maximum=2_147_483_647)
+
 # --- gunicorn: deploy/gunicorn.conf.py reads the same variables --------------------------------------------------
 
 # Read here, too, so that no process starts beside a web process that cannot.

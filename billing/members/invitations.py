@@ -7,6 +7,7 @@ import secrets
 from datetime import timedelta
 from hashlib import sha256
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -23,7 +24,6 @@ from gateway_project.db import pool
 from gateway_project.web import hosts
 
 LIFE = timedelta(days=7)
-PEOPLE_MAX = 100  # members and waiting invitations of an account
 
 
 class InvitationRefused(Exception):
@@ -44,8 +44,11 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
         locks.lock_account(account.pk)
         _check(request, account, email)
         _end(find_waiting(account).filter(email=email))
-        if account.memberships.count() + find_waiting(account).count() >= PEOPLE_MAX:
-            raise InvitationRefused(f"An account has at most {PEOPLE_MAX} members, with those who are invited.")
+        if account.memberships.count() + find_waiting(account).count() >= settings.ACCOUNT_PEOPLE_MAX:
+            raise InvitationRefused(
+                f"An account has at most {settings.ACCOUNT_PEOPLE_MAX} members, with those who are invited."
+                " Revoke an invitation or remove a member first."
+            )
         invitation = _make(request, account, email, role, secret)
     told = {"account": account, "inviter": request.user, "role": role}
     is_sent = mails.send(email, "member_invitation", link=_link(request, secret), **told)

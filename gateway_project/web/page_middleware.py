@@ -207,9 +207,13 @@ class PageUserInFlightMiddleware(PagesOnly, MiddlewareMixin):
     """Counts the page under its user instead, if somebody is signed in."""
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
-        if not asks_who(request) or not request.user.is_authenticated:
+        if not asks_who(request):
             return None
-        return _begin(request, in_flight.pages_of_user, request.user.pk)
+        try:
+            user_id = request.user.pk  # None: nobody is signed in
+        except pool.DATABASE_ERRORS as error:
+            return error_handlers.refuse(request, error_replies.translate(error))
+        return _begin(request, in_flight.pages_of_user, user_id) if user_id is not None else None
 
 
 def asks_who(request: HttpRequest) -> bool:
