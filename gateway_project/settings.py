@@ -114,6 +114,7 @@ MIDDLEWARE = [
     "gateway_project.web.page_middleware.PageBodyMiddleware",
     "billing.sign_in.floods.PageSignInFloodMiddleware",
     "gateway_project.web.page_middleware.PageAddressInFlightMiddleware",
+    "gateway_project.web.page_middleware.PageQueryMiddleware",
     "gateway_project.web.page_middleware.PageStaticMiddleware",
     "gateway_project.web.page_middleware.PageCommonMiddleware",
     "gateway_project.web.page_middleware.PageSessionMiddleware",

@@ -6,13 +6,14 @@ The classes are subclasses of Django's, so that they satisfy the admin's system 
 import functools
 import logging
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
 import csp.constants
 import gevent
+import psycopg
 from csp.middleware import CSPMiddleware
 from csp.utils import build_policy
 from django.conf import settings
@@ -21,6 +22,7 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
+from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
@@ -41,6 +43,7 @@ from gateway_project.web.hosts import is_api
 logger = logging.getLogger("gateway.request")
 
 FORM_BYTES_MAX = large_work.LARGE_BYTES  # of a form that somebody sends who is not signed in
+_CANCEL_SECONDS = 2
 _WORK_PER_BYTE = 8  # a form takes at least so many times as long to parse as JSON
 _NOT_PUBLIC = {"accounts", "admin", "dashboard"}  # first segments of paths
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
@@ -203,6 +206,36 @@ def counts_as_page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
     return counted
 
 
+class PageQueryMiddleware(PagesOnly, MiddlewareMixin):
+    """Cancels the query of a page whose client has hung up, and goes no further with it: a page that changes nothing.
+
+    Who computes does not notice: a page that was left goes on until its next query.
+    """
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        client = request.META.get("gunicorn.socket")
+        if client is None or is_api(request) or request.method not in ("GET", "HEAD"):
+            return super().__call__(request)
+        with connection.execute_wrapper(functools.partial(_query, client)):
+            return super().__call__(request)
+
+
+def _query(client: Any, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+    """Run a query, or raise RequestTimeout when the client has hung up."""
+    gone = errors.RequestTimeout("The client disconnected.")
+    if disconnects.has_disconnected(client):
+        raise gone
+    try:
+        with disconnects.raise_on_disconnect(client, gone):
+            return execute(sql, params, many, context)
+    except errors.RequestTimeout:
+        database = context["connection"]
+        with suppress(psycopg.Error):
+            database.connection.cancel_safe(timeout=_CANCEL_SECONDS)
+        database.close()  # the pool opens another one: this one has a reply to come
+        raise
+
+
 class PageUserInFlightMiddleware(PagesOnly, MiddlewareMixin):
     """Counts the page under its user instead, if somebody is signed in."""
 
@@ -211,7 +244,7 @@ class PageUserInFlightMiddleware(PagesOnly, MiddlewareMixin):
             return None
         try:
             user_id = request.user.pk  # None: nobody is signed in
-        except pool.DATABASE_ERRORS as error:
+        except (errors.RequestTimeout, *pool.DATABASE_ERRORS) as error:
             return error_handlers.refuse(request, error_replies.translate(error))
         return _begin(request, in_flight.pages_of_user, user_id) if user_id is not None else None
 

@@ -116,3 +116,26 @@ def test_pages_that_follow_each_other_too_fast_wait_and_then_are_refused(db, clo
     clock.move_on(10)
     clock.slept.clear()
     assert (Client().get("/robots.txt").status_code, clock.slept) == (200, [])
+
+
+@pytest.mark.parametrize(("reply_bytes", "counted"), [(0, 0.008), (65_535, 0.008), (700_000, 0.088), (9_000_000, 0.25)])
+def test_a_large_reply_counts_as_several_pages(clock, reply_bytes, counted):
+    request = HttpRequest()
+    in_flight.pages_of_address.begin(request, "127.0.0.1")
+    in_flight.end(request, reply_bytes)
+    assert round(in_flight.pages_of_address._used_until.get("127.0.0.1") - clock.monotonic(), 3) == counted
+
+
+def test_a_page_counts_twice_while_there_are_others_of_its_owner(db, clock, occupied, settings):
+    settings.ADDRESS_PAGES_IN_FLIGHT = 2
+    in_flight.pages_of_address._free_by_owner.clear()
+    beside = HttpRequest()
+    in_flight.pages_of_address.begin(beside, "127.0.0.1")
+    counted = []
+    for end_other in (False, True):
+        if end_other:
+            in_flight.end(beside)
+        before = max(in_flight.pages_of_address._used_until.get("127.0.0.1") or 0, clock.monotonic())
+        assert Client().get("/robots.txt").status_code == 200
+        counted.append(round(in_flight.pages_of_address._used_until.get("127.0.0.1") - before, 3))
+    assert counted == [0.016, 0.008]
