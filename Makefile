@@ -45,7 +45,7 @@ lint: $(VENV)/installed-dev  ## Check style, types, migrations and which module 
 
 bench: $(VENV)/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure; or neighbours beside attacks: ARGS=neighbours
 ifeq ($(firstword $(ARGS)),neighbours)
-	@$(IN) -m bench.neighbours $(wordlist 2,2,$(ARGS))
+	@$(IN) -m bench.neighbours $(wordlist 2,3,$(ARGS))
 else
 	@$(IN) -m bench.run $(ARGS)
 	@$(IN) -m bench.rankings $(ARGS)

@@ -78,9 +78,9 @@ async def main(port: int, clients: int, seconds: float) -> None:
     ]
     await asyncio.gather(*(client.done for _, client in made))
     elapsed = time.perf_counter() - started
-    latencies.sort()
+    latencies = sorted(latencies) or [elapsed]  # nothing was answered
     result = {
-        "per_second": round(len(latencies) / elapsed, 1),
+        "per_second": round(sum(statuses.values()) / elapsed, 1),
         "p50_ms": round(latencies[len(latencies) // 2] * 1000, 2),
         "p95_ms": round(latencies[len(latencies) * 95 // 100] * 1000, 2),
         "p99_ms": round(latencies[len(latencies) * 99 // 100] * 1000, 2),

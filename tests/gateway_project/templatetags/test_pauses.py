@@ -1,5 +1,7 @@
 """Loops of templates let others be served."""
 
+from typing import Any
+
 import pytest
 from django.template import engines
 from django.template.loader import get_template
@@ -10,7 +12,7 @@ from tests.monotonic_clock import use_clock
 
 @pytest.fixture
 def clock(monkeypatch):
-    clock = use_clock(monkeypatch, pauses)
+    clock: Any = use_clock(monkeypatch, pauses)
     clock.stop()
     clock.pauses = []
     monkeypatch.setattr(clock, "sleep", clock.pauses.append, raising=False)
@@ -39,4 +41,5 @@ def test_a_slice_is_five_milliseconds(clock):
 
 def test_the_tag_is_in_all_templates():
     for name in ("docs/reference.html", "admin/change_list.html", "dashboard/keys.html"):
-        assert get_template(name).template.engine.template_builtins[-1] is pauses.register
+        template: Any = get_template(name)
+        assert template.template.engine.template_builtins[-1] is pauses.register

@@ -1,5 +1,7 @@
 """How many pages of a user and of an address are in flight, and how fast they follow each other."""
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.http import HttpRequest
@@ -9,7 +11,8 @@ from gateway_project.web import in_flight
 from tests.monotonic_clock import use_clock
 from tests.pages.conftest import other_owner, owner, signed_in  # noqa: F401  fixtures
 
-REQUESTS, SIGN_IN, ELSEWHERE = "/dashboard/requests/", "/accounts/login/", {"REMOTE_ADDR": "192.0.2.7"}
+REQUESTS, SIGN_IN = "/dashboard/requests/", "/accounts/login/"
+ELSEWHERE: Any = {"REMOTE_ADDR": "192.0.2.7"}
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +90,7 @@ def test_a_page_that_ends_in_an_error_counts_no_longer(db):
 
 @pytest.fixture
 def clock(monkeypatch):
-    clock = use_clock(monkeypatch, in_flight)
+    clock: Any = use_clock(monkeypatch, in_flight)
     clock.stop()
     clock.slept = []
     monkeypatch.setattr(clock, "sleep", clock.slept.append, raising=False)

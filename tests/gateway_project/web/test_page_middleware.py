@@ -1,6 +1,7 @@
 """Forms of pages: how much of one is read, from whom, and when it is parsed."""
 
 import io
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -31,7 +32,7 @@ class CountedBody(io.BytesIO):
 def send(client, path, length, **headers):
     """Send a form of that length. Return the reply, and how many of its bytes were read."""
     body = CountedBody(b"secret=" + b"a" * (length - 7))
-    extra = {"wsgi.input": body, "CONTENT_LENGTH": str(length), "HTTP_ACCEPT": "text/html", **headers}
+    extra: Any = {"wsgi.input": body, "CONTENT_LENGTH": str(length), "HTTP_ACCEPT": "text/html", **headers}
     return client.generic("POST", path, b"", FORM, **extra), body.read_bytes
 
 
@@ -88,7 +89,6 @@ def test_a_large_form_counts_among_the_bytes_in_flight_until_its_reply(owner, mo
 
 def test_a_form_without_a_length_is_refused_unread(db):
     body = CountedBody(b"5\r\nlogin\r\n0\r\n\r\n")
-    refused = Client().generic(
-        "POST", reverse("account_login"), b"", FORM, **{"wsgi.input": body, "HTTP_TRANSFER_ENCODING": "chunked"}
-    )
+    extra: Any = {"wsgi.input": body, "HTTP_TRANSFER_ENCODING": "chunked"}
+    refused = Client().generic("POST", reverse("account_login"), b"", FORM, **extra)
     assert (refused.status_code, body.read_bytes) == (411, 0)
