@@ -22,11 +22,14 @@ from gateway_project.web import public_page
 def document(request: HttpRequest) -> HttpResponseBase:
     """Reply with the description. It is the same for every client and changes only with the code."""
     headers = {"Content-Type": "application/json", "Cache-Control": "public, max-age=3600"}
-    return public_page.respond_for_good(request, "openapi", lambda: _rendered_document().decode(), headers)
+    addresses = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST  # which it names
+    return public_page.respond_for_good(
+        request, ("openapi", *addresses), lambda: _rendered_document(*addresses).decode(), headers
+    )
 
 
 @cache
-def _rendered_document() -> bytes:
+def _rendered_document(*addresses: str) -> bytes:
     # In a thread, because it takes more than a second, in which the event loop serves others.
     rendered: bytes = gevent.get_hub().threadpool.apply(_render_document)
     return rendered
@@ -39,7 +42,7 @@ def _render_document() -> bytes:
 
 def read_document() -> dict[str, Any]:
     """Return the description, as clients read it."""
-    document: dict[str, Any] = json.loads(_rendered_document())
+    document: dict[str, Any] = json.loads(_rendered_document(settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST))
     return document
 
 
