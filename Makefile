@@ -47,9 +47,13 @@ lint: $(VENV)/installed-dev  ## Check style, types, migrations and which module 
 	$(IN) manage.py makemigrations --check --dry-run
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 
-bench: $(VENV)/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure
+bench: $(VENV)/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure; or neighbours beside attacks: ARGS=neighbours
+ifeq ($(firstword $(ARGS)),neighbours)
+	@$(IN) -m bench.neighbours $(wordlist 2,3,$(ARGS))
+else
 	@$(IN) -m bench.run $(ARGS)
 	@$(IN) -m bench.rankings $(ARGS)
+endif
 
 lock: $(VENV)/installed-dev  ## Pin all requirements with hashes: ARGS=--upgrade takes newer versions
 	$(COMPILE) $(ARGS) -o requirements.txt

@@ -6,6 +6,11 @@ from urllib.parse import urlencode
 
 from django import forms
 
+from billing import spenders
+from billing.models import Account
+
+OFFERED_MAX = 100  # spenders in a list to choose from
+_SAME_NAME_MAX = 5
 _PLACES = ("older", "newer")
 
 
@@ -43,6 +48,31 @@ class ListForm(forms.Form):
 
     def field(self, name: str) -> Any:
         return self.fields[name]
+
+
+def spender_field(account: Account) -> forms.Field:
+    """Return a field for the id of one of the account's spenders: a list of them, or a text where there are many."""
+    names = spenders.newest(account, OFFERED_MAX + 1)
+    if len(names) > OFFERED_MAX:
+        return _SpenderField(account)
+    return forms.ChoiceField(required=False, choices=[("", "all keys"), *names.items()])
+
+
+class _SpenderField(forms.CharField):
+    """The id or the name of a spender. Its value is the id."""
+
+    def __init__(self, account: Account) -> None:
+        super().__init__(required=False, max_length=100, help_text="Its name or its id. Empty: all keys.")
+        self._account = account
+
+    def clean(self, value: Any) -> str:
+        text = str(super().clean(value))
+        found = spenders.search(self._account, text, _SAME_NAME_MAX) if text else {"": ""}
+        if not found:
+            raise forms.ValidationError("No key has this name or id.")
+        if text not in found and len(found) > 1:
+            raise forms.ValidationError(f"Several keys have this name. Enter the id of one of them: {', '.join(found)}.")
+        return text if text in found else next(iter(found))
 
 
 def begin_of(day: date) -> datetime:

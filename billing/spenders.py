@@ -1,17 +1,41 @@
-"""What the spenders of entries are called. Billing does not know what they are: an app that has spenders tells their names."""
+"""What the spenders of entries are called. Billing does not know what they are: an app that has spenders finds their names."""
 
-from collections.abc import Callable
+from collections.abc import Collection
+from typing import Protocol
 
 from billing.models import Account
 
-_readers: list[Callable[[Account], dict[str, str]]] = []
+Names = dict[str, str]  # by id
 
 
-def register(read_names: Callable[[Account], dict[str, str]]) -> None:
-    """Add a function that returns the names of an account's spenders by their ids, in the order in which pages offer them."""
-    _readers.append(read_names)
+class Finder(Protocol):
+    """Returns the names of at most ``limit`` spenders of an account, the newest first.
+
+    With ``ids``, of these; with ``text``, of those with this id, or this name in any case.
+    """
+
+    def __call__(
+        self, account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None
+    ) -> Names: ...
 
 
-def read_names(account: Account) -> dict[str, str]:
-    """Return the names of the account's spenders by their ids."""
-    return {spender: name for read in _readers for spender, name in read(account).items()}
+_finders: list[Finder] = []
+
+
+def register(find: Finder) -> None:
+    _finders.append(find)
+
+
+def newest(account: Account, limit: int) -> Names:
+    """Return the names of the account's newest spenders."""
+    return {id: name for find in _finders for id, name in find(account, limit=limit).items()}
+
+
+def named(account: Account, ids: Collection[str]) -> Names:
+    """Return the names of these spenders, if they are the account's."""
+    return {id: name for find in _finders for id, name in find(account, limit=len(ids), ids=ids).items()}
+
+
+def search(account: Account, text: str, limit: int) -> Names:
+    """Return the names of the account's spenders with this id or name."""
+    return {id: name for find in _finders for id, name in find(account, limit=limit, text=text).items()}

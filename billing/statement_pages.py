@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_safe
 
 from billing import ledger_csv, ledger_pages, spenders, statement
 from billing.ledger_pages import EntryFilter
-from billing.list_forms import ListForm
+from billing.list_forms import ListForm, spender_field
 from billing.models import Account, LedgerEntry
 from billing.pages import member_page
 from gateway_project import errors
@@ -35,9 +35,9 @@ class StatementForm(ListForm):
     newer = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 2, widget=forms.HiddenInput)
     field_order = ("type", "key", "model", "since", "until")
 
-    def __init__(self, names: dict[str, str], data: Any) -> None:
+    def __init__(self, account: Account, data: Any) -> None:
         super().__init__(data)
-        self.field("key").choices = [("", "all keys"), *names.items()]
+        self.fields["key"] = spender_field(account)
 
     @property
     def entry_filter(self) -> EntryFilter:
@@ -50,8 +50,7 @@ class StatementForm(ListForm):
 @member_page
 def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     """List the ledger entries that the filters select, newest first. ``?entry=`` is the id of an entry to begin with."""
-    names = spenders.read_names(account)
-    form = StatementForm(names, request.GET)
+    form = StatementForm(account, request.GET)
     context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters), "balance_nanos": account.balance_nanos}
     if not form.is_valid():
         return render(request, "dashboard/statement.html", context, status=400)
@@ -61,6 +60,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     page = ledger_pages.read_beside(
         account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than
     )
+    names = spenders.named(account, {entry.spender for entry in page.entries if entry.spender})
     rows = [statement.format_entry(entry, names=names) for entry in page.entries]
     places = {
         "first": form.address() if page.newer else None,
@@ -86,7 +86,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
 @member_page
 def download_statement(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the entries that the filters select as CSV."""
-    form = StatementForm(spenders.read_names(account), request.GET)
+    form = StatementForm(account, request.GET)
     if not form.is_valid():
         name, messages = next(iter(form.errors.items()))
         return error_handlers.respond(request, errors.wrong(name, f"is not a filter: {messages[0]}".rstrip(".")))

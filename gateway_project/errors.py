@@ -125,6 +125,10 @@ class RequestTooLarge(InvalidRequest):
     status = 413
 
 
+class MaximumReached(InvalidRequest):
+    """The account keeps as many of something as it may. The message says of what, and what to do."""
+
+
 class UnsupportedMediaType(InvalidRequest):
     status = 415
 

@@ -105,6 +105,7 @@ MIDDLEWARE = [
     "gateway_project.web.security_headers.SecurityHeadersMiddleware",
     "gateway_project.web.cors.ApiCorsMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
+    "gateway_project.web.in_flight.InFlightMiddleware",
     "gateway_project.web.page_middleware.PageErrorMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
     "gateway_project.web.page_middleware.PageSecurityMiddleware",
@@ -112,15 +113,17 @@ MIDDLEWARE = [
     "gateway_project.web.page_middleware.PagePolicyMiddleware",
     "gateway_project.web.page_middleware.PageBodyMiddleware",
     "billing.sign_in.floods.PageSignInFloodMiddleware",
+    "gateway_project.web.page_middleware.PageAddressInFlightMiddleware",
+    "gateway_project.web.page_middleware.PageQueryMiddleware",
     "gateway_project.web.page_middleware.PageStaticMiddleware",
     "gateway_project.web.page_middleware.PageCommonMiddleware",
     "gateway_project.web.page_middleware.PageSessionMiddleware",
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
+    "gateway_project.web.page_middleware.PageUserInFlightMiddleware",
     "billing.sign_in.second_factor.PageSecondFactorMiddleware",
     "gateway_project.web.page_middleware.PageMessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",  # needs this very name; it does next to nothing for API requests
-    "keys.limits.reads.ReadsInFlightMiddleware",
 ]
 
 # These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
@@ -142,6 +145,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "gateway_project.mail.context",
                 "billing.sign_in.identities.context",
             ],
+            "builtins": ["gateway_project.templatetags.pauses"],
         },
     }
 ]
@@ -336,7 +340,11 @@ REQUEST_SYNTAX_MAX = environment.integer("GATEWAY_REQUEST_SYNTAX_MAX", 100_000, 
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for page forms; the API reads bodies itself, up to REQUEST_BYTES_MAX
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for forms of people who are signed in; the API reads bodies itself
+# Pages that each web process has begun and not answered: see gateway_project.web.in_flight.
+ADDRESS_PAGES_IN_FLIGHT = environment.integer("GATEWAY_ADDRESS_PAGES_IN_FLIGHT", 8, minimum=1, maximum=2_147_483_647)
+USER_PAGES_IN_FLIGHT = environment.integer("GATEWAY_USER_PAGES_IN_FLIGHT", 4, minimum=1, maximum=2_147_483_647)
+PAGE_QUERY_SECONDS = environment.integer("GATEWAY_PAGE_QUERY_SECONDS", 5, minimum=1, maximum=600)
 
 # --- Payments: see billing.payments ------------------------------------------------------------------------------
 
@@ -364,6 +372,19 @@ ACCOUNT_REQUESTS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_REQUESTS_IN_FL
 # Of each key in each web process, for everything but completions.
 KEY_READS_PER_MINUTE = environment.integer("GATEWAY_KEY_READS_PER_MINUTE", 600, minimum=1, maximum=2_147_483_647)
 ACCOUNT_READS_IN_FLIGHT = environment.integer("GATEWAY_ACCOUNT_READS_IN_FLIGHT", 4, minimum=1, maximum=2_147_483_647)
+
+# --- What an account and a user may keep -------------------------------------------------------------------------
+
+# Each is checked under the lock of the account, or of the user, by whatever adds one.
+ACCOUNT_KEYS_MAX = environment.integer("GATEWAY_ACCOUNT_KEYS_MAX", 1_000, minimum=1, maximum=2_147_483_647)
+ACCOUNT_KEYS_EVER_MAX = environment.integer("GATEWAY_ACCOUNT_KEYS_EVER_MAX", 10_000, minimum=1, maximum=2_147_483_647)
+ACCOUNT_MANAGEMENT_KEYS_MAX = environment.integer("GATEWAY_ACCOUNT_MANAGEMENT_KEYS_MAX", 50, minimum=1, maximum=2_147_483_647)
+ACCOUNT_KEY_REPLIES_MAX = environment.integer("GATEWAY_ACCOUNT_KEY_REPLIES_MAX", 1_000, minimum=0, maximum=2_147_483_647)
+ACCOUNT_WEBHOOKS_MAX = environment.integer("GATEWAY_ACCOUNT_WEBHOOKS_MAX", 5, minimum=0, maximum=2_147_483_647)
+ACCOUNT_PEOPLE_MAX = environment.integer("GATEWAY_ACCOUNT_PEOPLE_MAX", 100, minimum=1, maximum=2_147_483_647)
+KEY_FORMER_SECRETS_MAX = environment.integer("GATEWAY_KEY_FORMER_SECRETS_MAX", 100, minimum=5, maximum=2_147_483_647)
+USER_SESSIONS_MAX = environment.integer("GATEWAY_USER_SESSIONS_MAX", 30, minimum=1, maximum=2_147_483_647)
+ACTS_PER_HOUR = environment.integer("GATEWAY_ACTS_PER_HOUR", 1_000, minimum=1, maximum=2_147_483_647)
 
 # --- gunicorn: deploy/gunicorn.conf.py reads the same variables --------------------------------------------------
 

@@ -8,13 +8,14 @@ from django.views.generic import RedirectView
 from gateway_project import urls_health
 from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
 from gateway_project.web import api_reference, crawlers, mailbox, openapi
+from gateway_project.web.page_middleware import counts_as_page
 
 base = [
     path("", include("completions.public.urls")),
     path("api/billing/", include("billing.urls")),
     path("api/", include("keys.key_api.urls")),
     path("api/", include("rankings.api.urls")),
-    path("api/openapi.json", openapi.document, name="openapi"),
+    path("api/openapi.json", counts_as_page(openapi.document), name="openapi"),
     path("docs", api_reference.show, name="docs"),
     path("docs/", RedirectView.as_view(pattern_name="docs", query_string=True)),
     path("", include("rankings.pages.urls")),

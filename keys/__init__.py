@@ -10,6 +10,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``limits``             money per period, requests and tokens per minute, requests in flight: decide, count, report
 - ``refusal_history``    what each key was refused, hour by hour and one by one, for support
 - ``lifecycle``          issue a key, change it, set its spending limit, pause and revoke it
+- ``maxima``             how many keys and management keys an account may have
 - ``rotation``           give a key a new secret, end the former ones, find the key of a secret
 - ``allowed_models``     the models that a key may use: which there are
 - ``management_keys``    issue, find and revoke keys that manage keys and cannot complete

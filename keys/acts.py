@@ -13,7 +13,7 @@ from billing.models import Account, User
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from keys import lifecycle, locks, management_keys, rotation, summaries
+from keys import lifecycle, locks, management_keys, maxima, rotation, summaries
 from keys.models import ApiKey, ManagementKey
 
 _LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
@@ -32,10 +32,14 @@ class KeyRevoked(Exception):
     """The key was revoked in the meantime: it cannot be changed any more."""
 
 
-def record_made(request: HttpRequest, key: ApiKey) -> None:
-    """Record that the key was made, in the transaction that made it."""
-    limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
-    _record(request, Activity.Act.KEY_MADE, key, f"Made the key with {limit}.", after=_values(key, *_LIMIT, "expires_at"))
+def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[ApiKey, str]:
+    """Make a key, with the arguments of ``lifecycle.issue_key``. Return it and its secret. Raises MaximumReached."""
+    with transaction.atomic():
+        maxima.require_room_for_key(account)
+        key, minted = lifecycle.issue_key(account, **fields)
+        limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+        _record(request, Activity.Act.KEY_MADE, key, f"Made the key with {limit}.", after=_values(key, *_LIMIT, "expires_at"))
+    return key, minted
 
 
 def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any], **said: str) -> str:
@@ -144,8 +148,9 @@ def revoke(request: HttpRequest, key: ApiKey, **said: str) -> bool:
 
 
 def make_management_key(request: HttpRequest, account: Account, name: str) -> tuple[ManagementKey, str]:
-    """Make a management key. Return it and its secret."""
+    """Make a management key. Return it and its secret. Raises MaximumReached."""
     with transaction.atomic():
+        maxima.require_room_for_management_key(account)
         assert isinstance(request.user, User)
         key, minted = management_keys.issue(account, name=name, created_by=request.user)
         log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Made the management key.", account_id=account.pk)

@@ -12,4 +12,4 @@ class KeysConfig(AppConfig):
         )
         from keys.key_api import openapi as key_api_openapi  # noqa: F401  the same
 
-        spenders.register(summaries.read_names)
+        spenders.register(summaries.find_names)

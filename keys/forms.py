@@ -13,7 +13,7 @@ from billing.forms import DollarsField
 from billing.models import Account
 from gateway_project.db import pool
 from gateway_project.desk.forms import ActForm
-from keys import allowed_models, lifecycle, summaries
+from keys import allowed_models, summaries
 from keys.limits import rate_limits
 from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType
 
@@ -174,9 +174,10 @@ class KeyForm(DetailsForm, LimitForm):
                 None, f"The selected account is now {self.for_account.name}. Send the form again to make the key there."
             )
 
-    def issue(self, created_by: Any) -> tuple[ApiKey, str]:
-        """Make the key. Return it and its secret."""
-        return lifecycle.issue_key(self.for_account, created_by=created_by, **self.details, **self.limit)
+    @property
+    def new_key(self) -> dict[str, Any]:
+        """What a valid form says of the key, as arguments of ``lifecycle.issue_key``."""
+        return {**self.details, **self.limit}
 
 
 class ChangeForm(DetailsForm):

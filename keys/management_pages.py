@@ -12,6 +12,7 @@ from billing.members.roles import Act
 from billing.models import Account
 from billing.pages import Pager, member_page, requires
 from billing.sign_in.reauthentication import reauthenticates
+from gateway_project import errors
 from gateway_project.web import hosts
 from keys import acts, secret
 from keys.forms import ManagementKeyForm
@@ -41,12 +42,20 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
         with transaction.atomic():
             account_locks.lock_account(account.pk)
             form = ManagementKeyForm(account, request.POST)
-            if form.is_valid():
-                _, minted = acts.make_management_key(request, account, form.cleaned_data["name"])
+            minted = _make(request, account, form) if form.is_valid() else None
     if minted is None:
         return render(request, "dashboard/management_key_new.html", {"form": form})
     context = {"name": form.cleaned_data["name"], "secret": minted, "address": _address(request)}
     return render(request, "dashboard/management_key_made.html", context)
+
+
+def _make(request: HttpRequest, account: Account, form: ManagementKeyForm) -> str | None:
+    """Return the secret; None, with an error in the form, if the account has as many as it may have."""
+    try:
+        return acts.make_management_key(request, account, form.cleaned_data["name"])[1]
+    except errors.MaximumReached as refusal:
+        form.add_error(None, refusal.message)
+    return None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -14,11 +14,12 @@ from billing.members.roles import Act
 from billing.models import Account
 from billing.pages import Pager, member_page, requires
 from billing.sign_in.reauthentication import reauthenticates
+from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import hosts
 from keys import acts, summaries
 from keys.forms import KeyForm, LimitForm
-from keys.models import SpendingDay
+from keys.models import ApiKey, SpendingDay
 
 LATEST_ENTRIES = 5
 LATEST_KEYS = 5
@@ -75,14 +76,21 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     with transaction.atomic():
         account_locks.lock_account(account.pk)
         form = KeyForm(account, request.POST)
-        issued = form.issue(request.user) if form.is_valid() else None
-        if issued:
-            acts.record_made(request, issued[0])
+        issued = _make(request, account, form) if form.is_valid() else None
     if issued is None:
         return render(request, "dashboard/key_new.html", {"form": form})
     key, secret = issued
     context = {"name": key.name, "secret": secret, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/key_made.html", context)
+
+
+def _make(request: HttpRequest, account: Account, form: KeyForm) -> tuple[ApiKey, str] | None:
+    """Make the key; None, with an error in the form, if the account has as many as it may have."""
+    try:
+        return acts.make_key(request, account, created_by=request.user, **form.new_key)
+    except errors.MaximumReached as refusal:
+        form.add_error(None, refusal.message)
+    return None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

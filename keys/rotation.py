@@ -36,6 +36,7 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
             raise TooManySecrets(TooManySecrets.message)
         minted = secret.mint(locked.pk)
         FormerSecret.objects.create(key=locked, digest=locked.digest, last_four=locked.last_four, ends_at=now + grace)
+        _forget_oldest(locked)
         _write(
             key,
             digest=secret.digest(minted, settings.KEY_PEPPERS[0]),
@@ -43,6 +44,12 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
             former_digests={digest: end.isoformat() for digest, end in working.items()} or None,
         )
     return minted
+
+
+def _forget_oldest(locked: ApiKey) -> None:
+    """Keep the last KEY_FORMER_SECRETS_MAX, which are more than may work: of an older one, nobody finds the key any more."""
+    oldest = locked.former_secrets.order_by("-id").values_list("pk", flat=True)[settings.KEY_FORMER_SECRETS_MAX :]
+    locked.former_secrets.filter(pk__in=list(oldest)).delete()
 
 
 def end_former_secrets(key: ApiKey) -> bool:

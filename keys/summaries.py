@@ -1,11 +1,11 @@
 """Keys and their spending as plain values for pages. The number of queries does not depend on the number of keys."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Max, QuerySet, Sum
+from django.db.models import F, Max, Q, QuerySet, Sum
 
 from billing import money
 from billing.models import Account
@@ -74,9 +74,14 @@ def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
-def read_names(account: Account) -> dict[str, str]:
-    """Return the names of the account's keys by their ids, the newest first."""
-    return dict(account.keys.order_by("-id").values_list("pk", "name"))
+def find_names(account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None) -> dict[str, str]:
+    """Return the names of keys of the account by their ids, the newest first: a ``billing.spenders.Finder``."""
+    keys = account.keys.order_by("-id")
+    if ids is not None:
+        keys = keys.filter(pk__in=ids)
+    if text is not None:
+        keys = keys.filter(Q(pk=text) | Q(name__iexact=text))
+    return dict(keys.values_list("pk", "name")[:limit])
 
 
 def mask_secret(key: ApiKey) -> str:

@@ -6,6 +6,7 @@ A link is sent by mail and joins only the invited address. It is stored as a dig
 import secrets
 from hashlib import sha256
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -19,8 +20,6 @@ from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-
-PEOPLE_MAX = 100  # members and waiting invitations of an account
 
 
 class InvitationRefused(Exception):
@@ -41,8 +40,11 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
         locks.lock_account(account.pk)
         _check(request, account, email)
         _end(find_waiting(account).filter(email=email))
-        if account.memberships.count() + find_waiting(account).count() >= PEOPLE_MAX:
-            raise InvitationRefused(f"An account has at most {PEOPLE_MAX} members, with those who are invited.")
+        if account.memberships.count() + find_waiting(account).count() >= settings.ACCOUNT_PEOPLE_MAX:
+            raise InvitationRefused(
+                f"An account has at most {settings.ACCOUNT_PEOPLE_MAX} members, with those who are invited."
+                " Revoke an invitation or remove a member first."
+            )
         invitation = _make(request, account, email, role, secret)
     told = {"account": account, "inviter": request.user, "role": role}
     key = links.make(Purpose.JOIN, {"secret": secret}, bound_to=invitation.invited_by)

@@ -6,16 +6,15 @@ sign-ins on known devices. Attempts of one user, and those of one address, wait 
 have one place in the queue of all. An attempt whose client leaves while it waits costs little more than its connection.
 """
 
-from functools import cache, lru_cache
+from functools import cache
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
 from billing.sign_in import backend, devices
 from gateway_project import errors, passwords
+from gateway_project.web import error_handlers
 from gateway_project.web.page_middleware import PagesOnly
 
 
@@ -28,7 +27,7 @@ class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
         try:
             return self._sign_in(request, backend.canonical(request.POST.get("login", "")))
         except errors.ApiError as refusal:
-            return HttpResponse(_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
+            return error_handlers.refusal_page(refusal)
 
     def _sign_in(self, request: HttpRequest, email: str) -> HttpResponse:
         backend.require_not_known_refused(request, email)
@@ -42,9 +41,3 @@ class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
 @cache
 def _sign_in_path() -> str:
     return reverse("account_login")
-
-
-@lru_cache(maxsize=64)  # one for each second that an attempt may have to wait
-def _page(status: int, message: str) -> bytes:
-    error = {"status": status, "message": message}
-    return render_to_string("error.html", {"error": error, "support_address": settings.SUPPORT_ADDRESS}).encode()

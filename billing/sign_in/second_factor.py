@@ -18,7 +18,7 @@ from billing.models import User
 from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web.page_middleware import PagesOnly
+from gateway_project.web.page_middleware import PagesOnly, asks_who
 
 _FACTORS = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]  # recovery codes only stand in for them
 _WORDS = {
@@ -26,7 +26,6 @@ _WORDS = {
     Authenticator.Type.WEBAUTHN: "a passkey",
     Authenticator.Type.RECOVERY_CODES: "recovery codes",
 }
-_CLOSED = {"accounts", "admin", "dashboard"}  # first segments of paths
 _OPEN = {  # names of paths
     *("mfa_index", "mfa_activate_totp", "mfa_add_webauthn", "mfa_view_recovery_codes"),
     *("account_login", "account_logout", "sign-out", "logout"),
@@ -38,8 +37,7 @@ class PageSecondFactorMiddleware(PagesOnly, MiddlewareMixin):
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         match = request.resolver_match
-        # By the path, because to ask who is signed in makes a public page one that no cache may share.
-        if match is None or match.route.partition("/")[0] not in _CLOSED or match.url_name in _OPEN:
+        if match is None or not asks_who(request) or match.url_name in _OPEN:
             return None
         return redirect("mfa_index") if is_missing(request.user) else None
 

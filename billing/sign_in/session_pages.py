@@ -11,8 +11,10 @@ from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
 from billing.models import User
+from billing.pages import Pager
 from billing.sign_in import links, sessions
 
+SESSIONS_PER_PAGE = 10
 _CHARACTERS_MAX = 60
 
 # Parts of what browsers say of themselves. The first that occurs counts: nearly all claim to be others, too.
@@ -29,13 +31,21 @@ _SYSTEMS = {
 
 
 class SessionList(ListUserSessionsView):
-    """Allauth's view. The sessions that it lists have a ``browser`` each."""
+    """Allauth's view, one page at a time. The sessions that it lists have a ``browser`` each.
+
+    Allauth would look at each session of the user, with some queries each.
+    """
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        context: dict[str, Any] = super().get_context_data(**kwargs)
+        context: dict[str, Any] = super(ListUserSessionsView, self).get_context_data(**kwargs)
+        user = self.request.user
+        found = sessions.find_open(user)
+        context["pager"] = pager = Pager.of(self.request, count=found.count(), per_page=SESSIONS_PER_PAGE)
+        page = found[pager.offset : pager.offset + SESSIONS_PER_PAGE]
+        context["sessions"] = [each for each in page if not each.purge()]  # those that another password has ended
+        context["session_count"] = pager.count
         for session in context["sessions"]:
             session.browser = describe_browser(session.user_agent)
-        user = self.request.user
         context["idle_time"], context["whole_time"] = map(
             _in_words, (sessions.idle_seconds_max(user), sessions.seconds_max(user))
         )

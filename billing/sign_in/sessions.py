@@ -7,10 +7,14 @@ from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import auth
 from django.contrib.auth.models import AnonymousUser
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
+from billing import locks
 from gateway_project.web.page_middleware import PageAuthenticationMiddleware
 
 STAFF_IDLE_SECONDS = 12 * 3_600
@@ -28,9 +32,29 @@ class PageIdleSessionMiddleware(PageAuthenticationMiddleware):
 
 
 def note_sign_in(request: HttpRequest) -> None:
-    """Begin the session's times now."""
+    """Begin the session's times now. The user's oldest sessions end beyond USER_SESSIONS_MAX."""
     request.session[_SIGNED_IN_AT] = int(time.time())
     note_use(request)
+    _end_oldest(request)
+
+
+def _end_oldest(request: HttpRequest) -> None:
+    user_id: Any = request.user.pk
+    with transaction.atomic():
+        locks.lock_users([user_id])
+        others = UserSession.objects.filter(user=user_id).exclude(session_key=request.session.session_key)
+        surplus = others.order_by("-last_seen_at", "-pk")[settings.USER_SESSIONS_MAX - 1 :]
+        ended = dict(surplus.values_list("pk", "session_key"))
+        if ended:
+            Session.objects.filter(session_key__in=ended.values()).delete()
+            UserSession.objects.filter(pk__in=ended).delete()
+
+
+def find_open(user: Any) -> QuerySet[UserSession]:
+    """Return the user's sessions that have not expired, the newest first."""
+    kept = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
+    found: QuerySet[UserSession] = UserSession.objects.filter(Exists(kept), user=user)
+    return found.order_by("-created_at", "-pk")
 
 
 def note_use(request: HttpRequest) -> None:

@@ -20,7 +20,6 @@ from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.net import addresses
 
-ENDPOINTS_MAX = 5
 GRACE = timedelta(hours=24)  # for which the secret before a rotation signs, too
 TESTS_MAX = 10  # in an hour, of an account
 
@@ -55,8 +54,8 @@ def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpo
     secret = signature.make_secret()
     with transaction.atomic():
         locks.lock_account(account.pk)
-        if account.webhook_endpoints.count() >= ENDPOINTS_MAX:
-            raise EndpointRefused(f"An account has at most {ENDPOINTS_MAX} endpoints.")
+        if account.webhook_endpoints.count() >= settings.ACCOUNT_WEBHOOKS_MAX:
+            raise EndpointRefused(f"An account has at most {settings.ACCOUNT_WEBHOOKS_MAX} endpoints. Delete one first.")
         endpoint = WebhookEndpoint(account=account, url=url)
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(force_insert=True)

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -37,7 +38,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
         "pager": pager,
         "warnings": summaries.read_warnings(account, offset=pager.offset, limit=WARNINGS_PER_PAGE),
         "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
-        "endpoints_max": endpoints.ENDPOINTS_MAX,
+        "endpoints_max": settings.ACCOUNT_WEBHOOKS_MAX,
     }
     return render(request, "warnings/list.html", context)
 

@@ -4,12 +4,11 @@ from typing import Any
 
 from django import forms
 
-from billing.list_forms import ListForm
+from billing.list_forms import ListForm, spender_field
 from billing.models import Account
 from completions.history.explanation import Status
 from completions.history.reading import Selection
 from completions.models import LanguageModel
-from keys import summaries
 
 REFUSED = "refused"
 _STATUSES = [("", "all"), *((status.name.lower(), status.words) for status in Status)]
@@ -30,7 +29,7 @@ class HistoryForm(ListForm):
     def __init__(self, account: Account, data: Any) -> None:
         super().__init__(data)
         models = LanguageModel.objects.values_list("pk", "pk")
-        self.field("key").choices = [("", "all keys"), *summaries.read_names(account).items()]
+        self.fields["key"] = spender_field(account)
         self.field("model").choices = [("", "all models"), *models]
 
     @property

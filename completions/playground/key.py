@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from billing import locks as account_locks
 from billing.models import Account
-from keys import acts, lifecycle
+from keys import acts
 from keys.models import ApiKey, SpendingPeriod, SpendingType
 
 NAME = "Playground"
@@ -37,6 +37,4 @@ def _usable(account: Account) -> ApiKey | None:
 
 def _make(request: HttpRequest, account: Account) -> ApiKey:
     limit = {"limit_cents": LIMIT_CENTS, "type": SpendingType.RECURRING.value, "period": SpendingPeriod.MONTHLY.value}
-    key, _ = lifecycle.issue_key(account, name=NAME, created_by=request.user, **limit)  # type: ignore[arg-type]
-    acts.record_made(request, key)
-    return key
+    return acts.make_key(request, account, name=NAME, created_by=request.user, **limit)[0]

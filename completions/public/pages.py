@@ -69,7 +69,8 @@ def model_list(request: HttpRequest) -> HttpResponseBase:
     if request.GET.urlencode() != chosen.query_string:
         query = chosen.query_string
         return redirect(f"{reverse('models')}?{query}" if query else reverse("models"))
-    return public_page.respond(request, ("models", chosen), functools.partial(_render_list, chosen))
+    is_offered = not chosen.search and chosen.maker in {"", *_makers()}  # of other words there is no end
+    return public_page.respond(request, ("models", chosen) if is_offered else None, functools.partial(_render_list, chosen))
 
 
 def _render_list(chosen: Selection) -> str:
@@ -78,13 +79,17 @@ def _render_list(chosen: Selection) -> str:
         "chosen": chosen,
         "models": selection.apply(chosen, listed),
         "number": len(listed),
-        "makers": sorted({each.model.maker for each in listed}, key=str.casefold),
+        "makers": sorted(_makers(), key=str.casefold),
         "sorts": selection.SORTS,
         "filters": [(name, words, name in chosen.filters) for name, (words, _) in selection.FILTERS.items()],
         "search_characters_max": selection.SEARCH_CHARACTERS_MAX,
         "hours": int(facts.WINDOW.total_seconds() // 3_600),
     }
     return render_to_string("public/models.html", context)
+
+
+def _makers() -> set[str]:
+    return {each.model.maker for each in facts.current().models.values()}
 
 
 @_public

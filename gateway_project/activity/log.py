@@ -1,17 +1,27 @@
 """Records acts. The caller's transaction holds the act and its record, so that neither is there without the other."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from gateway_project import errors
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 from gateway_project.web.client_address import client_address
 
 _TEXT_MAX = Activity._meta.get_field("object_text").max_length
+_HOUR = timedelta(hours=1)
+# What stops something is never refused. Each needs something that was begun before, so these are bounded, too.
+_UNLIMITED = {
+    *(Activity.Act.KEY_PAUSED, Activity.Act.KEY_REVOKED, Activity.Act.MANAGEMENT_KEY_REVOKED, Activity.Act.ENDPOINT_DELETED),
+    *(Activity.Act.MEMBER_UNINVITED, Activity.Act.MEMBER_REMOVED, Activity.Act.INVITATION_REVOKED),
+}
 Values = dict[str, Any]  # of fields, by name; what JSON does not know is recorded as text
 
 
@@ -29,10 +39,13 @@ def record(
 ) -> None:
     """Record that the request's user, or its ``program``, did ``act`` to ``target``. It is None for an operator's command.
 
-    Must run in the transaction of the act. ``before`` and ``after`` hold no secrets.
+    Must run in the transaction of the act. ``before`` and ``after`` hold no secrets. Raises RateLimitExceeded after
+    ACTS_PER_HOUR of the account, or of the user where no account is concerned; staff and commands are not limited.
     """
     assert connection.in_atomic_block
     user = getattr(request, "user", None)  # of a request of the API an account
+    if request is not None and act not in _UNLIMITED and not getattr(user, "is_staff", False):
+        _require_pace(account_id, user)
     Activity.objects.create(
         act=act,
         actor=user if isinstance(user, get_user_model()) else None,
@@ -49,6 +62,25 @@ def record(
         request_id=getattr(request, "id", ""),
         address=(client_address(request) or None) if request else None,
     )
+
+
+def _require_pace(account_id: UUID | None, user: Any) -> None:
+    """Raises RateLimitExceeded when the account, or else the user, has done ACTS_PER_HOUR within an hour."""
+    if account_id is not None:
+        acts = Activity.objects.filter(account_id=account_id)
+    elif isinstance(user, get_user_model()):
+        acts = Activity.objects.filter(actor=user, account_id=None)
+    else:
+        return
+    maximum = settings.ACTS_PER_HOUR
+    first = acts.order_by("-id").values_list("at", flat=True)[maximum - 1 : maximum].first()  # of as many as may be
+    if first is not None and (wait := first + _HOUR - pool.database_time()) > timedelta():
+        whose = "The account" if account_id else "The user"
+        raise errors.RateLimitExceeded(
+            f"{whose} has been changed {maximum:,} times within an hour, the most that may be. Try again later."
+            " Keys can be paused and revoked all the same.",
+            headers=errors.retry_after(min(wait, timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX))),
+        )
 
 
 def _json(value: Any) -> Any:

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from gateway_project.db.circuit_breaker import process_circuit
 
@@ -62,6 +62,14 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
     }
 
 
+def limit_queries(seconds: int) -> None:
+    """Let PostgreSQL cancel each statement of this process that takes longer, on connections of the request pool alone.
+
+    Web processes call this: commands, tasks and migrations may take as long as they need. Call it before the pool is used.
+    """
+    connection.settings_dict["STATEMENT_SECONDS"] = seconds
+
+
 def stop_pooling() -> None:
     """Give every thread a connection of its own from now on, here and in processes that are forked later.
 
@@ -101,6 +109,11 @@ def is_unavailable(error: BaseException) -> bool:
 def is_read_only(error: BaseException) -> bool:
     """Return whether the error says that the database takes no writes. Django keeps psycopg's error as the cause."""
     return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
+
+
+def is_too_slow(error: BaseException) -> bool:
+    """Return whether the error says that a statement took longer than ``limit_queries`` allows."""
+    return isinstance(error.__cause__, QueryCanceled)
 
 
 def is_lock_timeout(error: BaseException) -> bool:

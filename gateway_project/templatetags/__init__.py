@@ -2,4 +2,5 @@
 
 - ``amounts``  amounts of money, rounded, with the exact one at hand
 - ``site``     the frame of pages
+- ``pauses``   the tag ``for``, which lets others be served
 """

@@ -11,6 +11,7 @@
 - ``page_middleware``     Django's middleware for pages, skipped for API requests
 - ``strict_json``         the parser of request bodies
 - ``gunicorn_bodies``     reads large bodies from gunicorn's socket, and discards those that nobody read
+- ``in_flight``           how many requests of an account, a user or an address are in flight, and how often pages come
 - ``bodies_in_flight``    how many bytes of large bodies a process receives, parses and holds
 - ``downloads``           files that are streamed, few at a time
 - ``error_replies``       replies to exceptions of views

@@ -119,10 +119,12 @@ class Operation:
 
 @require_safe
 def show(request: HttpRequest) -> HttpResponseBase:
-    """Show every operation, and with ``?q=`` where its words are found."""
+    """Show every operation, or with ``?q=`` where its words are found."""
     words = request.GET.get("q", "").strip()[:SEARCH_CHARACTERS_MAX]
     addresses = hosts.api_url(request), hosts.base_url(request)
-    return public_page.respond(request, ("docs", addresses, words), lambda: _render(*addresses, words))
+    if words:
+        return public_page.respond(request, None, lambda: _render(*addresses, words))
+    return public_page.respond_for_good(request, ("docs", addresses), lambda: _render(*addresses, ""))
 
 
 def _render(api_url: str, base_url: str, words: str) -> str:

@@ -1,9 +1,12 @@
 """Replies to errors outside views: JSON to API clients, a page to browsers."""
 
 import sys
+from functools import lru_cache
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 
 from gateway_project import errors, logs
 from gateway_project.web import error_replies, wrong_paths
@@ -25,6 +28,25 @@ def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     for name, value in error.headers.items():
         response[name] = value
     return response
+
+
+def refuse(request: HttpRequest, refusal: errors.ApiError) -> HttpResponse:
+    """Return the reply to a request that gets no further, at the least cost: a page is rendered once for each message."""
+    if not _wants_page(request):
+        return error_replies.respond(refusal, request)
+    logs.explain(refusal)
+    return refusal_page(refusal)
+
+
+def refusal_page(refusal: errors.ApiError) -> HttpResponse:
+    """Return the page that says why, without a look at who asks."""
+    return HttpResponse(_refusal_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
+
+
+@lru_cache(maxsize=128)
+def _refusal_page(status: int, message: str) -> bytes:
+    error = {"status": status, "message": message}
+    return render_to_string("error.html", {"error": error, "support_address": settings.SUPPORT_ADDRESS}).encode()
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -42,6 +42,9 @@ def translate(exception: Exception) -> errors.ApiError:
     for kind, api_error, message in _TRANSLATIONS:
         if isinstance(exception, kind):
             return api_error(message or str(exception))
+    if pool.is_too_slow(exception):
+        logs.explain(exception)
+        return errors.ServiceUnavailable("This takes longer than the gateway gives it. Select less, such as fewer days.")
     if pool.is_unavailable(exception) or isinstance(exception, (OutcomeUnknown, WaitTimedOut)):
         if not logs.explain(exception):
             logger.error("the database is unavailable: %s: %s", type(exception).__name__, errors.reason(exception))

@@ -5,33 +5,44 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gevent
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 
 from gateway_project import errors
+from gateway_project.web import public_page
 
 
 @require_safe
-def document(request: HttpRequest) -> HttpResponse:
+def document(request: HttpRequest) -> HttpResponseBase:
     """Reply with the description. It is the same for every client and changes only with the code."""
-    return HttpResponse(
-        _rendered_document(), content_type="application/json", headers={"Cache-Control": "public, max-age=3600"}
+    headers = {"Content-Type": "application/json", "Cache-Control": "public, max-age=3600"}
+    addresses = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST  # which it names
+    return public_page.respond_for_good(
+        request, ("openapi", *addresses), lambda: _rendered_document(*addresses).decode(), headers
     )
 
 
 @cache
-def _rendered_document() -> bytes:
-    rendered: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
+def _rendered_document(*addresses: str) -> bytes:
+    # In a thread, because it takes more than a second, in which the event loop serves others.
+    rendered: bytes = gevent.get_hub().threadpool.apply(_render_document)
     return rendered
+
+
+def _render_document() -> bytes:
+    document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
+    return document
 
 
 def read_document() -> dict[str, Any]:
     """Return the description, as clients read it."""
-    document: dict[str, Any] = json.loads(_rendered_document())
+    document: dict[str, Any] = json.loads(_rendered_document(settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST))
     return document
 
 

@@ -6,18 +6,23 @@ The classes are subclasses of Django's, so that they satisfy the admin's system 
 import functools
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib import import_module
 from typing import Any
 from urllib.parse import unquote
 
 import csp.constants
 import gevent
+import psycopg
 from csp.middleware import CSPMiddleware
 from csp.utils import build_policy
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
+from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
@@ -27,13 +32,21 @@ from django.middleware.security import SecurityMiddleware
 from django.utils.deprecation import MiddlewareMixin
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from gateway_project import errors, logs
+from gateway_project import errors, large_work, logs
 from gateway_project.db import pool
 from gateway_project.net import disconnects
-from gateway_project.web import error_handlers, error_replies
+from gateway_project.web import error_handlers, error_replies, gunicorn_bodies, in_flight, strict_json
+from gateway_project.web.bodies_in_flight import Arrived, process_bodies
+from gateway_project.web.client_address import client_address, client_network
 from gateway_project.web.hosts import is_api
 
 logger = logging.getLogger("gateway.request")
+
+FORM_BYTES_MAX = large_work.LARGE_BYTES  # of a form that somebody sends who is not signed in
+_CANCEL_SECONDS = 2
+_WORK_PER_BYTE = 8  # a form takes at least so many times as long to parse as JSON
+_NOT_PUBLIC = {"accounts", "admin", "dashboard"}  # first segments of paths
+_SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 
 
 class PagesOnly:
@@ -74,19 +87,37 @@ class PageTextMiddleware(PagesOnly, MiddlewareMixin):
 
 
 class PageBodyMiddleware(PagesOnly, MiddlewareMixin):
-    """Reads the form, within REQUEST_BODY_TIMEOUT_SECONDS and before anything of the request needs a database connection.
+    """Reads the form, within its bounds and REQUEST_BODY_TIMEOUT_SECONDS, before anything else of the request.
 
     Django would read it when something first asks for a field, and wait for the rest of it for ever. A request whose client has
     hung up meanwhile goes no further.
+
+    Only whoever is signed in sends more than FORM_BYTES_MAX. A larger form is refused before it is read, and counts among the
+    bytes in flight until its reply begins. Forms that take long to parse take turns.
     """
 
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if is_api(request):
+            return super().__call__(request)
+        try:
+            strict_json.refuse_chunks(request)
+            with _counted(request, _length(request)) as arrived:
+                request.body_arrived = arrived  # type: ignore[attr-defined]
+                return super().__call__(request)
+        except errors.LengthRequired as refusal:
+            disconnects.stop_reading(request.META.get("gunicorn.socket"))  # there may be no end of it
+            return error_handlers.refuse(request, refusal)
+        except (errors.ApiError, *pool.DATABASE_ERRORS) as refusal:  # of its bytes: whatever happens later is a reply
+            return error_handlers.refuse(request, error_replies.translate(refusal))
+
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        if not request.META.get("CONTENT_LENGTH"):
+        length = _length(request)
+        if not length:
             return None
         client = request.META.get("gunicorn.socket")
         try:
             with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS):
-                request.body  # noqa: B018  Django keeps it, and parses the form from it
+                _read(request, length)
         except gevent.Timeout:
             disconnects.stop_reading(client)
             return error_handlers.respond(request, errors.RequestTimeout("The form did not arrive in time."))
@@ -94,7 +125,150 @@ class PageBodyMiddleware(PagesOnly, MiddlewareMixin):
             raise BadRequest("The form ended before its Content-Length.") from None
         if disconnects.has_disconnected(client):
             return HttpResponse(status=errors.RequestTimeout.status)  # which nobody reads: the client has hung up
+        _parse(request, length)
         return None
+
+
+def _length(request: HttpRequest) -> int:
+    """Return the length that the server reads by."""
+    text = request.META.get("CONTENT_LENGTH") or ""
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _counted(request: HttpRequest, length: int) -> AbstractContextManager[Arrived]:
+    """Count a large form of somebody who is signed in. Raises RequestTooLarge for others, and what counting raises."""
+    if length <= FORM_BYTES_MAX:
+        return nullcontext(strict_json.uncounted)
+    if length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+        raise errors.RequestTooLarge(f"The form is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes.")
+    user_id = _signed_in_user_id(request)
+    if user_id is None:
+        raise errors.RequestTooLarge(f"The form is larger than {FORM_BYTES_MAX:,} bytes. Sign in to send larger ones.")
+    return process_bodies.counted(("user", user_id), length)
+
+
+def _signed_in_user_id(request: HttpRequest) -> Any:
+    """Return whose session it is: one look at the session, and whether it still counts is asked later."""
+    session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+    if not session_key:
+        return None
+    user_id = _SessionStore(session_key).get(SESSION_KEY)
+    pool.release_connection()  # the form may take long to arrive
+    return user_id
+
+
+def _read(request: HttpRequest, length: int) -> None:
+    """Read the body, where Django expects it. Raises UnreadablePostError."""
+    body = gunicorn_bodies.read(request.META, length, request.body_arrived)  # type: ignore[attr-defined]
+    if body is None:
+        request.body  # noqa: B018  Django keeps it, and parses the form from it
+        return
+    if len(body) < length:
+        raise UnreadablePostError
+    request._body = body
+
+
+def _parse(request: HttpRequest, length: int) -> None:
+    """Parse the form: one that is not small when it is its turn, a large one in a thread, beside which others are served."""
+    work_bytes = _WORK_PER_BYTE * length
+    if work_bytes <= large_work.LARGE_BYTES:
+        return  # when something first asks for a field
+    with large_work.turn(work_bytes):
+        if length <= FORM_BYTES_MAX:
+            request.POST  # noqa: B018  Django keeps it
+        elif error := gevent.get_hub().threadpool.apply(_parse_now, (request,)):
+            raise error
+
+
+def _parse_now(request: HttpRequest) -> Exception | None:
+    """Return what the parser raises, which a thread would print."""
+    try:
+        request.POST  # noqa: B018
+    except Exception as error:
+        return error
+    return None
+
+
+class PageAddressInFlightMiddleware(PagesOnly, MiddlewareMixin):
+    """Counts the page under its client's address. Comes behind what waits for the form and for a turn to sign in."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        return _begin_of_address(request)
+
+
+def counts_as_page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
+    """Count a view that is large and public, and is none of the pages, under its client's address."""
+
+    @functools.wraps(view)
+    def counted(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        return _begin_of_address(request) or view(request, *args, **kwargs)
+
+    return counted
+
+
+class PageQueryMiddleware(PagesOnly, MiddlewareMixin):
+    """Cancels the query of a page whose client has hung up, and goes no further with it: a page that changes nothing.
+
+    Who computes does not notice: a page that was left goes on until its next query.
+    """
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        client = request.META.get("gunicorn.socket")
+        if client is None or is_api(request) or request.method not in ("GET", "HEAD"):
+            return super().__call__(request)
+        with connection.execute_wrapper(functools.partial(_query, client)):
+            return super().__call__(request)
+
+
+def _query(client: Any, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+    """Run a query, or raise RequestTimeout when the client has hung up."""
+    gone = errors.RequestTimeout("The client disconnected.")
+    if disconnects.has_disconnected(client):
+        raise gone
+    try:
+        with disconnects.raise_on_disconnect(client, gone):
+            return execute(sql, params, many, context)
+    except errors.RequestTimeout:
+        database = context["connection"]
+        with suppress(psycopg.Error):
+            database.connection.cancel_safe(timeout=_CANCEL_SECONDS)
+        database.close()  # the pool opens another one: this one has a reply to come
+        raise
+
+
+class PageUserInFlightMiddleware(PagesOnly, MiddlewareMixin):
+    """Counts the page under its user instead, if somebody is signed in."""
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        if not asks_who(request):
+            return None
+        try:
+            user_id = request.user.pk  # None: nobody is signed in
+        except (errors.RequestTimeout, *pool.DATABASE_ERRORS) as error:
+            return error_handlers.refuse(request, error_replies.translate(error))
+        return _begin(request, in_flight.pages_of_user, user_id) if user_id is not None else None
+
+
+def asks_who(request: HttpRequest) -> bool:
+    """Return whether the page depends on who is signed in.
+
+    By the path, because to ask who is signed in makes a public page one that no cache may share.
+    """
+    match = request.resolver_match
+    return match is not None and match.route.partition("/")[0] in _NOT_PUBLIC
+
+
+def _begin_of_address(request: HttpRequest) -> HttpResponse | None:
+    address = client_network(client_address(request))
+    return _begin(request, in_flight.pages_of_address, address) if address else None
+
+
+def _begin(request: HttpRequest, pages: in_flight.PagesInFlight, owner: Any) -> HttpResponse | None:
+    try:
+        pages.begin(request, owner)
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.refuse(request, refusal)
+    return None
 
 
 class PageSecurityMiddleware(PagesOnly, SecurityMiddleware): ...

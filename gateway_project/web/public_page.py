@@ -1,7 +1,13 @@
-"""Pages that are the same for everybody: rendered once in some seconds, compressed, and without cookies."""
+"""Pages that are the same for everybody: rendered once in some seconds, compressed, and served as bytes without cookies.
+
+One page is rendered at a time. Whoever asks meanwhile for a page that is rendered anew gets the previous one. A page of free
+text has no key: it is rendered for each request, because whoever sends other words each time would fill the cache.
+"""
 
 import gzip
 import hashlib
+import math
+import threading
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
@@ -9,43 +15,85 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
 
-from gateway_project.cache import TTLCache
+from gateway_project.cache import StaleWhileRefresh
+from gateway_project.db import pool
 
 _HEADERS = {"Cache-Control": "public, max-age=60", "Vary": "Accept-Encoding"}
 _CACHED_SECONDS = 10
+_PREVIOUS_SECONDS_MAX = 30  # beside a request that renders the next
 _PAGES_MAX = 256
+_DOCUMENTS_MAX = 16
+
+_rendering = threading.Lock()
 
 
 @dataclass(frozen=True)
-class _RenderedPage:
+class RenderedPage:
     """A page, plain and gzipped. It holds no secret that the compressed size could reveal."""
 
-    html: bytes
+    content: bytes
     gzipped: bytes
     digest: str
-    version: object
 
 
-_pages: TTLCache[Hashable, _RenderedPage] = TTLCache(seconds=_CACHED_SECONDS, entries_max=_PAGES_MAX)
+_Pages = StaleWhileRefresh[Hashable, RenderedPage]
+_pages = _Pages(seconds=_CACHED_SECONDS, entries_max=_PAGES_MAX, stale_seconds_max=_PREVIOUS_SECONDS_MAX)
+_documents = _Pages(seconds=math.inf, entries_max=_DOCUMENTS_MAX)
 
 
-def respond(request: HttpRequest, key: Hashable, render: Callable[[], str], version: object = None) -> HttpResponseBase:
+def respond(
+    request: HttpRequest, key: Hashable | None, render: Callable[[], str], version: Hashable = None
+) -> HttpResponseBase:
     """Return the page with that key, rendered if need be, or 304. One that was made of another ``version`` is rendered anew."""
-    page = _pages.get(key)
-    if page is None or page.version is not version:
-        html = render().encode()
-        page = _RenderedPage(html, gzip.compress(html, mtime=0), hashlib.sha256(html).hexdigest()[:24], version)
-        _pages.put(key, page)
-    response = _response(page, is_gzipped="gzip" in request.headers.get("Accept-Encoding", ""))
-    return get_conditional_response(request, etag=response["ETag"], response=response) or response
+    page = _render(render) if key is None else _kept(_pages, key, render, version)
+    return _reply(request, page, _HEADERS)
+
+
+def respond_for_good(
+    request: HttpRequest, key: Hashable, render: Callable[[], str], headers: dict[str, str] | None = None
+) -> HttpResponseBase:
+    """Return what changes only with the code: it is rendered once."""
+    return _reply(request, _kept(_documents, key, render, None), {**_HEADERS, **(headers or {})})
+
+
+def _kept(pages: _Pages, key: Hashable, render: Callable[[], str], version: Hashable) -> RenderedPage:
+    def load(previous: RenderedPage | None) -> RenderedPage:
+        if previous is not None:
+            return _render(render)
+        with _turn():  # another one may have rendered it meanwhile
+            return pages.get(key, lambda _: _compress(render()), version)
+
+    return pages.get(key, load, version)
+
+
+def _render(render: Callable[[], str]) -> RenderedPage:
+    with _turn():
+        return _compress(render())
+
+
+def _turn() -> threading.Lock:
+    pool.release_connection()  # whoever renders may need it
+    return _rendering
+
+
+def _compress(text: str) -> RenderedPage:
+    content = text.encode()
+    return RenderedPage(content, gzip.compress(content, mtime=0), hashlib.sha256(content).hexdigest()[:24])
 
 
 def forget() -> None:
     """Render every page again when it is next asked for."""
     _pages.clear()
+    _documents.clear()
 
 
-def _response(page: _RenderedPage, *, is_gzipped: bool) -> HttpResponse:
+def _reply(request: HttpRequest, page: RenderedPage, headers: dict[str, str]) -> HttpResponseBase:
+    is_gzipped = "gzip" in request.headers.get("Accept-Encoding", "")
+    response = _response(page, headers, is_gzipped=is_gzipped)
+    return get_conditional_response(request, etag=response["ETag"], response=response) or response
+
+
+def _response(page: RenderedPage, headers: dict[str, str], *, is_gzipped: bool) -> HttpResponse:
     if not is_gzipped:
-        return HttpResponse(page.html, headers={**_HEADERS, "ETag": f'"{page.digest}"'})
-    return HttpResponse(page.gzipped, headers={**_HEADERS, "ETag": f'"{page.digest}-gzip"', "Content-Encoding": "gzip"})
+        return HttpResponse(page.content, headers={**headers, "ETag": f'"{page.digest}"'})
+    return HttpResponse(page.gzipped, headers={**headers, "ETag": f'"{page.digest}-gzip"', "Content-Encoding": "gzip"})

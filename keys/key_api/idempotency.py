@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 from rest_framework.request import Request
@@ -40,6 +41,8 @@ def once(request: Request, act: Act) -> Response:
         stored = _stored(key, value) if value else None
         if stored:
             return _replay(stored, fingerprint)
+        if value:
+            _require_room(key)
         status, body = act()
         if value:
             key.replies.filter(idempotency_key=value).delete()  # one that is too old
@@ -67,6 +70,18 @@ def _fingerprint(request: Request) -> str:
 
 def _stored(key: ManagementKey, value: str) -> ManagementReply | None:
     return key.replies.filter(idempotency_key=value, at__gte=Now() - RETENTION).first()
+
+
+def _require_room(key: ManagementKey) -> None:
+    """Raises RateLimitExceeded when as many replies are stored for the account as may be."""
+    maximum = settings.ACCOUNT_KEY_REPLIES_MAX
+    stored = ManagementReply.objects.filter(management_key__account=key.account_id, at__gte=Now() - RETENTION)
+    if stored.count() >= maximum:
+        raise errors.RateLimitExceeded(
+            f"{maximum:,} replies to requests with an {HEADER} are stored for the account, the most that may be."
+            " Each is kept for an hour. Try again later, or send the request without one.",
+            headers=errors.retry_after(timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX)),
+        )
 
 
 def _replay(stored: ManagementReply, fingerprint: str) -> Response:

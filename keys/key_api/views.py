@@ -15,7 +15,7 @@ from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import openapi, strict_json
 from gateway_project.web.query_parameters import FilteredView, ParameterSet, WholeNumber
-from keys import acts, lifecycle, rotation, summaries
+from keys import acts, rotation, summaries
 from keys.key_api import idempotency, request_fields
 from keys.key_api.authentication import ManagementAuthentication
 from keys.key_api.key_object import KeyPageSerializer, KeySerializer, SecretKeySerializer, describe_keys
@@ -91,8 +91,7 @@ class KeyListView(FilteredView):
         def act() -> tuple[int, dict[str, Any]]:
             account = _account(request)
             given = request_fields.details(fields, account) | (request_fields.limit(fields) or {})
-            key, minted = lifecycle.issue_key(account, **given)
-            acts.record_made(request._request, key)
+            key, minted = acts.make_key(request._request, account, **given)
             return 201, {**_describe(account, key.pk), "secret": minted}
 
         return idempotency.once(request, act)

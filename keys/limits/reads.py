@@ -3,27 +3,21 @@
 The count is in the memory of the process: a read is cheap, and a row would cost as much as many reads. So each web process
 allows the whole limit. A refused read costs no query.
 
-The limit lets a minute's reads come in one burst. All requests of a process share one event loop, so only a few reads of an
-account are in flight at a time, and the next wait: what others send is not behind the whole burst.
+The limit lets a minute's reads come in one burst. Only a few reads of an account are in flight at a time, over all its keys,
+and the next wait: what others send is not behind the whole burst.
 """
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
-from weakref import WeakValueDictionary
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
-from gevent.lock import Semaphore
 
 from gateway_project import errors
 from gateway_project.cache import TTLCache
+from gateway_project.web.in_flight import InFlight
 from keys.limits import gcra
 from keys.limits.gcra import Decision
 from keys.limits.rate_limits import go_duration
-
-_WAIT_SECONDS = 1.0  # for one's turn; a client that asks again and again is refused once a second on each connection
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -60,43 +54,4 @@ reads = ReadLimit("models, past completions, quotes, usage, balance and ledger")
 replays = ReadLimit("replies that are stored for repetitions")
 
 
-class ReadsInFlight:
-    """The reads that this process has begun and not answered, by account: another key is no way around the maximum."""
-
-    def __init__(self) -> None:
-        # An entry lasts as long as a request of its account refers to it. The maximum is that of the time when it was made.
-        self._free_by_account = WeakValueDictionary[UUID, Semaphore]()
-
-    def begin(self, request: HttpRequest, account_id: UUID) -> None:
-        """Count a read until ``end``. One more than ACCOUNT_READS_IN_FLIGHT waits for a second; then RateLimitExceeded."""
-        maximum = settings.ACCOUNT_READS_IN_FLIGHT
-        free = self._free_by_account.setdefault(account_id, Semaphore(maximum))
-        if not free.acquire(timeout=_WAIT_SECONDS):
-            raise errors.RateLimitExceeded(
-                f"The account has as many requests for {reads.kind} in flight as it may have ({maximum})."
-                " Try again when one has ended.",
-                headers=errors.retry_after(timedelta(seconds=1)),
-            )
-        request.read_in_flight = free  # type: ignore[attr-defined]
-
-    def end(self, request: HttpRequest) -> None:
-        """Count the request's read no longer, if it began one."""
-        free: Semaphore | None = getattr(request, "read_in_flight", None)
-        if free is not None:
-            free.release()
-
-
-in_flight = ReadsInFlight()
-
-
-class ReadsInFlightMiddleware:
-    """Ends the read that authentication began, when the view has answered."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        try:
-            return self._get_response(request)
-        finally:
-            in_flight.end(request)
+in_flight = InFlight("ACCOUNT_READS_IN_FLIGHT", "account", f"requests for {reads.kind}")

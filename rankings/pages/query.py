@@ -3,7 +3,7 @@
 A form sends every field it has. A field that was left empty counts as not given.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -59,6 +59,25 @@ def read(parameters: QueryDict) -> RankingsQuery:
 def has_blanks(parameters: QueryDict) -> bool:
     """Return whether a parameter is empty, as forms send them: then there is a shorter address for the same page."""
     return any(not str(value).strip() for value in parameters.values())
+
+
+def canonical(query: RankingsQuery, makers: Iterable[str]) -> RankingsQuery:
+    """Return the query with the maker written as the catalog has it: it is found in any case."""
+    known = next((each for each in makers if each.casefold() == query.provider.casefold()), query.provider)
+    return replace(query, provider=known)
+
+
+def is_offered(query: RankingsQuery, makers: Collection[str], models: int) -> bool:
+    """Return whether the pages themselves lead to the query: there are so many, and words and numbers of others without end."""
+    return (
+        not query.search
+        and query.provider in {"", *makers}
+        and query.context_min in {filters.DEFAULTS.context_min, *CONTEXTS}
+        and query.price_max_in_cents in {filters.DEFAULTS.price_max_in_cents, *PRICES}
+        and query.limit in LIMITS
+        and query.offset % query.limit == 0
+        and query.offset <= models
+    )
 
 
 # --- Addresses ----------------------------------------------------------------------------------------------------

@@ -62,10 +62,12 @@ def _error_page(error: errors.ApiError) -> HttpResponse:
     return HttpResponse(html, status=error.status, headers={**error.headers, "Cache-Control": "no-store"})
 
 
-def _cached_page(request: HttpRequest, key: Hashable, render: Callable[[PublishedRankings], str]) -> HttpResponseBase:
+def _page(
+    request: HttpRequest, key: Hashable | None, published: PublishedRankings, render: Callable[[PublishedRankings], str]
+) -> HttpResponseBase:
     """Return the page with that cache key, rendered if need be, or 304."""
-    published = listing.published()
-    return public_page.respond(request, ("rankings", key), lambda: render(published), version=published)
+    cache_key = None if key is None else ("rankings", key)
+    return public_page.respond(request, cache_key, lambda: render(published), version=published)
 
 
 # --- The list -----------------------------------------------------------------------------------------------------
@@ -80,7 +82,11 @@ def ranking(request: HttpRequest) -> HttpResponseBase:
         return _form_error_page(request, error)
     if page_query.has_blanks(request.GET):
         return redirect(page_query.address(query))
-    return _cached_page(request, query, functools.partial(_render_ranking, query))
+    published = listing.published()
+    makers = _makers(published)
+    query = page_query.canonical(query, makers)
+    key = query if page_query.is_offered(query, makers, len(published.models)) else None
+    return _page(request, key, published, functools.partial(_render_ranking, query))
 
 
 def _form_error_page(request: HttpRequest, error: errors.InvalidRequest) -> HttpResponse:
@@ -133,8 +139,11 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     query = page_query.read(request.GET)
     api_url = hosts.api_url(request)
     try:
-        return _cached_page(
-            request, (model_id, query.source, query.board, api_url), lambda _: _render_model(model_id, query, api_url)
+        return _page(
+            request,
+            (model_id, query.source, query.board, api_url),
+            listing.published(),
+            lambda _: _render_model(model_id, query, api_url),
         )
     except errors.ModelNotFound:
         for each in page_facts.current().aliases:

@@ -127,7 +127,8 @@ def test_the_statement_reads_as_many_rows_and_queries_at_any_depth(bobs, bob, en
         return len(captured)
 
     few = queries()
-    assert queries(older=2) == queries(newer=0) == queries(type="REFUND_DEBIT") == few <= 8
+    assert queries(newer=0) == few <= 8
+    assert queries(older=2) == queries(type="REFUND_DEBIT") == few - 1  # no entry has a key whose name is asked for
     for number in range(20):
         factories.make_key(bob, f"key {number}")
     assert queries() == few

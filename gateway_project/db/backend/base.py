@@ -26,6 +26,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super()._configure_connection(connection)  # type: ignore[misc]
         with connection.cursor() as cursor:
             cursor.execute(direct_connections.session_sql())
+            if seconds := self.settings_dict.get("STATEMENT_SECONDS"):
+                cursor.execute(f"SET statement_timeout = '{int(seconds)}s'")
         return True  # there is something to commit, if the connection is not in autocommit mode
 
     def _working_connection(self, conn_params: dict[str, Any]) -> Any:

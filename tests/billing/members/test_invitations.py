@@ -10,7 +10,6 @@ from django.db.models import F
 from django.test import Client
 
 from billing import ledger
-from billing.members import invitations
 from billing.models import Invitation, Membership, Role, User
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
@@ -130,8 +129,8 @@ def test_mails_to_one_mailbox_are_limited(owner, alice, settings):  # noqa: F811
     assert not Invitation.objects.filter(revoked_at=None).exists()
 
 
-def test_an_account_has_a_bounded_number_of_members_and_invitations(owner, alice, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(invitations, "PEOPLE_MAX", 2)
+def test_an_account_has_a_bounded_number_of_members_and_invitations(owner, alice, settings):  # noqa: F811
+    settings.ACCOUNT_PEOPLE_MAX = 2
     assert invite(owner, alice).status_code == 302
     assert invite(owner, alice).status_code == 302  # replaces the first
     assert "at most 2 members" in invite(owner, alice, "third@example.org").content.decode()

@@ -7,7 +7,10 @@ import pytest
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from billing import tasks
 from tests import factories, sessions
@@ -175,3 +178,46 @@ def test_sessions_that_ended_are_deleted_every_hour(alice):
     Session.objects.update(expire_date="2020-01-01T00:00:00Z")
     tasks.forget_sign_in_attempts()
     assert not Session.objects.exists()
+
+
+# --- How many there are -------------------------------------------------------------------------------------------------
+
+
+def age(name, days):
+    """Let the session of that browser be so many days old."""
+    at = timezone.now() - timedelta(days=days)
+    UserSession.objects.filter(user_agent=name).update(created_at=at, last_seen_at=at)
+
+
+def test_the_oldest_session_ends_when_a_user_has_as_many_as_may_be(alice, other_owner, settings):  # noqa: F811
+    settings.USER_SESSIONS_MAX = 3
+    laptop, telephone, tablet = map(browser, ("Laptop/1.0", "Telephone/1.0", "Tablet/1.0"))
+    for name, days in (("Laptop/1.0", 3), ("Telephone/1.0", 4), ("Tablet/1.0", 1)):
+        age(name, days)
+    new = browser("New/1.0")
+    statuses = [client.get("/dashboard/").status_code for client in (laptop, telephone, tablet, new, other_owner)]
+    assert statuses == [200, 302, 200, 200, 200]
+    assert set(UserSession.objects.values_list("user_agent", flat=True)) == {"Laptop/1.0", "Tablet/1.0", "New/1.0"}
+
+
+def test_the_list_of_sessions_has_pages_and_looks_only_at_those_that_it_shows(alice):
+    laptop = browser("Laptop/1.0")
+    stored, session = Session.objects.get(), UserSession.objects.get()
+
+    def add(count):
+        for number in range(count):
+            stored.session_key = session.session_key = f"session-{number}-of-{count}"
+            session.pk, session.created_at = None, session.created_at - timedelta(hours=1)
+            stored.save(force_insert=True)
+            session.save(force_insert=True)
+
+    def look(path=LIST):
+        with CaptureQueriesContext(connection) as captured:
+            page = laptop.get(path).content.decode()
+        return len(captured), page.count("Signed in ")
+
+    add(10)
+    few = look()
+    assert (few[1], look(f"{LIST}?page=2")[1]) == (10, 1)
+    add(20)
+    assert look() == few

@@ -340,8 +340,8 @@ def test_outside_of_development_nothing_is_sent_without_tls(alice, endpoint, rec
     assert (states(), receiver.received) == ([("WAITING", 1)], [])
 
 
-def test_an_account_has_a_bounded_number_of_endpoints(alice, request_of_owner, receiver):
-    for _ in range(endpoints.ENDPOINTS_MAX):
+def test_an_account_has_a_bounded_number_of_endpoints(alice, request_of_owner, receiver, settings):
+    for _ in range(settings.ACCOUNT_WEBHOOKS_MAX):
         endpoints.make(request_of_owner, alice, receiver.url)
     with pytest.raises(EndpointRefused):
         endpoints.make(request_of_owner, alice, receiver.url)

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from billing import list_forms
 from billing.models import Hold, LedgerEntry
 from completions.history import reading
 from completions.models import Completion, Price
@@ -143,6 +144,26 @@ def test_filters_select_by_key_model_status_user_and_day(owner, alice, past):  #
     assert listed(owner, since=day, until=day) == [old.pk]
     assert listed(owner, until=day - timedelta(days=1)) == []
     assert old.pk not in listed(owner, since=day + timedelta(days=1))
+
+
+def test_an_account_with_many_keys_types_the_name_or_the_id_of_one(owner, alice, bob, past, monkeypatch):  # noqa: F811
+    first, second = (factories.make_key(alice, name)[0] for name in ("first", "second"))
+    of_first, of_second = past(first, 1).pk, past(second).pk
+    factories.make_key(bob, "theirs")
+    assert '<option value="' + first.pk in owner.get(LIST).content.decode()
+    monkeypatch.setattr(list_forms, "OFFERED_MAX", 1)
+    page = owner.get(LIST).content.decode()
+    assert (first.pk in page, "Its name or its id. Empty: all keys." in page) == (False, True)
+    assert listed(owner, key=first.pk) == listed(owner, key="FIRST") == [of_first]
+    assert listed(owner, key="") == [of_second, of_first]
+    for name in ("theirs", "fir"):
+        refused = owner.get(LIST, {"key": name})
+        assert (refused.status_code, "No key has this name or id." in refused.content.decode()) == (400, True)
+    namesake = factories.make_key(alice, "first")[0]
+    refused = owner.get(LIST, {"key": "first"})
+    assert refused.status_code == 400
+    assert f"Enter the id of one of them: {namesake.pk}, {first.pk}." in refused.content.decode()
+    assert listed(owner, key=first.pk) == [of_first]
 
 
 def test_a_page_keeps_the_filters(owner, key, past, monkeypatch):  # noqa: F811

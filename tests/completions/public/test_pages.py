@@ -219,6 +219,12 @@ def test_everything_is_read_once_for_all_pages(catalog):
     assert len(queries) == 0
 
 
+def test_free_text_fills_no_cache(catalog):
+    for path in ("/models", "/models?maker=Acme", "/models?maker=Acme", "/models?search=large", "/models?maker=nobody"):
+        page(path)
+    assert len(public_page._pages) == 2
+
+
 def test_the_queries_do_not_grow_with_the_models(catalog):
     with CaptureQueriesContext(connection) as few:
         page("/models")

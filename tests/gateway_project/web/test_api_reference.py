@@ -4,6 +4,7 @@ import html
 import re
 
 import pytest
+from django.template.loader import render_to_string
 
 from gateway_project import errors
 from gateway_project.web import api_reference, openapi, public_page
@@ -92,3 +93,21 @@ def test_the_reference_is_the_same_for_everybody_and_may_be_stored():
     assert reply["Cache-Control"] == "public, max-age=60"
     assert not reply.cookies
     assert client_for(None).get("/docs/?q=cost")["Location"] == "/docs?q=cost"
+
+
+def test_the_reference_is_rendered_once_and_a_search_renders_what_it_found(monkeypatch):
+    rendered = []
+
+    def render(template, context):
+        rendered.append(context["words"])
+        return render_to_string(template, context)
+
+    monkeypatch.setattr(api_reference, "render_to_string", render)
+    whole = [client_for(None).get("/docs", {"unknown": str(number)}).content for number in range(3)]
+    assert (rendered, len({*whole})) == ([""], 1)
+    kept = len(public_page._pages), len(public_page._documents)
+    found = [client_for(None).get("/docs", {"q": words}).content for words in ("temperature", "temperature", "seed")]
+    assert rendered == ["", "temperature", "temperature", "seed"]
+    assert kept == (len(public_page._pages), len(public_page._documents))
+    assert len(found[0]) < len(whole[0]) / 3
+    assert b"/docs#createChatCompletion" in found[0]

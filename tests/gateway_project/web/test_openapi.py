@@ -23,7 +23,7 @@ from completions.request import schema
 from completions.request.messages import ROLES
 from completions.views import UnknownPathView
 from gateway_project import errors
-from gateway_project.web import openapi
+from gateway_project.web import openapi, public_page
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -196,16 +196,21 @@ def test_the_servers_are_relative_where_one_address_serves_everything(document):
 def test_the_servers_are_the_two_addresses_where_there_are_two(settings):
     settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST = "api.example.org", "example.org"
     settings.ALLOWED_HOSTS, settings.GATEWAY_DEVELOPMENT = ["api.example.org", "example.org"], False
-    openapi._rendered_document.cache_clear()
+    _forget()
     try:
         document = client_for(None).get("/api/openapi.json", headers={"Host": "example.org"}).json()
     finally:
-        openapi._rendered_document.cache_clear()
+        _forget()
     validate_schema(document)
     assert document["servers"] == [{"url": "https://example.org"}]
     for path, method in OPERATIONS:
         servers = document["paths"][path][method].get("servers")
         assert servers == ([{"url": "https://api.example.org"}] if path.startswith("/v1/") else None)
+
+
+def _forget() -> None:
+    openapi._rendered_document.cache_clear()
+    public_page.forget()
 
 
 def descriptions(part: Any) -> Iterator[str]:

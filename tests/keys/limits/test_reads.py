@@ -3,6 +3,7 @@
 import pytest
 from django.db import connection
 
+from gateway_project.web import in_flight
 from keys import lifecycle
 from keys.limits import reads
 from tests import chat, factories
@@ -88,7 +89,7 @@ def meanwhile(api):
 @pytest.mark.parametrize("path", PATHS)
 def test_one_more_read_of_an_account_than_may_be_in_flight_is_refused(alice, bob, api, meanwhile, settings, monkeypatch, path):
     settings.ACCOUNT_READS_IN_FLIGHT = 1
-    monkeypatch.setattr(reads, "_WAIT_SECONDS", 0)
+    monkeypatch.setattr(in_flight, "_WAIT_SECONDS", 0)
     second_key, neighbour = (client_for(factories.make_key(account)[1]) for account in (alice, bob))
     first, refused, other = meanwhile(path, (second_key, "/v1/usage"), (neighbour, path))
     assert (first.status_code, other.status_code) == (200, 200)

@@ -384,6 +384,30 @@ def test_cached_page_takes_no_query(listed, path, django_assert_num_queries, mon
         html(get(path))
 
 
+@pytest.mark.parametrize(
+    ("query", "same"),
+    [
+        ("", "unknown=1&another=2"),
+        ("", "limit=50&offset=0&sortBy=rank"),
+        ("provider=Acme&limit=25", "limit=25&provider=ACME"),
+        ("contextMin=128000", "contextMin=0128000"),
+    ],
+)
+def test_parameters_that_mean_the_same_share_a_page(listed, query, same):
+    page = get(f"/rankings?{query}")
+    assert get(f"/rankings?{same}").content == page.content
+    assert len(public_page._pages) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["search=alpha", "provider=nobody", "contextMin=7", "priceMaxInCents=7", "limit=7", "offset=7", "offset=1000000"],
+)
+def test_words_and_numbers_without_end_fill_no_cache(listed, query):
+    assert html(get(f"/rankings?{query}"))
+    assert len(public_page._pages) == 0
+
+
 def test_number_of_queries_does_not_grow_with_the_list(listed):
     def queries():
         show()

@@ -1,0 +1,30 @@
+"""How many keys and management keys an account may have. To ask locks the account, so that whoever asks may add one."""
+
+from django.conf import settings
+
+from billing import locks as account_locks
+from billing.models import Account
+from gateway_project import errors
+
+
+def require_room_for_key(account: Account) -> None:
+    """Raises MaximumReached."""
+    account_locks.lock_account(account.pk)
+    working_max, ever_max = settings.ACCOUNT_KEYS_MAX, settings.ACCOUNT_KEYS_EVER_MAX
+    if account.keys.filter(revoked_at=None).count() >= working_max:
+        raise errors.MaximumReached(
+            f"The account has {working_max:,} keys that are not revoked, the most that it may have. Revoke one."
+        )
+    if account.keys.count() >= ever_max:
+        raise errors.MaximumReached(
+            f"The account has made {ever_max:,} keys, with those that are revoked, the most that it may make."
+            " Rotate a key instead, or ask support for more."
+        )
+
+
+def require_room_for_management_key(account: Account) -> None:
+    """Raises MaximumReached."""
+    account_locks.lock_account(account.pk)
+    maximum = settings.ACCOUNT_MANAGEMENT_KEYS_MAX
+    if account.management_keys.filter(revoked_at=None).count() >= maximum:
+        raise errors.MaximumReached(f"The account has {maximum:,} management keys, the most that it may have. Revoke one.")
