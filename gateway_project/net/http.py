@@ -112,18 +112,13 @@ def send(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines
     return _send(_client(_origin(url), deadlines), url, headers, body, deadlines, until)
 
 
-def post(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float) -> "UpstreamResponse":
-    """Send a request and return the response once its head has arrived. The caller closes it. Raises like ``send``."""
-    return send(url, headers=headers, body=body, deadlines=deadlines, until=until).wait()
-
-
 def post_alone(
     url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, private_networks: addresses.Networks
 ) -> int:
     """Send a request on a connection of its own, which is closed then, and return the status of the response.
 
     For servers that anybody may name: nothing of the response's body is read, and of the private networks only those given are
-    connected to. Raises like ``post``.
+    connected to. Raises like ``send``, and TimedOut.
     """
     client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
     try:

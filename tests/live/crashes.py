@@ -54,14 +54,15 @@ _WRITE, _ANSWER = (
     "gateway_project.db.pipelined_transaction:PipelinedTransaction.write",
     "gateway_project.db.pipelined_transaction:_Pipeline._rows",
 )
-_SETTLE, _ASK = "completions.charging.settlement:settle", "gateway_project.net.http:post"
+_SETTLE = "completions.charging.settlement:settle"
+_ASK, _BEGIN = "gateway_project.net.http:send", "gateway_project.net.http:AwaitedResponse.begin"
 
 POINTS = [
     Point("the request was read", "before", "completions.charging.admission:admit", Charge.NO_HOLD),
     Point("the hold was decided, not written", "before", _WRITE, Charge.NO_HOLD),
     Point("the hold's COMMIT was sent, not answered", "before", _ANSWER, Charge.NOTHING, within=_WRITE),
     Point("the hold was committed, the upstream not asked", "before", _ASK, Charge.NOTHING),
-    Point("the upstream's head had come", "after", _ASK, Charge.NOTHING),
+    Point("the upstream's head had come", "after", _BEGIN, Charge.NOTHING),
     Point("the first chunk was sent", "before", "completions.relay.stream:ReplyStream.__next__", Charge.NOTED, count=2),
     Point(
         "a checkpoint was written",

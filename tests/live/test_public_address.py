@@ -196,7 +196,7 @@ def test_a_connection_that_sends_half_a_head_is_closed(transactional_db, gateway
 def test_a_body_that_does_not_arrive_in_time_gets_408_and_its_connection_is_closed(impatient, alice, secret):
     """Long before the limit for idle connections, for which the client here would not wait."""
     begun = [
-        head(secret, "Content-Length: 90000", target=f"POST {path}").replace(b"application/json", media_type)
+        head(secret, "Content-Length: 9000", target=f"POST {path}").replace(b"application/json", media_type)
         for path, media_type in [
             ("/admin/login/", b"application/x-www-form-urlencoded"),
             ("/v1/chat/completions", b"application/json"),
@@ -213,7 +213,7 @@ def test_a_body_that_does_not_arrive_in_time_gets_408_and_its_connection_is_clos
 def test_a_form_that_breaks_off_is_refused_and_logs_no_error(gateway):
     mark = len(gateway.log())
     with gateway.dial() as client:
-        client.sendall(head("", "Content-Length: 90000", target="POST /accounts/login/") + b"login=a")
+        client.sendall(head("", "Content-Length: 9000", target="POST /accounts/login/") + b"login=a")
         client.shutdown(socket.SHUT_WR)
         assert read_all(client).split(b"\r\n")[0].startswith(b"HTTP/1.1 4")
     assert "Traceback" not in gateway.log()[mark:]

@@ -129,6 +129,7 @@ def test_what_waits_counts_for_the_cap_of_the_day_until_it_is_declined(support, 
 
 def test_concurrent_credits_and_requests_stay_within_the_cap_of_the_day(transactional_db, settings, alice, charlie):
     settings.SUPPORT_CREDIT_DAY_CENTS_MAX = 50_000
+    settings.USER_PAGES_IN_FLIGHT = 12
     user = make_staff("support@example.org", SUPPORT_PERMISSIONS)
     clients = [signed_in(user) for _ in range(12)]
     accounts = [alice, charlie] * 6
