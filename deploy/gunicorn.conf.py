@@ -181,6 +181,15 @@ def child_exit(server: Any, worker: Any) -> None:
             path.unlink(missing_ok=True)
 
 
+def _keep_settings_as_attributes(worker: Any) -> None:
+    """Let Python find the settings of gunicorn and Django without a call of theirs: nothing changes them in a worker."""
+    from django.conf import LazySettings
+
+    vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
+    # A setting is an attribute once it has been read. LazyObject looks at each first, for methods that settings do not have.
+    LazySettings.__getattribute__ = object.__getattribute__
+
+
 def post_worker_init(worker: Any) -> None:
     """Tune the collector and logging of a new worker, and start its background greenlets.
 
@@ -195,6 +204,7 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.web import gunicorn_replies
     from keys.refusal_history import collector
 
+    _keep_settings_as_attributes(worker)
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.
     gc.collect()
