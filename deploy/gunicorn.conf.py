@@ -4,6 +4,7 @@ It imports no module of the gateway and no network module: gevent cannot patch i
 """
 
 import codecs
+import functools
 import gc
 import logging
 import os
@@ -187,7 +188,7 @@ def _keep_settings_as_attributes(worker: Any) -> None:
 
     vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
     # A setting is an attribute once it has been read. LazyObject looks at each first, for methods that settings do not have.
-    LazySettings.__getattribute__ = object.__getattribute__
+    LazySettings.__getattribute__ = object.__getattribute__  # type: ignore[method-assign]
 
 
 def post_worker_init(worker: Any) -> None:
@@ -199,6 +200,7 @@ def post_worker_init(worker: Any) -> None:
 
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
+    from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
     from gateway_project.web import gunicorn_replies
@@ -218,6 +220,7 @@ def post_worker_init(worker: Any) -> None:
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
+    worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()

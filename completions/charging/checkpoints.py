@@ -5,10 +5,9 @@ that has grown old tells the sweeper that no process will settle this completion
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import TracebackType
 
 import gevent
 
@@ -39,14 +38,20 @@ class Checkpoint:
 _running: dict[str, Checkpoint] = {}  # by completion id
 
 
-@contextmanager
-def track(completion: CompletionRecord) -> Iterator[Checkpoint]:
-    """Write the completion's checkpoint with the others while the block runs."""
-    checkpoint = _running[completion.id] = Checkpoint()
-    try:
-        yield checkpoint
-    finally:
-        del _running[completion.id]
+class track:  # noqa: N801  a context manager
+    """Writes the completion's checkpoint with the others while the block runs."""
+
+    __slots__ = ("_completion_id",)
+
+    def __init__(self, completion: CompletionRecord) -> None:
+        self._completion_id = completion.id
+
+    def __enter__(self) -> Checkpoint:
+        checkpoint = _running[self._completion_id] = Checkpoint()
+        return checkpoint
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        del _running[self._completion_id]
 
 
 def write_regularly() -> None:

@@ -8,10 +8,11 @@ proxies, bounds responses, and connects only to addresses that ``addresses`` per
 import errno
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from types import TracebackType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -22,6 +23,7 @@ from geventhttpclient import HTTPClient
 from geventhttpclient.connectionpool import ConnectionPool
 from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
+from gateway_project.deadline import Deadline, SilentDeadline
 from gateway_project.net import addresses, disconnects
 
 _READ_BYTES = 65_536
@@ -163,37 +165,29 @@ def _post(
     deadline = min(now + deadlines.total_seconds, until)
     begin_by = now + deadlines.first_byte_seconds
     pool = client._connection_pool
-    with _mapped_errors():
+    with _mapped_errors:
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
-        with gevent.Timeout(_left_seconds(min(begin_by, deadline)), NotSent("the request was not sent")):
+        with Deadline(min(begin_by, deadline) - now, NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
-        # Timers until the head is complete: it may arrive a byte at a time.
-        begins = _begin_deadline(begin_by, gives_up) if begin_by < deadline else nullcontext()
-        with gevent.Timeout(_left_seconds(deadline), TimedOut("no head")), begins:
+        # Deadlines until the head is complete: it may arrive a byte at a time.
+        begins = _BeginDeadline(begin_by, gives_up) if begin_by < deadline else nullcontext()
+        with Deadline(deadline - time.monotonic(), TimedOut("no head")), begins:
             response = _Response(connection, pool, method="POST", block_size=_READ_BYTES)
     return UpstreamResponse(response, deadline, deadlines.idle_seconds)
 
 
-def _left_seconds(deadline: float) -> float:
-    return max(deadline - time.monotonic(), 0)
+class _BeginDeadline(Deadline):
+    """Raises NoFirstByte in the block at the time ``at``, if ``gives_up`` returns true then."""
 
+    __slots__ = ("_gives_up",)
 
-@contextmanager
-def _begin_deadline(deadline: float, gives_up: Callable[[], bool]) -> Iterator[None]:
-    """Raise NoFirstByte in the block at the deadline, if ``gives_up`` returns true then."""
-    waiter = gevent.getcurrent()
+    def __init__(self, at: float, gives_up: Callable[[], bool]) -> None:
+        super().__init__(at - time.monotonic(), NoFirstByte("no head"))
+        self._gives_up = gives_up
 
-    def check() -> None:
-        if gives_up():
-            waiter.throw(NoFirstByte("no head"))
-
-    timer = gevent.get_hub().loop.timer(_left_seconds(deadline))
-    timer.start(check)
-    try:
-        yield
-    finally:
-        timer.stop()
-        timer.close()
+    def ring(self) -> None:
+        if self._gives_up():
+            super().ring()
 
 
 def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
@@ -222,16 +216,24 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
     return connection
 
 
-@contextmanager
-def _mapped_errors() -> Iterator[None]:
-    try:
-        yield
-    except ValueError:  # an invalid host or header; the library's message quotes it, and it may be our key
-        raise LocalFault("its address or a header cannot be sent") from None
-    except TimeoutError as error:
-        raise TimedOut(str(error)) from error
-    except (OSError, HTTPParseError) as error:
-        raise ConnectionBroken(str(error)) from error
+class _ErrorMapping:
+    """Raises errors of sockets and of the library as OutboundErrors."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if isinstance(error, ValueError):  # an invalid host or header; the library's message quotes it, and it may be our key
+            raise LocalFault("its address or a header cannot be sent") from None
+        if isinstance(error, TimeoutError):
+            raise TimedOut(str(error)) from error
+        if isinstance(error, (OSError, HTTPParseError)):
+            raise ConnectionBroken(str(error)) from error
+
+
+_mapped_errors = _ErrorMapping()
 
 
 @dataclass(slots=True)
@@ -275,8 +277,8 @@ class UpstreamResponse:
             if left_seconds <= 0:
                 raise TimedOut("total")
             arrived = None
-            # A timer, not settimeout(): the socket goes back to the pool and would keep it.
-            with gevent.Timeout(min(timeout_seconds, left_seconds), False), _mapped_errors():
+            # Not settimeout(): the socket goes back to the pool and would keep it.
+            with SilentDeadline(min(timeout_seconds, left_seconds)), _mapped_errors:
                 arrived = response._sock.recv(_READ_BYTES)
                 response.feed(arrived)
             if arrived is None:
