@@ -309,8 +309,7 @@ class WholeReply:
     embeddings: list["array[float]"] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """A piece of a stream: OpenAI's ``choices`` as JSON bytes, ready to be sent.
 
     ``text_bytes`` is the size of its generated text, for an estimate if the upstream never reports usage. A chunk with

@@ -139,14 +139,16 @@ class _Progress:
         return self._writer.write(chunks) if chunks else sse.HEARTBEAT
 
     def _count(self, chunks: list[Chunk]) -> None:
-        self._checkpoint.served_by = self.dispatch.served_by
-        self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
-        self._has_finish_reason = self._has_finish_reason or any(chunk.has_finish_reason for chunk in chunks)
-        text_bytes = sum(chunk.text_bytes for chunk in chunks)
+        text_bytes = 0
+        for chunk in chunks:
+            text_bytes += chunk.text_bytes
+            self._usage = chunk.usage or self._usage
+            self._has_finish_reason = self._has_finish_reason or chunk.has_finish_reason
         if text_bytes:
             self.dispatch.record_text()
         self._relayed_bytes += text_bytes
         self._checkpoint.relayed_bytes = self._relayed_bytes
+        self._checkpoint.dispatched = self.dispatch
 
     def finish(self) -> bytes:
         """Settle a complete stream. Return its last bytes."""

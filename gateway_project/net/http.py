@@ -24,7 +24,7 @@ from geventhttpclient.connectionpool import ConnectionPool
 from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
 from gateway_project.deadline import Deadline, SilentDeadline
-from gateway_project.net import addresses, disconnects
+from gateway_project.net import addresses, disconnects, sockets
 
 _READ_BYTES = 65_536
 _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
@@ -204,7 +204,7 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
         raise
     try:
         if len(body) <= _JOINED_BYTES_MAX:
-            connection.sendall(head + body)
+            sockets.send_all(connection, head + body)
         else:  # not joined, because the copy would stay until the response begins
             connection.sendall(head)
             connection.sendall(body)

@@ -50,11 +50,19 @@ def test_a_block_that_ends_in_time_is_left_alone():
 
 def test_the_first_of_nested_deadlines_fires_and_the_other_goes_on():
     outer = Expired()
-    with pytest.raises(Expired) as raised, Deadline(3 * deadline.TICK_SECONDS, outer):
-        with SilentDeadline(0.01):
+    ended = []
+
+    def wait() -> None:
+        with Deadline(3 * deadline.TICK_SECONDS, outer):
+            with SilentDeadline(0.01):
+                gevent.sleep(LONG)
+            ended.append("the inner block")
             gevent.sleep(LONG)
-        gevent.sleep(LONG)
+
+    with pytest.raises(Expired) as raised:
+        wait()
     assert raised.value is outer
+    assert ended == ["the inner block"]
 
 
 def test_deadlines_of_one_moment_all_fire():

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -255,7 +256,8 @@ class BatchStateMachine(state_machines.StateMachine):
         """Write a checkpoint, as every process does every few seconds for what it runs."""
         admitted, completion = self.admitted_at(place)
         with checkpoints.track(admitted.completion) as checkpoint:
-            checkpoint.relayed_bytes, checkpoint.served_by = relayed, settlements.served_by(admitted)
+            checkpoint.relayed_bytes = relayed
+            checkpoint.dispatched = SimpleNamespace(served_by=settlements.served_by(admitted))
             checkpoints.write()
         if completion.state == "HELD":
             completion.relayed, completion.seen_at = relayed, self.model.now
