@@ -17,10 +17,10 @@ request, too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import msgspec
 from django.conf import settings
 
 from billing import holds
@@ -43,16 +43,14 @@ from keys.models import ApiKey
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedOffer:
+class AdmittedOffer(msgspec.Struct, frozen=True):
     """An offer that the hold pays for, and the tokens that it pays for each choice."""
 
     offer: Offer
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """A request that may run: its committed record and hold, and the offers that the hold pays for, the requested one first."""
 
     completion: CompletionRecord
@@ -105,8 +103,7 @@ def prepare(
     return AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """A chat request that waits for its admission, with the completion id that it gets when it is admitted."""
 
     completion_id: str

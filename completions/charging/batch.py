@@ -21,11 +21,12 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+import msgspec
 from django.db import OperationalError
 from django.db.transaction import atomic, set_rollback
 
@@ -107,8 +108,7 @@ class CompletionOperation:
         return self.completion.key_id
 
 
-@dataclass(slots=True)
-class LockedRows:
+class LockedRows(msgspec.Struct):
     """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
 
     now: datetime  # the database's, read after all locks were granted
@@ -119,7 +119,7 @@ class LockedRows:
     completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
     idempotency_keys: dict[tuple[UUID, str], StoredRequest]
     running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
-    writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
+    writes: "PendingWrites" = msgspec.field(default_factory=lambda: PendingWrites())
 
     def lack(self, operation: Operation) -> bool:
         """Return whether a row that the operation needs locked is not among these."""
@@ -145,23 +145,22 @@ class LockedRows:
         self.writes.completions_begun.append(completion)
 
 
-@dataclass(slots=True)
-class PendingWrites:
+class PendingWrites(msgspec.Struct):
     """The rows that a batch decided to write, by what is done to them."""
 
-    rate_limits_updated: dict[str, ApiKey] = field(default_factory=dict)
-    spending_settled: list[SpendingChange] = field(default_factory=list)
-    spending_reserved: list[SpendingChange] = field(default_factory=list)
-    holds_resolved: list[Hold] = field(default_factory=list)
-    holds_placed: list[NewHold] = field(default_factory=list)
-    entries_inserted: list[NewEntry] = field(default_factory=list)
-    warnings_inserted: list[NewWarning] = field(default_factory=list)
-    completions_ended: list[CompletionOutcome] = field(default_factory=list)
-    completions_begun: list[CompletionRecord] = field(default_factory=list)
-    replies_stored: list[tuple[str, str | None]] = field(default_factory=list)  # completion id and sealed reply
-    replies_evicted: dict[UUID, int] = field(default_factory=dict)  # by account: how many bytes must be free
-    idempotency_keys_deleted: list[str] = field(default_factory=list)  # by completion id
-    idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = field(default_factory=list)
+    rate_limits_updated: dict[str, ApiKey] = {}
+    spending_settled: list[SpendingChange] = []
+    spending_reserved: list[SpendingChange] = []
+    holds_resolved: list[Hold] = []
+    holds_placed: list[NewHold] = []
+    entries_inserted: list[NewEntry] = []
+    warnings_inserted: list[NewWarning] = []
+    completions_ended: list[CompletionOutcome] = []
+    completions_begun: list[CompletionRecord] = []
+    replies_stored: list[tuple[str, str | None]] = []  # completion id and sealed reply
+    replies_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free
+    idempotency_keys_deleted: list[str] = []  # by completion id
+    idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = []
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""

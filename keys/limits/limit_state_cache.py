@@ -6,8 +6,9 @@ refusals by it.
 """
 
 import time
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from billing.models import Account
 from gateway_project.cache import TTLCache
@@ -17,8 +18,7 @@ from keys.limits.requests_in_flight import RequestsInFlight
 from keys.models import ApiKey
 
 
-@dataclass(frozen=True, slots=True)
-class CachedRateLimit:
+class CachedRateLimit(msgspec.Struct, frozen=True):
     """A key's rate-limit state and when it was read: by the database's clock (``now``) and by this process's (monotonic)."""
 
     state: RateLimitState

@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
 
+import msgspec
+
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from keys.limits import limit_state_cache
@@ -39,8 +41,7 @@ _KINDS_MAX = 50  # kinds of refusals for each key: one for each model, Idempoten
 RefusalKind = tuple[Hashable, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionDemand:
+class AdmissionDemand(msgspec.Struct, frozen=True):
     """What a request needs from admission, as far as refusals depend on it."""
 
     model_ids: tuple[str, ...] = ()

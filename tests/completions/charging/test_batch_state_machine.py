@@ -7,7 +7,6 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 from django.db import transaction
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from billing import audit
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
