@@ -133,14 +133,14 @@ class LockedRows(msgspec.Struct):
         """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
         account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
         holds.place(account, amount_nanos)
-        if window := self.windows.get(key.pk):
+        if window := self.windows.get(key.id):
             window.held_nanos += amount_nanos
         key.open_holds = (key.open_holds or 0) + 1
-        asked = (key.pk, completion.model_id)
+        asked = (key.id, completion.model_id)
         self.running[asked] = self.running.get(asked, 0) + 1
-        self.writes.spending_reserved.append(SpendingChange(key.pk, completion.spending_day, amount_nanos))
+        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
         self.writes.holds_placed.append(
-            NewHold(completion.id, account.pk, amount_nanos, expires_at=completion.created_at + lifetime)
+            NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
         )
         self.writes.completions_begun.append(completion)
 
@@ -219,7 +219,7 @@ def read(operation: Operation) -> LockedRows:
     )
     keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
     for key in keys_by_id.values():
-        key.open_holds = open_holds[key.pk]
+        key.open_holds = open_holds[key.id]
     return LockedRows(
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
@@ -343,14 +343,14 @@ def _lock_and_read(
         records.select_running_statement(limited_models) if limited_models else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
-    limited_ids = {key.pk for key in keys_by_id.values() if key.spending_limit_cents is not None}
+    limited_ids = {key.id for key in keys_by_id.values() if key.spending_limit_cents is not None}
     if unread_ids := limited_ids - spending_ids:  # they were given a limit while what is settled now was running
         sums += transaction.read_more(spending.select_spending_statement(unread_ids))
     open_holds = spending.build_open_holds(sums)
     for key in keys_by_id.values():
-        if key.pk in open_holds:
-            key.open_holds = open_holds[key.pk]
-        elif last_read := limit_state_cache.in_flight(key.pk):  # settlements need no count, but headers do
+        if key.id in open_holds:
+            key.open_holds = open_holds[key.id]
+        elif last_read := limit_state_cache.in_flight(key.id):  # settlements need no count, but headers do
             key.open_holds = last_read.of_key
     return LockedRows(
         now=now,

@@ -85,7 +85,8 @@ def _select_rows_sql(model: type[models.Model], lock: str) -> str:
 
 def instances(model: type[models.Model], rows: list[dict[str, Any]]) -> dict[Any, Any]:
     """Return model instances by primary key, for rows that one of the statements above selected."""
-    return {instance.pk: instance for instance in [_instance(model, row) for row in rows]}
+    name = model._meta.pk.attname
+    return {instance.__dict__[name]: instance for instance in [_instance(model, row) for row in rows]}
 
 
 def _instance(model: type[models.Model], row: dict[str, Any]) -> models.Model:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError, InterfaceError, OperationalError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import LockNotAvailable
@@ -90,7 +90,8 @@ def is_in_transaction() -> bool:
 
 def _current_connection() -> BaseDatabaseWrapper | None:
     # None when this thread never used one. Most completions do not, and making the object takes time and memory.
-    return next(iter(connections.all(initialized_only=True)), None)
+    # What ``connections.all(initialized_only=True)`` reads, which takes eight calls for it.
+    return getattr(connections._connections, DEFAULT_DB_ALIAS, None)  # type: ignore[attr-defined]
 
 
 def is_unavailable(error: BaseException) -> bool:

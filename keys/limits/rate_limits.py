@@ -138,7 +138,7 @@ def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
         WHERE keys_apikey.id = state.id
         """
     columns = ("requests_full_at", "tokens_full_at", "tokens_owed")
-    return [Statement(sql, [{"id": key.pk} | {column: getattr(key, column) for column in columns} for key in limited])]
+    return [Statement(sql, [{"id": key.id} | {column: getattr(key, column) for column in columns} for key in limited])]
 
 
 def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int | None, owed: int = 0) -> Decision | None:
