@@ -200,6 +200,7 @@ def post_worker_init(worker: Any) -> None:
 
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
+    from gateway_project import metrics
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
@@ -225,6 +226,7 @@ def post_worker_init(worker: Any) -> None:
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()
     collector.write_regularly()
+    metrics.write_regularly()
     processes.report_regularly("web")
     draining.watch(lambda: worker.alive, graceful_timeout)
 
@@ -232,6 +234,8 @@ def post_worker_init(worker: Any) -> None:
 def worker_exit(server: Any, worker: Any) -> None:
     """Write what a worker that served has collected last. Its connections to clients are closed by then."""
     if worker.booted:
+        from gateway_project import metrics
         from keys.refusal_history import collector
 
+        metrics.write()
         collector.write_last()
