@@ -47,9 +47,8 @@ lint: $(VENV)/installed-dev  ## Check style, types, migrations and which module 
 	$(IN) manage.py makemigrations --check --dry-run
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 
-bench: $(VENV)/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure
-	@$(IN) -m bench.run $(ARGS)
-	@$(IN) -m bench.rankings $(ARGS)
+bench: $(VENV)/installed  ## Measure completions and rankings: ARGS=2 for seconds a figure, ARGS=against=REV compares with REV
+	@$(if $(filter against=%,$(ARGS)),$(IN) -m bench.against $(patsubst against=%,%,$(ARGS)),$(IN) -m bench.run $(ARGS) && $(IN) -m bench.rankings $(ARGS))
 
 lock: $(VENV)/installed-dev  ## Pin all requirements with hashes: ARGS=--upgrade takes newer versions
 	$(COMPILE) $(ARGS) -o requirements.txt
