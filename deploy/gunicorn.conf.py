@@ -182,15 +182,6 @@ def child_exit(server: Any, worker: Any) -> None:
             path.unlink(missing_ok=True)
 
 
-def _keep_settings_as_attributes(worker: Any) -> None:
-    """Let Python find the settings of gunicorn and Django without a call of theirs: nothing changes them in a worker."""
-    from django.conf import LazySettings
-
-    vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
-    # A setting is an attribute once it has been read. LazyObject looks at each first, for methods that settings do not have.
-    LazySettings.__getattribute__ = object.__getattribute__  # type: ignore[method-assign]
-
-
 def post_worker_init(worker: Any) -> None:
     """Tune the collector and logging of a new worker, and start its background greenlets.
 
@@ -204,10 +195,11 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.web import gunicorn_replies
+    from gateway_project.web import django_internals, gunicorn_replies
     from keys.refusal_history import collector
 
-    _keep_settings_as_attributes(worker)
+    # Python finds a setting of gunicorn's that is an attribute without a call: nothing changes them in a worker.
+    vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.
     gc.collect()
@@ -221,6 +213,7 @@ def post_worker_init(worker: Any) -> None:
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
+    django_internals.install()
     worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
