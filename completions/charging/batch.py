@@ -180,7 +180,7 @@ class PendingWrites(msgspec.Struct):
         ]
         return [
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
-            *(build(rows) for build, rows in builders if rows),
+            *[build(rows) for build, rows in builders if rows],
         ]
 
 
@@ -300,8 +300,8 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
         if statements := rows.writes.statements():
             transaction.write(statements)
     for key in rows.keys.values():
-        if key.account_id in rows.accounts:
-            limit_state_cache.store(key, rows.accounts[key.account_id], rows.now)
+        if account := rows.accounts.get(key.account_id):
+            limit_state_cache.store(key, account, rows.now)
     for operation in operations:
         if operation.is_settlement:
             refusal_cache.process_cache.forget_held(operation.key_id)
@@ -314,7 +314,7 @@ def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UU
 
 
 def _decide(operation: Operation, rows: LockedRows, locked_ids: set[UUID]) -> Any:
-    if operation.account_id in locked_ids:
+    if locked_ids and operation.account_id in locked_ids:
         return Skipped()
     try:
         return operation.decide(rows)

@@ -114,7 +114,7 @@ class GroupCommit(Generic[Item, Outcome]):
         with self._mutex:
             if self._refused_until and time.monotonic() < self._refused_until.get(ticket.partition, 0):
                 raise WaitTimedOut("its rows stayed locked a moment ago")
-            is_isolated = ticket.partition in self._isolated
+            is_isolated = bool(self._isolated) and ticket.partition in self._isolated
             if is_isolated and self._is_full(ticket.partition):
                 raise WaitTimedOut("too many wait for rows that are locked")
             self._waiting.append(ticket)

@@ -32,5 +32,5 @@ def install() -> None:
 
 def items(headers: ResponseHeaders) -> ValuesView[tuple[str, str]]:
     """Return the names and values of the headers of a reply, as ``Mapping.items`` does in three calls for each."""
-    store: dict[str, Any] = headers._store  # type: ignore[attr-defined]  # (name, value) by lower-case name
+    store: dict[str, Any] = headers._store  # (name, value) by lower-case name
     return store.values()
