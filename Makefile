@@ -47,9 +47,11 @@ lint: $(VENV)/installed-dev  ## Check style, types, migrations and which module 
 	$(IN) manage.py makemigrations --check --dry-run
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 
-bench: $(VENV)/installed  ## Measure completions and rankings, as ratios to bare replies: ARGS=2 for seconds a figure; or neighbours beside attacks: ARGS=neighbours
+bench: $(VENV)/installed  ## Measure completions and rankings: ARGS=2 for seconds a figure, against=REV compares, neighbours attacks
 ifeq ($(firstword $(ARGS)),neighbours)
 	@$(IN) -m bench.neighbours $(wordlist 2,3,$(ARGS))
+else ifneq ($(filter against=%,$(ARGS)),)
+	@$(IN) -m bench.against $(patsubst against=%,%,$(ARGS))
 else
 	@$(IN) -m bench.run $(ARGS)
 	@$(IN) -m bench.rankings $(ARGS)

@@ -69,33 +69,33 @@ def prepared(directory: Path) -> dict[str, str]:
     return environ
 
 
-def fill(environ: dict[str, str], directory: Path, upstream_port: int) -> str:
-    """Migrate, load a catalog of one model and credit one account. Return the secret of its key."""
+def fill(environ: dict[str, str], directory: Path, upstream_port: int, root: Path = ROOT) -> str:
+    """Migrate, load a catalog of one model and credit one account, with the code in ``root``. Return the secret of its key."""
     catalog = directory / "bench.toml"
     catalog.write_text(CATALOG.format(port=upstream_port))
-    manage(environ, "migrate", "--verbosity=0")
-    manage(environ, "load_catalog", str(catalog))
-    return account(environ, "bench@example.org")
+    manage(environ, "migrate", "--verbosity=0", root=root)
+    manage(environ, "load_catalog", str(catalog), root=root)
+    return account(environ, "bench@example.org", root)
 
 
-def account(environ: dict[str, str], email: str) -> str:
+def account(environ: dict[str, str], email: str, root: Path = ROOT) -> str:
     """Make an account with credit. Return the secret of its key."""
-    manage(environ, "create_account", email)
-    manage(environ, "grant_credit", email, "100000000", "--reason", "bench")
-    return str(json.loads(manage(environ, "create_key", email, "--json"))["secret"])
+    manage(environ, "create_account", email, root=root)
+    manage(environ, "grant_credit", email, "100000000", "--reason", "bench", root=root)
+    return str(json.loads(manage(environ, "create_key", email, "--json", root=root))["secret"])
 
 
-def manage(environ: dict[str, str], *arguments: str) -> str:
+def manage(environ: dict[str, str], *arguments: str, root: Path = ROOT) -> str:
     return subprocess.run(
-        [PYTHON, "manage.py", *arguments], env=environ, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+        [PYTHON, "manage.py", *arguments], env=environ, cwd=root, check=True, stdout=subprocess.PIPE, text=True
     ).stdout
 
 
-def start(command: list[str], environ: dict[str, str], core: int | None = None) -> subprocess.Popen[bytes]:
+def start(command: list[str], environ: dict[str, str], core: int | None = None, root: Path = ROOT) -> subprocess.Popen[bytes]:
     """Start a process, on one core or, without ``core``, on all."""
     confined = command if core is None else pinned(command, core)
     log = open(Path(environ["GATEWAY_VAR"]) / f"{Path(command[1]).stem}.log", "wb")  # noqa: SIM115  the process keeps it open
-    return subprocess.Popen(confined, env=environ, cwd=ROOT, stdout=log, stderr=log)
+    return subprocess.Popen(confined, env=environ, cwd=root, stdout=log, stderr=log)
 
 
 def pinned(command: list[str], core: int) -> list[str]:

@@ -103,7 +103,7 @@ def update_holds_statement(holds: Sequence[Hold]) -> Statement:
         FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS holds FROM resolved GROUP BY account_id) AS less
         WHERE id = less.account_id
         """,
-        [{"reference": hold.pk, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in holds],
+        [{"reference": hold.reference, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in holds],
     )
 
 

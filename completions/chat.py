@@ -1,6 +1,7 @@
-"""Values that the layers pass on: a chat request, its offers, and the reply. Frozen dataclasses, independent of Django.
+"""Values that the layers pass on: a chat request, its offers, and the reply. Frozen, and independent of Django.
 
-Only two change: a ``RequestBody``, which is released while its request waits for an upstream, and an ``UpstreamHead``.
+Only two change: a ``RequestBody``, which is released while its request waits for an upstream, and an ``UpstreamHead``. What
+every request makes anew is a struct, which costs no Python call.
 """
 
 import math
@@ -18,8 +19,7 @@ _KEPT_CHARACTERS_MAX = 1_000  # of a string that is kept when a body is released
 _KEPT_MEMBERS_MAX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(msgspec.Struct, frozen=True):
     """What the messages contain, counted in one pass. ``image_at`` and ``file_at`` name the first such part, or are "".
 
     ``prompt_tokens_max`` bounds the tokens of the messages' text: its bytes of UTF-8, plus an allowance for the chat template.
@@ -95,8 +95,7 @@ def _is_short(value: Any) -> bool:
     return not isinstance(value, str) or len(value) <= _KEPT_CHARACTERS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderPreferences:
+class ProviderPreferences(msgspec.Struct, frozen=True):
     """Which providers may answer, by slug: those of ``order`` first, only those of ``only`` if there are any, no ``ignore``.
 
     ``sort`` says what the others are ordered by. The maxima are nanodollars per million tokens, which a model may cost;
@@ -121,16 +120,14 @@ class ProviderPreferences:
         return all(maximum is None or nanos <= maximum for maximum, nanos in allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(msgspec.Struct, frozen=True):
     """What the caller says of a request for its own books: the id of its end user, and tags by name. None: not said."""
 
     end_user: str | None = None
     tags: dict[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True):
     """What a request for embeddings has embedded: ``number`` texts, or lists of tokens where ``are_tokens``.
 
     ``is_single``: the field has one of them, and not a list of them. ``dimensions``, of each embedding: None for as many as the
@@ -144,8 +141,7 @@ class Inputs:
     as_base64: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(msgspec.Struct, frozen=True):
     """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
 
     While the request waits for an upstream, the body may be released: then its ``messages`` must not be read.
@@ -273,8 +269,7 @@ class Offer:
     is_embedding: bool = False  # it makes embeddings, and writes no text
 
 
-@dataclass(slots=True)
-class UpstreamHead:
+class UpstreamHead(msgspec.Struct):
     """The head of an upstream's response: whether it is there, and what it says for the record. None: it says nothing."""
 
     has_arrived: bool = False
@@ -289,8 +284,7 @@ def no_pace(seconds: float) -> None:
     """Never wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request to one upstream. ``max_tokens`` is what the hold pays for, so it is always sent."""
 
     request: ChatRequest
@@ -299,8 +293,8 @@ class Call:
     max_tokens: int
     until: float = math.inf  # the deadline of all attempts together, by the monotonic clock
     client: Any = None  # the client's socket, where the server shows it
-    head: UpstreamHead = field(default_factory=UpstreamHead, compare=False)  # of the latest attempt
-    pace: Pace = field(default=no_pace, compare=False)
+    head: UpstreamHead = msgspec.field(default_factory=UpstreamHead)  # of the latest attempt
+    pace: Pace = no_pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +313,7 @@ class WholeReply:
     embeddings: list["array[float]"] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """A piece of a stream: OpenAI's ``choices`` as JSON bytes, ready to be sent.
 
     ``text_bytes`` is the size of its generated text, for an estimate if the upstream never reports usage. A chunk with

@@ -26,19 +26,16 @@ class Decoder:
         self._rest += held_back
         events = []
         for line in complete:
-            if line:
-                self._take(line)
-            elif self._data:
+            if line.startswith(b"data:"):
+                value = line[6:] if line.startswith(b"data: ") else line[5:]
+                self._data.append(value)
+                self._data_bytes += len(value) + 1
+            elif line == b"data":
+                self._data.append(b"")
+            elif not line and self._data:
                 if data := b"\n".join(self._data):  # an event without data is ignored
                     events.append(data)
                 self._data, self._data_bytes = [], 0
         if not events and len(self._rest) + self._data_bytes > self._event_bytes_max:
             raise EventTooLarge  # when this read also completed events, at the next one: those are passed on first
         return events
-
-    def _take(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            value = value.removeprefix(b" ")
-            self._data.append(value)
-            self._data_bytes += len(value) + 1

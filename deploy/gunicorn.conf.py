@@ -4,6 +4,7 @@ It imports no module of the gateway and no network module: gevent cannot patch i
 """
 
 import codecs
+import functools
 import gc
 import logging
 import os
@@ -190,11 +191,15 @@ def post_worker_init(worker: Any) -> None:
 
     from completions import tasks
     from completions.charging import checkpoints, outbox, settlement
+    from gateway_project import metrics
+    from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.web import gunicorn_replies
+    from gateway_project.web import django_internals, gunicorn_replies
     from keys.refusal_history import collector
 
+    # Python finds a setting of gunicorn's that is an attribute without a call: nothing changes them in a worker.
+    vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
     # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
     # free nearly all objects of a request. The collector took a sixth of the time of a completion.
     gc.collect()
@@ -208,10 +213,13 @@ def post_worker_init(worker: Any) -> None:
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
+    django_internals.install()
+    worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve)
     tasks.sweep_at_start()
     collector.write_regularly()
+    metrics.write_regularly()
     processes.report_regularly("web")
     draining.watch(lambda: worker.alive, graceful_timeout)
 
@@ -219,6 +227,8 @@ def post_worker_init(worker: Any) -> None:
 def worker_exit(server: Any, worker: Any) -> None:
     """Write what a worker that served has collected last. Its connections to clients are closed by then."""
     if worker.booted:
+        from gateway_project import metrics
         from keys.refusal_history import collector
 
+        metrics.write()
         collector.write_last()

@@ -24,6 +24,7 @@ contracts are in pyproject.toml.
 - ``cache``             an in-process cache whose entries expire
 - ``compact_json``      JSON without white space
 - ``csv_text``          CSV files without formulas
+- ``deadline``          deadlines of waits, looked at a few times a second
 - ``dollars``           amounts in US dollars, as text
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API

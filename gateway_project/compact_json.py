@@ -1,19 +1,18 @@
 """JSON without white space. In UTF-8 it is written ten times as fast as by Python's own encoder."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-_encode = msgspec.json.Encoder().encode
 # An upstream may cut its text inside an emoji. Python's encoder writes half of a surrogate pair, msgspec's raises an error.
 _encode_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def dumps(value: Any) -> bytes:
-    """Return UTF-8. Raises UnicodeEncodeError for half of a surrogate pair."""
-    return _encode(value)
+dumps: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+"""Returns UTF-8. Raises UnicodeEncodeError for half of a surrogate pair."""
 
 
 def number(digits: str) -> msgspec.Raw:

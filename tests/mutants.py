@@ -1168,7 +1168,7 @@ mutant(
 mutant(
     "a_client_need_not_read",
     "A stream whose client does not read is paid up to where the client stopped, and keeps its connection.",
-    code("completions.relay.stream:_while_read", "min(_UNREAD_SECONDS_MAX, left_seconds)", "None"),
+    code("completions.relay.stream:_while_read", "min(_UNREAD_SECONDS_MAX, left_seconds)", 'float("inf")'),
     f"{DISCONNECTS}::test_a_client_that_reads_too_slowly_is_treated_as_disconnected_while_the_rest_can_be_read",
 )
 mutant(

@@ -8,6 +8,7 @@ A script is a list of steps, played after a request has been read:
     CLOSE   close it, at any point of the reply
     HANG    send nothing more until the peer disconnects
     Event   wait until a test sets it
+    call    any function: go on as soon as it returns
 
 ``whole``, ``stream`` and ``refusal`` make the usual scripts. ``requests`` has what was received.
 """
@@ -18,7 +19,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +30,7 @@ from gateway_project.net import http
 from tests import waiting
 
 RESET, CLOSE, HANG = "RESET", "CLOSE", "HANG"
-Step = bytes | float | str | threading.Event
+Step = bytes | float | str | threading.Event | Callable[[], object]
 Script = list[Step]
 
 KEY = "sk-upstream-0123456789abcdef"  # the gateway must send it to the upstream, and to nobody else
@@ -212,6 +213,8 @@ class Upstream:
                 except OSError:
                     received.disconnected.set()
                     return False
+            elif callable(step):
+                step()
             elif step == RESET:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 return False

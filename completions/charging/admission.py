@@ -17,10 +17,10 @@ request, too.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import msgspec
 from django.conf import settings
 
 from billing import holds, standing
@@ -43,16 +43,14 @@ from keys.models import ApiKey
 _EXPIRY_MARGIN = timedelta(minutes=5)  # settling after the last deadline takes a moment; expiry must not race it
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedOffer:
+class AdmittedOffer(msgspec.Struct, frozen=True):
     """An offer that the hold pays for, and the tokens that it pays for each choice."""
 
     offer: Offer
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(msgspec.Struct, frozen=True):
     """A request that may run: its committed record and hold, and the offers that the hold pays for, the requested one first."""
 
     completion: CompletionRecord
@@ -106,8 +104,7 @@ def prepare(
     return AdmissionRequest(completion_id, request, tuple(offers), caller, idempotency_key, countable_tokens, request_id)
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, frozen=True):
     """A chat request that waits for its admission, with the completion id that it gets when it is admitted."""
 
     completion_id: str
@@ -139,12 +136,12 @@ class AdmissionRequest:
         if self.completion_id in rows.holds:
             return _read_admitted(self, rows)
         account, key = _account_and_key(self.caller, rows)
-        now, window = rows.now, rows.windows[key.pk]
+        now, window = rows.now, rows.windows[key.id]
         require_active(key, account, now, self.caller)  # 1
         offers = self._allowed_offers(key)  # 2
         stored = earlier = None
         if self.idempotency_key:
-            stored = rows.idempotency_keys.get((account.pk, self.idempotency_key.value))
+            stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
             replay_or_earlier = idempotency.check(self.idempotency_key, stored, now)
             if isinstance(replay_or_earlier, StoredReply):
                 return replay_or_earlier
@@ -152,7 +149,7 @@ class AdmissionRequest:
         charged_before_nanos = earlier.charged_nanos if earlier else 0
         count = rate_limits.count_request(key, account, now, self.countable_tokens())  # 3
         in_flight = requests_in_flight.require_room(key, account)
-        running = rows.running.get((key.pk, offers[0].model_id), 0)
+        running = rows.running.get((key.id, offers[0].model_id), 0)
         requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
         standing.require_allowance(account, now)
         min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
@@ -297,7 +294,7 @@ def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
 def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
     """Add the writes of an admission, and its idempotency key to the rows that the next operation in the batch sees."""
     completion, writes = admitted.completion, rows.writes
-    writes.rate_limits_updated[key.pk] = key
+    writes.rate_limits_updated[key.id] = key
     if admitted.idempotency_key:
         writes.idempotency_keys_inserted.append((completion, admitted.idempotency_key))
         rows.idempotency_keys[(completion.account_id, admitted.idempotency_key.value)] = StoredRequest(

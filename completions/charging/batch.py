@@ -21,11 +21,12 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+import msgspec
 from django.db import OperationalError
 from django.db.transaction import atomic, set_rollback
 
@@ -107,8 +108,7 @@ class CompletionOperation:
         return self.completion.key_id
 
 
-@dataclass(slots=True)
-class LockedRows:
+class LockedRows(msgspec.Struct):
     """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
 
     now: datetime  # the database's, read after all locks were granted
@@ -119,7 +119,7 @@ class LockedRows:
     completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
     idempotency_keys: dict[tuple[UUID, str], StoredRequest]
     running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
-    writes: "PendingWrites" = field(default_factory=lambda: PendingWrites())
+    writes: "PendingWrites" = msgspec.field(default_factory=lambda: PendingWrites())
 
     def lack(self, operation: Operation) -> bool:
         """Return whether a row that the operation needs locked is not among these."""
@@ -133,36 +133,35 @@ class LockedRows:
         """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
         account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
         holds.place(account, amount_nanos)
-        if window := self.windows.get(key.pk):
+        if window := self.windows.get(key.id):
             window.held_nanos += amount_nanos
         key.open_holds = (key.open_holds or 0) + 1
-        asked = (key.pk, completion.model_id)
+        asked = (key.id, completion.model_id)
         self.running[asked] = self.running.get(asked, 0) + 1
-        self.writes.spending_reserved.append(SpendingChange(key.pk, completion.spending_day, amount_nanos))
+        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
         self.writes.holds_placed.append(
-            NewHold(completion.id, account.pk, amount_nanos, expires_at=completion.created_at + lifetime)
+            NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
         )
         self.writes.completions_begun.append(completion)
 
 
-@dataclass(slots=True)
-class PendingWrites:
+class PendingWrites(msgspec.Struct):
     """The rows that a batch decided to write, by what is done to them."""
 
-    rate_limits_updated: dict[str, ApiKey] = field(default_factory=dict)
-    standings_updated: dict[UUID, Account] = field(default_factory=dict)
-    spending_settled: list[SpendingChange] = field(default_factory=list)
-    spending_reserved: list[SpendingChange] = field(default_factory=list)
-    holds_resolved: list[Hold] = field(default_factory=list)
-    holds_placed: list[NewHold] = field(default_factory=list)
-    entries_inserted: list[NewEntry] = field(default_factory=list)
-    warnings_inserted: list[NewWarning] = field(default_factory=list)
-    completions_ended: list[CompletionOutcome] = field(default_factory=list)
-    completions_begun: list[CompletionRecord] = field(default_factory=list)
-    replies_stored: list[tuple[str, str | None]] = field(default_factory=list)  # completion id and sealed reply
-    replies_evicted: dict[UUID, int] = field(default_factory=dict)  # by account: how many bytes must be free
-    idempotency_keys_deleted: list[str] = field(default_factory=list)  # by completion id
-    idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = field(default_factory=list)
+    rate_limits_updated: dict[str, ApiKey] = {}
+    standings_updated: dict[UUID, Account] = {}
+    spending_settled: list[SpendingChange] = []
+    spending_reserved: list[SpendingChange] = []
+    holds_resolved: list[Hold] = []
+    holds_placed: list[NewHold] = []
+    entries_inserted: list[NewEntry] = []
+    warnings_inserted: list[NewWarning] = []
+    completions_ended: list[CompletionOutcome] = []
+    completions_begun: list[CompletionRecord] = []
+    replies_stored: list[tuple[str, str | None]] = []  # completion id and sealed reply
+    replies_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free
+    idempotency_keys_deleted: list[str] = []  # by completion id
+    idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = []
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""
@@ -183,7 +182,7 @@ class PendingWrites:
         ]
         return [
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
-            *(build(rows) for build, rows in builders if rows),
+            *[build(rows) for build, rows in builders if rows],
         ]
 
 
@@ -222,7 +221,7 @@ def read(operation: Operation) -> LockedRows:
     )
     keys_by_id, open_holds = pipelined_transaction.instances(ApiKey, keys), spending.build_open_holds(sums)
     for key in keys_by_id.values():
-        key.open_holds = open_holds[key.pk]
+        key.open_holds = open_holds[key.id]
     return LockedRows(
         now=now,
         accounts=pipelined_transaction.instances(Account, accounts),
@@ -303,8 +302,8 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
         if statements := rows.writes.statements():
             transaction.write(statements)
     for key in rows.keys.values():
-        if key.account_id in rows.accounts:
-            limit_state_cache.store(key, rows.accounts[key.account_id], rows.now)
+        if account := rows.accounts.get(key.account_id):
+            limit_state_cache.store(key, account, rows.now)
     for operation in operations:
         if operation.is_settlement:
             refusal_cache.process_cache.forget_held(operation.key_id)
@@ -317,7 +316,7 @@ def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UU
 
 
 def _decide(operation: Operation, rows: LockedRows, locked_ids: set[UUID]) -> Any:
-    if operation.account_id in locked_ids:
+    if locked_ids and operation.account_id in locked_ids:
         return Skipped()
     try:
         return operation.decide(rows)
@@ -346,14 +345,14 @@ def _lock_and_read(
         records.select_running_statement(limited_models) if limited_models else None,
     )
     keys_by_id = pipelined_transaction.instances(ApiKey, keys)
-    limited_ids = {key.pk for key in keys_by_id.values() if key.spending_limit_cents is not None}
+    limited_ids = {key.id for key in keys_by_id.values() if key.spending_limit_cents is not None}
     if unread_ids := limited_ids - spending_ids:  # they were given a limit while what is settled now was running
         sums += transaction.read_more(spending.select_spending_statement(unread_ids))
     open_holds = spending.build_open_holds(sums)
     for key in keys_by_id.values():
-        if key.pk in open_holds:
-            key.open_holds = open_holds[key.pk]
-        elif last_read := limit_state_cache.in_flight(key.pk):  # settlements need no count, but headers do
+        if key.id in open_holds:
+            key.open_holds = open_holds[key.id]
+        elif last_read := limit_state_cache.in_flight(key.id):  # settlements need no count, but headers do
             key.open_holds = last_read.of_key
     return LockedRows(
         now=now,

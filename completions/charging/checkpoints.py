@@ -5,10 +5,10 @@ that has grown old tells the sweeper that no process will settle this completion
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import TracebackType
+from typing import Protocol
 
 import gevent
 
@@ -28,25 +28,38 @@ ABANDONED_AFTER = timedelta(seconds=60)  # many times the interval: a busy worke
 SETTLED_AFTER = ABANDONED_AFTER + SWEEP_INTERVAL + RECHECK_TIME  # after the last sign of life of a process, at the latest
 
 
+class Dispatched(Protocol):
+    """A completion that was sent to an upstream. It is asked when a checkpoint is written, and not at each event."""
+
+    @property
+    def served_by(self) -> ServedBy: ...
+
+
 @dataclass(slots=True)
 class Checkpoint:
-    """Bytes of text relayed so far, and the route that serves them; both None until an upstream has begun."""
+    """Bytes of text relayed so far, and what tells the route that serves them; both None until an upstream has begun."""
 
     relayed_bytes: int | None = None
-    served_by: ServedBy | None = None
+    dispatched: Dispatched | None = None
 
 
 _running: dict[str, Checkpoint] = {}  # by completion id
 
 
-@contextmanager
-def track(completion: CompletionRecord) -> Iterator[Checkpoint]:
-    """Write the completion's checkpoint with the others while the block runs."""
-    checkpoint = _running[completion.id] = Checkpoint()
-    try:
-        yield checkpoint
-    finally:
-        del _running[completion.id]
+class track:  # noqa: N801  a context manager
+    """Writes the completion's checkpoint with the others while the block runs."""
+
+    __slots__ = ("_completion_id",)
+
+    def __init__(self, completion: CompletionRecord) -> None:
+        self._completion_id = completion.id
+
+    def __enter__(self) -> Checkpoint:
+        checkpoint = _running[self._completion_id] = Checkpoint()
+        return checkpoint
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        del _running[self._completion_id]
 
 
 def write_regularly() -> None:
@@ -86,7 +99,7 @@ def write() -> None:
         WHERE completions_completion.id = checkpoint.id
         """
     relayed = [
-        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.served_by._asdict() if each.served_by else {})}
+        {"id": id, "relayed_bytes": each.relayed_bytes, **(each.dispatched.served_by._asdict() if each.dispatched else {})}
         for id, each in running.items()
     ]
     with pool.time_limit():

@@ -62,15 +62,15 @@ class Resolution(CompletionOperation):
         rate_limits.correct_token_count(key, account, rows.now, tokens - completion.counted_tokens)
         if key.open_holds:  # None or 0: it was not read
             key.open_holds -= 1
-        if window := rows.windows.get(key.pk):
+        if window := rows.windows.get(key.id):
             spent_before_nanos = window.spent_nanos
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
             rows.writes.warnings_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
-        rows.writes.rate_limits_updated[key.pk] = key
+        rows.writes.rate_limits_updated[key.id] = key
         settled_nanos = hold.settled_nanos or 0
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if standing.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
-            rows.writes.standings_updated[account.pk] = account
+            rows.writes.standings_updated[account.id] = account
         self._add_writes(hold, rows)
         return hold.settled_nanos or 0
 
@@ -91,7 +91,7 @@ class Resolution(CompletionOperation):
             sealed_reply = idempotency.count_stored_bytes(account, self.reply_retention.sealed_reply)
             writes.replies_stored.append((completion_id, sealed_reply))
             if excess_bytes := idempotency.excess_bytes(account):
-                writes.replies_evicted[account.pk] = excess_bytes
+                writes.replies_evicted[account.id] = excess_bytes
         elif self._is_credited_to_the_next_run:
             return
         elif not self.usage or self.reply_retention:

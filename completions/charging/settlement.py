@@ -134,7 +134,7 @@ def _resolve_and_compare(resolution: Resolution) -> int | None:
 def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
     """Count and log what was charged."""
     completion_id, model_id = resolution.completion.id, resolution.served_by.model_id
-    metrics.completions_total.labels(model_id, resolution.settlement).inc()
+    metrics.count_completion(model_id, resolution.settlement)
     if cost_nanos > charged_nanos:
         metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)
     if resolution.settlement == Completion.Settlement.REPORTED and not resolution.completion.is_stream:

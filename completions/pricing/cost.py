@@ -1,7 +1,8 @@
 """What a request may cost at most, and what its usage costs. Pure; in nanodollars, rounded up once."""
 
 import math
-from typing import NamedTuple
+
+import msgspec
 
 from billing import money
 from completions.chat import ChatRequest, Offer, PriceList, Usage
@@ -76,7 +77,7 @@ def _images_cost_unrounded(images: int, price: PriceList) -> int:
     return images * price.image_nanos * money.TOKENS_PER_PRICE
 
 
-class CostPart(NamedTuple):
+class CostPart(msgspec.Struct, frozen=True):
     """What one kind of token costs, or the images: a number of them, the price of ``per`` of them, in nanodollars."""
 
     kind: str

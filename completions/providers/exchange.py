@@ -140,8 +140,10 @@ def post(
 
 def _request_id(response: http.UpstreamResponse) -> str | None:
     """Return the id by which the provider knows the request, for questions to it; None for one that is too long to keep."""
-    sent = (response.header(name).strip() for name in _REQUEST_ID_HEADERS)
-    return next((each for each in sent if _REQUEST_ID.fullmatch(each)), None)
+    for name in _REQUEST_ID_HEADERS:
+        if _REQUEST_ID.fullmatch(sent := response.header(name).strip()):
+            return sent
+    return None
 
 
 def reads(response: http.UpstreamResponse, pace: Pace = chat.no_pace) -> Iterator[bytes | None]:

@@ -322,7 +322,7 @@ class Dispatch:
         if seconds > _WAIT_SECONDS_MAX:
             return False
         with (
-            draining.interruptible(base.shutting_down(upstream_worked=False)),
+            draining.interruptible(partial(base.shutting_down, upstream_worked=False)),
             disconnects.raise_on_disconnect(self.client, base.client_disconnected(upstream_worked=False)),
         ):
             gevent.sleep(seconds + _TIMER_SECONDS)
@@ -334,7 +334,7 @@ class Dispatch:
         client = self.client if self.is_cancellable else None
         try:
             with (
-                draining.interruptible(http.WorkerEnding()),
+                draining.interruptible(http.WorkerEnding),
                 disconnects.raise_on_disconnect(client, http.ClientDisconnected()),
             ):
                 yield

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -73,7 +74,7 @@ def _enter(place: tuple[int, UUID], route: Route, client: Any) -> None:
     queue.waiting.append(may_go_on)
     try:
         with (
-            draining.interruptible(base.shutting_down(upstream_worked=False)),
+            draining.interruptible(partial(base.shutting_down, upstream_worked=False)),
             disconnects.raise_on_disconnect(client, base.client_disconnected(upstream_worked=False)),
         ):
             if not may_go_on.wait(route.deadlines.first_byte_seconds):

@@ -90,7 +90,7 @@ class ChatEventWriter(EventWriter):
         self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
 
     def _format(self, chunks: list[Chunk]) -> bytes:
-        return b"".join(self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None)
+        return b"".join([self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None])
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return the usage, if the client asked for it, and the end marker."""

@@ -13,7 +13,6 @@ long after the client left.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable
 from types import TracebackType
 from typing import Any
@@ -66,7 +65,7 @@ class ProcessSlots:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.taken = 0
-        self._by_owner = Counter[Hashable]()
+        self._by_owner: dict[Hashable, int] = {}
         self._held_back = 0
         self._refused_until: TTLCache[str, float] = TTLCache(seconds=60, entries_max=10_000)  # by key; see _wait_seconds
 
@@ -79,19 +78,19 @@ class ProcessSlots:
         if self.taken >= slots_max():
             raise errors.ServiceUnavailable("The gateway runs as many requests as it can at the moment. Try again.")
         counted_each = REPEATABLE_FACTOR if is_repeatable else 1
-        taken = {owner: self._by_owner[owner] // counted_each for owner in (key_id, account_id)}
+        of_key, of_account = self._by_owner.get(key_id, 0), self._by_owner.get(account_id, 0)
         last_read = limit_state_cache.in_flight(key_id) or requests_in_flight.default_state()
-        last_read._replace(of_key=taken[key_id], of_account=taken[account_id]).require_room()
+        last_read._replace(of_key=of_key // counted_each, of_account=of_account // counted_each).require_room()
         self.taken += 1
-        self._by_owner.update((key_id, account_id))
+        self._by_owner[key_id], self._by_owner[account_id] = of_key + 1, of_account + 1
         return Slot(key_id, account_id)
 
     def release(self, *owners: Hashable) -> None:
         self.taken -= 1
         for owner in owners:
-            self._by_owner[owner] -= 1
-            if not self._by_owner[owner]:
-                del self._by_owner[owner]
+            left = self._by_owner.pop(owner) - 1
+            if left:
+                self._by_owner[owner] = left
 
     def hold_back(self, key_id: str, client: Any) -> None:
         """Wait before a refusal, if the key has had many. Raises RequestTimeout when ``client`` leaves.

@@ -8,10 +8,8 @@ import errno
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
-
-import gevent
 
 from completions import sse
 from completions.charging import checkpoints
@@ -25,6 +23,7 @@ from completions.relay.charge import Settlement
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.relay.slots import Slot
 from gateway_project import errors
+from gateway_project.deadline import Deadline
 from gateway_project.net import disconnects, draining, http
 from gateway_project.web import error_replies
 
@@ -64,14 +63,14 @@ class ReplyStream:
 
 
 def _while_read(events: Generator[Event, None, None], dispatch: Dispatch) -> Generator[Event, None, None]:
-    """Yield the events. A timer runs while the server writes one; the server takes its error for a disconnect."""
+    """Yield the events. The server has a deadline to write each; it takes the error for a disconnect."""
     unread = BrokenPipeError(errno.EPIPE, "the client does not read")
     blocked_seconds = 0.0
     with closing(events):
         for event in events:
             left_seconds = max(dispatch.call.route.deadlines.total_seconds / 2 - blocked_seconds, 0)
             began_at = time.monotonic()
-            with gevent.Timeout(min(_UNREAD_SECONDS_MAX, left_seconds), unread):
+            with Deadline(min(_UNREAD_SECONDS_MAX, left_seconds), unread):
                 yield event
             blocked_seconds += time.monotonic() - began_at
 
@@ -123,9 +122,12 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkSt
     yield progress.finish()
 
 
+_shutting_down = partial(base.shutting_down, upstream_worked=True)
+
+
 def _next(upstream: ChunkStream, watched: Any = None) -> list[Chunk] | None:
     """Return the next chunks; None at the end. Raises ClientDisconnected when the client of a watched socket disconnects."""
-    with draining.interruptible(base.shutting_down(upstream_worked=True)):
+    with draining.interruptible(_shutting_down):
         if watched is None:
             return next(upstream, None)
         with disconnects.raise_on_disconnect(watched, http.ClientDisconnected()):
@@ -153,14 +155,16 @@ class _Progress:
         return self._writer.write(chunks) if chunks else sse.HEARTBEAT
 
     def _count(self, chunks: list[Chunk]) -> None:
-        self._checkpoint.served_by = self.dispatch.served_by
-        self._usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), self._usage)
-        self._has_finish_reason = self._has_finish_reason or any(chunk.has_finish_reason for chunk in chunks)
-        text_bytes = sum(chunk.text_bytes for chunk in chunks)
+        text_bytes = 0
+        for chunk in chunks:
+            text_bytes += chunk.text_bytes
+            self._usage = chunk.usage or self._usage
+            self._has_finish_reason = self._has_finish_reason or chunk.has_finish_reason
         if text_bytes:
             self.dispatch.record_text()
         self._relayed_bytes += text_bytes
         self._checkpoint.relayed_bytes = self._relayed_bytes
+        self._checkpoint.dispatched = self.dispatch
 
     def finish(self) -> bytes:
         """Settle a complete stream. Return its last bytes."""

@@ -12,8 +12,9 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
@@ -25,6 +26,7 @@ from psycopg import pq
 
 from gateway_project import errors, metrics
 from gateway_project.db import direct_connections
+from gateway_project.deadline import Alarm
 
 logger = logging.getLogger("gateway.database")
 
@@ -52,21 +54,9 @@ class CircuitBreaker:
         """Cut the connection off when the circuit opens, so that nobody waits for it in vain."""
         self._connections.add(connection)
 
-    @contextmanager
-    def probe_if_slow(self) -> Iterator[None]:
+    def probe_if_slow(self) -> AbstractContextManager[None]:
         """Probe the database when the block takes longer than SLOW_SECONDS, or fails for want of it."""
-        if not _has_event_loop():
-            yield
-            return
-        timer = gevent.get_hub().loop.timer(SLOW_SECONDS)
-        timer.start(self.suspect)
-        try:
-            yield
-        except OperationalError:
-            self.suspect()
-            raise
-        finally:
-            timer.close()
+        return _Suspicion(SLOW_SECONDS, self.suspect) if _has_event_loop() else nullcontext()
 
     def suspect(self) -> None:
         """Probe the database, unless a probe runs."""
@@ -94,6 +84,17 @@ class CircuitBreaker:
         if self._opened_at is not None:
             logger.warning("the database answers again, after %.1f seconds", time.monotonic() - self._opened_at)
             self._opened_at = None
+
+
+class _Suspicion(Alarm):
+    """Calls its function also when the block fails for want of the database."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._ticker.alarms.pop(self, None)
+        if isinstance(error, OperationalError):
+            self._action()
 
 
 def _has_event_loop() -> bool:

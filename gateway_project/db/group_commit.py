@@ -18,6 +18,10 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+from gevent import monkey
+
+_allocate_lock = monkey.get_original("_thread", "allocate_lock")
+
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 Run = Callable[[list[Item], bool], list[Outcome | Exception]]
@@ -80,7 +84,8 @@ class GroupCommit(Generic[Item, Outcome]):
         self._waiting_max = waiting_max
         self._timeout_seconds = timeout_seconds
         self._refused_seconds = refused_seconds
-        self._mutex = threading.Lock()
+        # The lock of the system, which gevent has replaced: nothing waits while it is held, so it keeps no greenlet waiting.
+        self._mutex = _allocate_lock()
         self._waiting: list[_Ticket[Item, Outcome]] = []  # of all partitions, in the order of their arrival
         self._has_leader = False  # of the shared batch; a partition that is isolated always has one
         self._isolated: set[Hashable] = set()
@@ -109,7 +114,7 @@ class GroupCommit(Generic[Item, Outcome]):
         with self._mutex:
             if self._refused_until and time.monotonic() < self._refused_until.get(ticket.partition, 0):
                 raise WaitTimedOut("its rows stayed locked a moment ago")
-            is_isolated = ticket.partition in self._isolated
+            is_isolated = bool(self._isolated) and ticket.partition in self._isolated
             if is_isolated and self._is_full(ticket.partition):
                 raise WaitTimedOut("too many wait for rows that are locked")
             self._waiting.append(ticket)

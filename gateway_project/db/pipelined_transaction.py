@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 from uuid import UUID
 from weakref import WeakSet
 
@@ -29,7 +29,7 @@ from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
 
 
-class Statement(NamedTuple):
+class Statement(msgspec.Struct, frozen=True):
     """SQL with at most one parameter, ``$1``, which is sent as JSON. Each result row has one column, of JSON."""
 
     sql: str
@@ -85,7 +85,8 @@ def _select_rows_sql(model: type[models.Model], lock: str) -> str:
 
 def instances(model: type[models.Model], rows: list[dict[str, Any]]) -> dict[Any, Any]:
     """Return model instances by primary key, for rows that one of the statements above selected."""
-    return {instance.pk: instance for instance in [_instance(model, row) for row in rows]}
+    name = model._meta.pk.attname
+    return {instance.__dict__[name]: instance for instance in [_instance(model, row) for row in rows]}
 
 
 def _instance(model: type[models.Model], row: dict[str, Any]) -> models.Model:
@@ -287,7 +288,8 @@ class _Pipeline:
         while self._libpq.flush():
             self._wait_until_writable()
         results = [self._rows(was_prepared) for was_prepared in were_prepared]
-        self._result()  # of the sync
+        self._wait_for_result()
+        self._libpq.get_result()  # of the sync
         return results
 
     def _send(self, statement: Statement) -> bool:
@@ -308,18 +310,22 @@ class _Pipeline:
         return [_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)]
 
     def _statement_result(self) -> pq.abc.PGresult:
-        result = self._result()
+        libpq = self._libpq
+        if libpq.is_busy():  # asked before each call: most results have arrived with the first
+            self._wait_for_result()
+        result = libpq.get_result()
         if result is None or result.status not in _DONE:
             self._is_ended_by_server = result is not None and lost_connections.ends_connection(result)
             raise _error(result)
-        self._result()  # None: it follows the last result of every statement
+        if libpq.is_busy():
+            self._wait_for_result()
+        libpq.get_result()  # None: it follows the last result of every statement
         return result
 
-    def _result(self) -> pq.abc.PGresult | None:
+    def _wait_for_result(self) -> None:
         while self._libpq.is_busy():
             wait_read(self._libpq.socket)
             self._libpq.consume_input()
-        return self._libpq.get_result()
 
     def _wait_until_writable(self) -> None:
         # Also wait for readable: the server may stop reading until its output is read.

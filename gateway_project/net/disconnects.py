@@ -5,7 +5,7 @@ is idle in the pool. WSGI would report a client's disconnect only at our next wr
 import select
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import gevent
@@ -17,15 +17,19 @@ _poll = monkey.get_original("select", "poll")  # gevent's own would wait
 _POLLRDHUP = getattr(select, "POLLRDHUP", 0)  # Linux only: elsewhere, what was sent hides that its sender has closed
 
 
-@contextmanager
-def raise_on_disconnect(client: Any, exception: BaseException) -> Iterator[None]:
+def raise_on_disconnect(client: Any, exception: BaseException) -> AbstractContextManager[None]:
     """Raise ``exception`` in the block when ``client`` disconnects. The block must only wait.
 
     ``client`` is a gevent socket; with None the block runs without a check.
     """
-    if client is None:
-        yield
-        return
+    return _UNWATCHED if client is None else _watched(client, exception)
+
+
+_UNWATCHED = nullcontext()
+
+
+@contextmanager
+def _watched(client: Any, exception: BaseException) -> Iterator[None]:
     waiter = gevent.getcurrent()
     loop = gevent.get_hub().loop
     watcher, timer = loop.io(client.fileno(), _READABLE), loop.timer(_CHECK_SECONDS, _CHECK_SECONDS)

@@ -1,7 +1,7 @@
 """The shutdown of a worker: ends the waits for upstreams early enough to settle, before the server closes all connections."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 import gevent
@@ -9,21 +9,26 @@ import gevent
 _POLL_SECONDS = 0.2
 _SETTLING_SECONDS = 3  # the time to end all waits, settle, and send the last events
 
-_waiting: dict[Any, BaseException] = {}  # by greenlet: the exception to raise in it
+_waiting: dict[Any, Callable[[], BaseException]] = {}  # by greenlet: makes the exception to raise in it
 _has_ended = False
 
 
-@contextmanager
-def interruptible(exception: BaseException) -> Iterator[None]:
-    """Raise ``exception`` in the block when the worker must end. The block must only wait for an upstream."""
-    if _has_ended:
-        raise exception
-    waiter = gevent.getcurrent()
-    _waiting[waiter] = exception
-    try:
-        yield
-    finally:
-        _waiting.pop(waiter, None)
+class interruptible:  # noqa: N801  a context manager
+    """Raises what ``failure`` makes in the block when the worker must end. The block must only wait for an upstream."""
+
+    __slots__ = ("_failure", "_waiter")
+
+    def __init__(self, failure: Callable[[], BaseException]) -> None:
+        self._failure = failure
+
+    def __enter__(self) -> None:
+        if _has_ended:
+            raise self._failure()
+        self._waiter = waiter = gevent.getcurrent()
+        _waiting[waiter] = self._failure
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        _waiting.pop(self._waiter, None)
 
 
 def watch(is_alive: Callable[[], bool], grace_seconds: float) -> None:
@@ -47,6 +52,6 @@ def end() -> None:
 
 
 def _interrupt() -> None:
-    for waiter, exception in list(_waiting.items()):
+    for waiter, failure in list(_waiting.items()):
         if waiter in _waiting:
-            waiter.throw(exception)
+            waiter.throw(failure())

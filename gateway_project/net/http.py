@@ -8,10 +8,10 @@ proxies, bounds responses, and connects only to addresses that ``addresses`` per
 import errno
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import TracebackType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -22,7 +22,8 @@ from geventhttpclient import HTTPClient
 from geventhttpclient.connectionpool import ConnectionPool
 from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
-from gateway_project.net import addresses, disconnects
+from gateway_project.deadline import Deadline, SilentDeadline
+from gateway_project.net import addresses, disconnects, sockets
 
 _READ_BYTES = 65_536
 _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
@@ -146,15 +147,11 @@ def _send(
     deadline = min(now + deadlines.total_seconds, until)
     begin_by = now + deadlines.first_byte_seconds
     pool = client._connection_pool
-    with _mapped_errors():
+    with _mapped_errors:
         head = client._build_request("POST", target, body, headers, chunked=False).encode("latin-1")
-        with gevent.Timeout(_left_seconds(min(begin_by, deadline)), NotSent("the request was not sent")):
+        with Deadline(min(begin_by, deadline) - now, NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
         return AwaitedResponse(_Response(connection, pool, method="POST"), begin_by, deadline, deadlines.idle_seconds)
-
-
-def _left_seconds(deadline: float) -> float:
-    return max(deadline - time.monotonic(), 0)
 
 
 def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
@@ -171,7 +168,7 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
         raise
     try:
         if len(body) <= _JOINED_BYTES_MAX:
-            connection.sendall(head + body)
+            sockets.send_all(connection, head + body)
         else:  # not joined, because the copy would stay until the response begins
             connection.sendall(head)
             connection.sendall(body)
@@ -183,16 +180,24 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
     return connection
 
 
-@contextmanager
-def _mapped_errors() -> Iterator[None]:
-    try:
-        yield
-    except ValueError:  # an invalid host or header; the library's message quotes it, and it may be our key
-        raise LocalFault("its address or a header cannot be sent") from None
-    except TimeoutError as error:
-        raise TimedOut(str(error)) from error
-    except (OSError, HTTPParseError) as error:
-        raise ConnectionBroken(str(error)) from error
+class _ErrorMapping:
+    """Raises errors of sockets and of the library as OutboundErrors."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if isinstance(error, ValueError):  # an invalid host or header; the library's message quotes it, and it may be our key
+            raise LocalFault("its address or a header cannot be sent") from None
+        if isinstance(error, TimeoutError):
+            raise TimedOut(str(error)) from error
+        if isinstance(error, (OSError, HTTPParseError)):
+            raise ConnectionBroken(str(error)) from error
+
+
+_mapped_errors = _ErrorMapping()
 
 
 @dataclass(slots=True)
@@ -220,9 +225,9 @@ class AwaitedResponse:
         return response
 
     def _wait(self, until: float) -> "UpstreamResponse | None":
-        # One timer until the head is complete: it may arrive a byte at a time.
+        # One deadline until the head is complete: it may arrive a byte at a time.
         try:
-            with gevent.Timeout(_left_seconds(until), False), _mapped_errors():
+            with SilentDeadline(until - time.monotonic()), _mapped_errors:
                 self._response.read_head()
                 return UpstreamResponse(self._response, self._deadline, self._idle_seconds)
         except BaseException:
@@ -276,8 +281,8 @@ class UpstreamResponse:
             if left_seconds <= 0:
                 raise TimedOut("total")
             arrived = None
-            # A timer, not settimeout(): the socket goes back to the pool and would keep it.
-            with gevent.Timeout(min(timeout_seconds, left_seconds), False), _mapped_errors():
+            # Not settimeout(): the socket goes back to the pool and would keep it.
+            with SilentDeadline(min(timeout_seconds, left_seconds)), _mapped_errors:
                 arrived = response._sock.recv(_READ_BYTES)
                 response.feed(arrived)
             if arrived is None:

@@ -16,6 +16,7 @@ from gunicorn import util
 from gunicorn.http.wsgi import Response
 
 from gateway_project import errors, identifiers, logs
+from gateway_project.net import sockets
 from gateway_project.web import security_headers
 
 logger = logging.getLogger("gateway.request")
@@ -39,17 +40,35 @@ def install() -> None:
 def _write_in_time(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes], None]:
     """Return the function with a deadline for more than fits into the buffers of sockets. ConnectionError ends the connection.
 
-    Streams are sent in small parts, and have deadlines of their own.
+    Less is sent at once, with what frames it: a whole reply with its head, and each part of a stream, which has deadlines of
+    its own.
     """
 
     def write_in_time(response: Any, data: bytes) -> None:
         if len(data) <= _BUFFERED_BYTES:
-            return write(response, data)
+            framed = _framed(response, data)
+            if framed is None:
+                return write(response, data)
+            response.headers_sent = True
+            response.sent += len(data)
+            return sockets.send_all(response.sock, framed)
         deadline_seconds = _SEND_SECONDS + len(data) / _SENT_BYTES_PER_SECOND_MIN
         with gevent.Timeout(deadline_seconds, ConnectionAbortedError(errno.EPIPE, "the client does not read the reply")):
             return write(response, data)
 
     return write_in_time
+
+
+def _framed(response: Any, data: bytes) -> bytes | None:
+    """Return the bytes that gunicorn sends for ``data``, a whole reply or a part of a stream; None for anything else."""
+    if not data or response._omits_body:
+        return None
+    if response.headers_sent:
+        return b"%X\r\n%b\r\n" % (len(data), data) if response.chunked else None
+    if response.response_length != len(data):
+        return None
+    lines = [*response.default_headers(), *[f"{name}: {value}\r\n" for name, value in response.headers], "\r\n"]
+    return "".join(lines).encode("latin-1") + data
 
 
 def _write_error(sock: Any, status: int, reason: str, message: str) -> None:

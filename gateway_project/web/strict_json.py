@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-import gevent
 import msgspec
 from django.conf import settings
 from django.http import HttpRequest
@@ -20,6 +19,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
 from gateway_project import errors, large_work
+from gateway_project.deadline import Deadline
 from gateway_project.net import disconnects
 from gateway_project.web import gunicorn_bodies
 
@@ -72,17 +72,21 @@ def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) 
     length = content_length(request)
     try:
         # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
-        with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS):
+        with Deadline(settings.REQUEST_BODY_TIMEOUT_SECONDS, _Late()):
             body = gunicorn_bodies.read(request.META, length, arrived)
             if body is None:
                 body = request.read(length)
                 arrived(len(body))
-    except gevent.Timeout:
+    except _Late:
         disconnects.stop_reading(request.META.get("gunicorn.socket"))
         raise errors.RequestTimeout("The request body did not arrive in time.") from None
     if len(body) < length:
         raise errors.InvalidRequest("The request body ended before its Content-Length.")
     return body
+
+
+class _Late(BaseException):
+    """The body did not arrive in time."""
 
 
 def work_bytes(body: bytes) -> int:

@@ -13,8 +13,9 @@ a clock that is set back, by any time, delays a limit by no more than its burst 
 until the clock is there again. What is owed stays owed.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 MINUTE = timedelta(minutes=1)
 _MICROSECOND = timedelta(microseconds=1)
@@ -22,8 +23,7 @@ _UNLOCKED_READ = timedelta(seconds=1)
 _OWED_MAX = 60  # allowances that may be owed, and that one correction may add or remove
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The result of one request for some units of a limit of ``limit`` units a minute."""
 
     limit: int

@@ -6,8 +6,9 @@ refusals by it.
 """
 
 import time
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from billing.models import Account
 from gateway_project.cache import TTLCache
@@ -17,8 +18,7 @@ from keys.limits.requests_in_flight import RequestsInFlight
 from keys.models import ApiKey
 
 
-@dataclass(frozen=True, slots=True)
-class CachedRateLimit:
+class CachedRateLimit(msgspec.Struct, frozen=True):
     """A key's rate-limit state and when it was read: by the database's clock (``now``) and by this process's (monotonic)."""
 
     state: RateLimitState
@@ -48,12 +48,12 @@ _in_flight: TTLCache[str, RequestsInFlight] = TTLCache(seconds=60, entries_max=6
 def store(key: ApiKey, account: Account, now: datetime) -> None:
     """Cache the state of a row just read; ``now`` is the database's clock at the read."""
     if state_in_flight := requests_in_flight.read_state(key, account):
-        _in_flight.put(key.pk, state_in_flight)
+        _in_flight.put(key.id, state_in_flight)
     state = rate_limits.read_state(key, account)
     if state.limits.requests is None and state.limits.tokens is None:
-        _cache.discard(key.pk)
+        _cache.discard(key.id)
     else:
-        _cache.put(key.pk, CachedRateLimit(state, now, time.monotonic()))
+        _cache.put(key.id, CachedRateLimit(state, now, time.monotonic()))
 
 
 def forget(key_id: str) -> None:

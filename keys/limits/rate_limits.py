@@ -6,9 +6,9 @@ limit, and the tokens owed: what settlements counted beyond a minute's allowance
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+import msgspec
 from django.conf import settings
 
 from billing.models import Account
@@ -19,8 +19,7 @@ from keys.limits.gcra import Decision
 from keys.models import ApiKey
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimits:
+class RateLimits(msgspec.Struct, frozen=True):
     """A key's limits per minute. None means no limit."""
 
     requests: int | None
@@ -56,8 +55,7 @@ def _first_set(of_key: int | None, of_account: int | None, of_deployment: int | 
     return of_account if of_account is not None else of_deployment
 
 
-@dataclass(frozen=True, slots=True)
-class CountedRequest:
+class CountedRequest(msgspec.Struct, frozen=True):
     """One counted request, not yet applied to the key's row: it may still be refused for another reason."""
 
     requests: Decision | None
@@ -81,8 +79,7 @@ class CountedRequest:
         return headers
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimitState:
+class RateLimitState(msgspec.Struct, frozen=True):
     """A key's limits, for each the time when its whole allowance is available again (None: it is now), and tokens owed."""
 
     limits: RateLimits
@@ -141,7 +138,7 @@ def update_rate_limits_statements(keys: Collection[ApiKey]) -> list[Statement]:
         WHERE keys_apikey.id = state.id
         """
     columns = ("requests_full_at", "tokens_full_at", "tokens_owed")
-    return [Statement(sql, [{"id": key.pk} | {column: getattr(key, column) for column in columns} for key in limited])]
+    return [Statement(sql, [{"id": key.id} | {column: getattr(key, column) for column in columns} for key in limited])]
 
 
 def _decide(limit: int | None, full_at: datetime | None, now: datetime, cost: int | None, owed: int = 0) -> Decision | None:

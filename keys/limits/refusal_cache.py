@@ -20,10 +20,12 @@ other without figures.
 
 import copy
 import time
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import TracebackType
+
+import msgspec
 
 from gateway_project import errors
 from gateway_project.cache import TTLCache
@@ -39,8 +41,7 @@ _KINDS_MAX = 50  # kinds of refusals for each key: one for each model, Idempoten
 RefusalKind = tuple[Hashable, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionDemand:
+class AdmissionDemand(msgspec.Struct, frozen=True):
     """What a request needs from admission, as far as refusals depend on it."""
 
     model_ids: tuple[str, ...] = ()
@@ -222,27 +223,33 @@ def _copy(refusal: errors.ApiError) -> errors.ApiError:
 process_cache = RefusalCache()
 
 
-@contextmanager
-def replay_or_record(key_id: str, demand: AdmissionDemand) -> Iterator[None]:
+class _Recording:
+    """Records the refusal that the block raises."""
+
+    __slots__ = ("_demand", "_key_id")
+
+    def __init__(self, key_id: str, demand: AdmissionDemand) -> None:
+        self._key_id, self._demand = key_id, demand
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if isinstance(error, errors.ApiError):
+            _record(self._key_id, error, self._demand)
+
+
+def replay_or_record(key_id: str, demand: AdmissionDemand) -> _Recording:
     """Around admission: raise a replayed refusal without running the body, or record the refusal that the body raises."""
     process_cache.replay(key_id, demand, limit_state_cache.get(key_id))
-    try:
-        yield
-    except errors.ApiError as refusal:
-        _record(key_id, refusal, demand)
-        raise
+    return _Recording(key_id, demand)
 
 
-@contextmanager
-def replay_or_record_before_admission(key_id: str, *model_ids: str) -> Iterator[None]:
+def replay_or_record_before_admission(key_id: str, *model_ids: str) -> _Recording:
     """Like ``replay_or_record``, for the checks before admission: the key's status, and which models exist."""
     demand = AdmissionDemand(model_ids)
     process_cache.replay_for_models(key_id, demand)
-    try:
-        yield
-    except errors.ApiError as refusal:
-        _record(key_id, refusal, demand)
-        raise
+    return _Recording(key_id, demand)
 
 
 def _record(key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:

@@ -49,12 +49,12 @@ class SpendingWindow:
 
 def read_window(key: ApiKey) -> SpendingWindow | None:
     """Return the current window of the key's limit, or None if the key has no limit."""
-    return None if key.spending_limit_nanos is None else read_windows([key])[key.pk]
+    return None if key.spending_limit_nanos is None else read_windows([key])[key.id]
 
 
 def read_windows(keys: Collection[ApiKey]) -> dict[str, SpendingWindow | None]:
     """Return the current window of each key by key id, with one query and without locks."""
-    return build_windows(keys, pipelined_transaction.execute(select_spending_statement([key.pk for key in keys])))
+    return build_windows(keys, pipelined_transaction.execute(select_spending_statement([key.id for key in keys])))
 
 
 def select_spending_statement(key_ids: Collection[str]) -> Statement:
@@ -97,7 +97,7 @@ def build_open_holds(rows: Iterable[Sequence[Any]]) -> dict[str, int]:
 def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
     """Return each key's window by key id, None for a key without a limit. ``rows`` are of ``select_spending_statement``."""
     rows_by_id = {key_id: columns for key_id, _, *columns in rows}
-    return {key.pk: _build_window(key, rows_by_id.get(key.pk)) for key in keys}
+    return {key.id: _build_window(key, rows_by_id.get(key.id)) for key in keys}
 
 
 def _build_window(key: ApiKey, columns: Sequence[Any] | None) -> SpendingWindow | None:

@@ -5,8 +5,9 @@ them tools that run at Anthropic, and what no price of the catalog covers.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from completions.chat import ChatRequest, Labels, RequestBody
 from completions.inbound import caller_errors

@@ -5,10 +5,10 @@ them all that would have to be kept, tools that run at OpenAI, and what no price
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from completions.chat import ChatRequest, RequestBody
 from completions.inbound import caller_errors

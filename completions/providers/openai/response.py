@@ -6,7 +6,7 @@ from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, wire
-from completions.providers.exchange import UnusableResponse, in_band_error, read_each_event
+from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.openai.normal_form import FAILED, ChoiceNormalizer
 from gateway_project import compact_json
 
@@ -56,11 +56,31 @@ class StreamReader:
 
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
-        chunks, failure = read_each_event(self._read, events)
+        chunks, failure = self._read_each(events)
         if failure and not self.has_finish_reason and not any(chunk.text_bytes for chunk in chunks):
             chunks = []  # no text has been passed on in this read: the caller can still get the error's own status
         self.has_passed_on = self.has_passed_on or bool(chunks)
         return chunks, failure
+
+    def _read_each(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
+        """Return the chunks of the events up to the first that is unusable, and that failure, or None.
+
+        For plain text it calls no function of Python's: a long reply has thousands of such events.
+        """
+        chunks: list[Chunk] = []
+        try:
+            for data in events:
+                if data.startswith(self._before) and data.endswith(self._after) and not self._finished and not self.has_ended:
+                    plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
+                    if plain and (self._is_plain or self._begins_plain(plain[1])):
+                        text = plain[1]
+                        if text.isascii() or _is_utf8(text):
+                            chunks.append(Chunk(plain[0], _unescaped_text_bytes(text) if b"\\" in text else len(text)))
+                            continue
+                chunks += self._read(data)
+        except UnusableResponse as unusable:
+            return chunks, unusable
+        return chunks, None
 
     def _read(self, data: bytes) -> list[Chunk]:
         if self.has_ended:
@@ -68,10 +88,6 @@ class StreamReader:
         if data == b"[DONE]":
             self.has_ended = True
             return self._finish_unfinished()
-        if data.startswith(self._before) and data.endswith(self._after) and not self._finished:
-            plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
-            if plain and (self._is_plain or self._begins_plain(plain[1])) and _is_utf8(plain[1]):
-                return [Chunk(plain[0], text_bytes=_unescaped_text_bytes(plain[1]))]
         return self._parse(data)
 
     def _begins_plain(self, text: bytes) -> bool:
@@ -240,8 +256,8 @@ def _generated_bytes(message: Any) -> int:
 
 def _unescaped_text_bytes(text: bytes) -> int:
     """Return the UTF-8 size of the text that a JSON string stands for. ``text`` is the string without its quotes."""
-    return wire.text_bytes(json.loads(b'"%s"' % text)) if b"\\" in text else len(text)
+    return wire.text_bytes(json.loads(b'"%s"' % text))
 
 
 def _is_utf8(text: bytes) -> bool:
-    return text.isascii() or text.decode(errors="ignore").encode() == text
+    return text.decode(errors="ignore").encode() == text

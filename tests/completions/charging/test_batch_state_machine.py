@@ -7,14 +7,15 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.db import transaction
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from billing import audit
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
@@ -255,7 +256,8 @@ class BatchStateMachine(state_machines.StateMachine):
         """Write a checkpoint, as every process does every few seconds for what it runs."""
         admitted, completion = self.admitted_at(place)
         with checkpoints.track(admitted.completion) as checkpoint:
-            checkpoint.relayed_bytes, checkpoint.served_by = relayed, settlements.served_by(admitted)
+            checkpoint.relayed_bytes = relayed
+            checkpoint.dispatched = SimpleNamespace(served_by=settlements.served_by(admitted))
             checkpoints.write()
         if completion.state == "HELD":
             completion.relayed, completion.seen_at = relayed, self.model.now

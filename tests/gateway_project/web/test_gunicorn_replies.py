@@ -1,7 +1,13 @@
 """How gunicorn sends replies. ``tests/live`` has the rest: it runs a server."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import gevent
 import pytest
+from gunicorn import util
+from gunicorn.config import Config
+from gunicorn.http.wsgi import Response
 
 from gateway_project.web import gunicorn_replies
 
@@ -23,8 +29,56 @@ def test_a_large_reply_that_its_client_does_not_read_ends_the_connection():
         gunicorn_replies._write_in_time(never_read)(None, LARGE)
 
 
-@pytest.mark.parametrize("data", [LARGE, b"small"])
-def test_a_reply_that_is_read_is_sent_as_before(data):
+def test_a_large_reply_that_is_read_is_sent_as_before():
     sent = []
-    gunicorn_replies._write_in_time(lambda response, written: sent.append((response, written)))("response", data)
-    assert sent == [("response", data)]
+    gunicorn_replies._write_in_time(lambda response, written: sent.append((response, written)))("response", LARGE)
+    assert sent == [("response", LARGE)]
+
+
+class Connection:
+    """A socket that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.calls = []
+
+    def sendall(self, data: bytes) -> None:
+        self.calls.append(bytes(data))
+
+
+def answer(method: str, parts: list[bytes], headers: list[tuple[str, str]], write: Any) -> list[bytes]:
+    """Return what gunicorn sends for a reply of these parts, if ``write`` writes each."""
+    request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
+    connection = Connection()
+    response = Response(request, connection, Config())
+    response.start_response("200 OK", headers)
+    for part in parts:
+        write(response, part)
+    response.close()
+    return connection.calls
+
+
+LENGTH_5 = [("Content-Type", "text/plain"), ("Content-Length", "5")]
+STREAM = [("Content-Type", "text/event-stream")]
+REPLIES = [
+    ("GET", [b"hello"], LENGTH_5),
+    ("GET", [b"hel", b"lo"], LENGTH_5),
+    ("GET", [b"hello", b"more than announced"], LENGTH_5),
+    ("GET", [b"hello and more than announced"], LENGTH_5),
+    ("HEAD", [b"hello"], LENGTH_5),
+    ("GET", [b""], [("Content-Length", "0")]),
+    ("GET", [b"data: 1\n\n", b"", b"data: 22222222222\n\n"], STREAM),
+    ("GET", [], STREAM),
+]
+
+
+@pytest.mark.parametrize(("method", "parts", "headers"), REPLIES)
+def test_a_small_reply_is_sent_as_gunicorn_sends_it(method, parts, headers, monkeypatch):
+    monkeypatch.setattr(util, "http_date", lambda: "Mon, 23 Nov 2026 12:00:00 GMT")
+    as_gunicorn = answer(method, parts, headers, Response.write)
+    ours = answer(method, parts, headers, gunicorn_replies._write_in_time(Response.write))
+    assert b"".join(ours) == b"".join(as_gunicorn)
+    assert len(ours) <= len(as_gunicorn)
+
+
+def test_a_whole_reply_is_sent_with_its_head():
+    assert len(answer("GET", [b"hello"], LENGTH_5, gunicorn_replies._write_in_time(Response.write))) == 1

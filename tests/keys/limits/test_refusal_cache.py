@@ -3,12 +3,12 @@
 import gc
 import weakref
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from msgspec.structs import replace
 
 from billing.models import Account
 from gateway_project import errors

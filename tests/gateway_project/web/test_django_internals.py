@@ -1,0 +1,47 @@
+"""What replaces Django's internals does as they do."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from django.http import HttpResponse
+
+from gateway_project.local import development
+from gateway_project.web import django_internals
+
+
+def test_the_headers_of_a_reply_are_those_that_django_returns():
+    response = HttpResponse(b"{}", content_type="application/json", headers={"Cache-Control": "no-store", "X-a": "1"})
+    response["x-A"] = "2"  # replaces the other, and its name
+    del response["cache-control"]
+    response["Cache-Control"] = "no-cache"
+    assert list(django_internals.items(response.headers)) == list(Mapping.items(response.headers))
+    assert ("x-A", "2") in django_internals.items(response.headers)
+
+
+def test_greenlets_have_their_own_prefix_and_urlconf_and_settings_and_logs_go_on():
+    code = """
+from gevent import monkey; monkey.patch_all()
+import gevent, django
+django.setup()
+from django.conf import settings
+from django.urls import base
+from gateway_project.web import django_internals
+django_internals.install()
+def serve(prefix):
+    base.set_script_prefix(prefix); base.set_urlconf(prefix)
+    gevent.sleep(0)
+    found = base.get_script_prefix(), base.get_urlconf()
+    base.set_urlconf(None)
+    return *found, base.get_urlconf()
+print([each.get() for each in [gevent.spawn(serve, prefix) for prefix in ("/a/", "/b/")]])
+print(base.get_urlconf("none"), settings.REQUEST_BYTES_MAX > 0, hasattr(settings, "NO_SUCH_SETTING"))
+import logging; logging.getLogger("gateway.test").warning("a line")
+"""
+    environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert ran.stdout.splitlines() == ["[('/a/', '/a/', None), ('/b/', '/b/', None)]", "none True False"]
+    assert "a line" in ran.stderr
