@@ -220,7 +220,7 @@ class AdmissionRequest:
     def demand(self) -> AdmissionDemand:
         """Return what refusals depend on, for the refusal cache."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
-        need_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens or 1)
+        need_nanos = cost.worst_case_nanos(request, self.offers[0], request.max_tokens_of(self.offers[0]) or 1)
         return AdmissionDemand(
             model_ids, self.countable_tokens(), need_nanos, request.max_tokens is not None, self.idempotency_key
         )
@@ -230,7 +230,8 @@ class AdmissionRequest:
 
         Settlement corrects the count by the difference to the real usage.
         """
-        return max(self.countable_prompt_tokens + self.request.choices * (self.request.max_tokens or 0), 1)
+        max_tokens = self.request.max_tokens_of(self.offers[0]) or 0
+        return max(self.countable_prompt_tokens + self.request.choices * max_tokens, 1)
 
 
 def available_nanos(account: Account, window: SpendingWindow | None) -> int:
@@ -307,6 +308,6 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Adm
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
     affordable_tokens = cost.affordable_tokens(request, offers[0], payable_nanos)
-    max_tokens = min(affordable_tokens, request.max_tokens or offers[0].max_output_tokens)
+    max_tokens = min(affordable_tokens, request.max_tokens_of(offers[0]) or offers[0].max_output_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

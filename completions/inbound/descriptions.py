@@ -20,6 +20,12 @@ HEADERS = [
     openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
     openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
+    openapi.response_header(
+        "x-gateway-max-tokens",
+        int,
+        "Of Messages: the model's maximum, where max_tokens is more.",
+        _ATTEMPTED,
+    ),
     openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
     openapi.response_header(
         "x-gateway-ranking",

@@ -17,7 +17,7 @@ from completions.providers.anthropic import messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
 
-_THINKING_TOKENS_MIN = 1_024  # Anthropic's
+THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies that are not streamed
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
@@ -210,6 +210,15 @@ class Model:
         return (3, 7) <= self.version < (4, 6)
 
     @property
+    def may_take_budget(self) -> bool:
+        return (3, 7) <= self.version < (4, 7)
+
+    @property
+    def always_thinks(self) -> bool:
+        """Whether it refuses to disable thinking."""
+        return self.family in ("fable", "mythos")
+
+    @property
     def takes_effort(self) -> bool:
         return self.version >= (4, 6)
 
@@ -217,6 +226,11 @@ class Model:
     def takes_sampling(self) -> bool:
         """Whether ``temperature`` and ``top_p`` are accepted: 400 since 4.7."""
         return self.version < (4, 7)
+
+    @property
+    def takes_system_messages(self) -> bool:
+        """Whether instructions may stand in the middle of a conversation: since Opus 4.8, and not in Sonnet 5 (400)."""
+        return self.family in ("opus", "fable", "mythos") and (4, 8) <= self.version < (99, 0)
 
     @property
     def thinks_when_tool_is_forced(self) -> bool:
@@ -231,7 +245,7 @@ class Model:
     @property
     def thinks_by_default(self) -> bool:
         """Whether thinking has to be disabled: since 5. Fable and Mythos refuse to disable it; unknown names might."""
-        return (5, 0) <= self.version < (99, 0) and self.family not in ("fable", "mythos")
+        return (5, 0) <= self.version < (99, 0) and not self.always_thinks
 
 
 def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Callable[[], Fields]) -> Fields:
@@ -246,7 +260,7 @@ def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Calla
         return {}
     if model.takes_effort:
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
-    budget = _budget_tokens(effort, call.max_tokens)
+    budget = budget_tokens(effort, call.max_tokens)
     if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(conversation()):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
@@ -258,9 +272,9 @@ def _effort(effort: str, model: Model) -> str:
     return "low" if effort == "minimal" else effort
 
 
-def _budget_tokens(effort: str, max_tokens: int) -> int:
+def budget_tokens(effort: str, max_tokens: int) -> int:
     share = max_tokens * _BUDGET_PERCENT[effort] // 100
-    return min(max(share, _THINKING_TOKENS_MIN), _THINKING_TOKENS_MAX)
+    return min(max(share, THINKING_TOKENS_MIN), _THINKING_TOKENS_MAX)
 
 
 def _ends_with_tool_result(conversation: Fields) -> bool:
