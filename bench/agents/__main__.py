@@ -37,11 +37,11 @@ print(json.dumps([rows.count(), int(rows.aggregate(sum=Sum("cost_nanos"))["sum"]
 def main() -> None:
     chosen = [program for program in programs.PROGRAMS if not sys.argv[1:] or program.name in sys.argv[1:]]
     directory = Path(tempfile.mkdtemp(prefix="agents-"))
-    installed = {program.name: directory / program.binary for program in chosen}
+    installed = {program: directory / f"{program.binary}-{program.release}" for program in chosen}
     for program in chosen:
-        if problem := programs.install(program, installed[program.name]):
+        if problem := programs.install(program, installed[program]):
             sys.exit(f"{program.name}: {problem}")
-    versions = {program.name: program.version(installed[program.name]) for program in chosen}
+    versions = {program: program.version(installed[program]) for program in chosen}
     environ = run.prepared(directory / "gateway")
     upstreams, port = Upstreams(), run.free_port()
     environ["PORT"] = str(port)
@@ -49,12 +49,12 @@ def main() -> None:
     served = run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ)
     try:
         run.wait(port)
-        results = {}
+        results: page.Results = {}
         for program in chosen:
             for column in [*MODELS, ECHO]:
-                session = _Session(program, column, installed[program.name], directory, environ, port, secret)
-                results[program.name, column] = result = session.play(upstreams)
-                sys.stdout.write(f"{program.name} {versions[program.name]}, {column}: {result}\n")
+                session = _Session(program, column, installed[program], environ, port, secret)
+                results[program, column] = result = session.play(upstreams)
+                sys.stdout.write(f"{program.name} {versions[program]}, {column}: {result}\n")
                 sys.stdout.flush()
         sys.stdout.write(run.manage(environ, "verify_ledger"))
     finally:
@@ -62,9 +62,9 @@ def main() -> None:
         served.wait(60)
         upstreams.stop()
     if chosen == programs.PROGRAMS:
-        page.write(chosen, {column: column for column in [*MODELS, ECHO]}, versions, results)
+        page.write(chosen, [*MODELS, ECHO], versions, results)
     shutil.rmtree(directory, ignore_errors=True)
-    if set(results.values()) - {"done", "answers"}:
+    if not all(result.startswith(("done", "answers")) for result in results.values()):
         sys.exit("not every task was done")
 
 
@@ -88,13 +88,11 @@ def _fill(environ: dict[str, str], directory: Path, upstream_url: str) -> str:
 class _Session:
     """One program at work on one model, in a folder of its own."""
 
-    def __init__(
-        self, program: Program, column: str, installed: Path, directory: Path, environ: dict[str, str], port: int, secret: str
-    ) -> None:
+    def __init__(self, program: Program, column: str, installed: Path, environ: dict[str, str], port: int, secret: str) -> None:
         self._program, self._column, self._installed = program, column, installed
         self._environ, self._port, self._secret = environ, port, secret
         self._model = "demo/echo" if column == ECHO else MODELS[column][0]
-        self._folder = directory / "sessions" / program.binary / self._model.replace("/", "-") / "work"
+        self._folder = installed.parent / "sessions" / installed.name / self._model.replace("/", "-") / "work"
 
     def play(self, upstreams: Upstreams) -> str:
         """Return "done", "answers", or what went wrong."""
@@ -112,10 +110,12 @@ class _Session:
         if problem := self._problem(done, session, proxy, charged):
             sys.stdout.write(f"{done.stdout[-2_000:]}\n{done.stderr[-2_000:]}\n")
             return problem
-        recorder.write(
-            RECORDED / f"{self._program.binary}-{self._model.replace('/', '-')}.json", proxy.requests, str(self._folder)
-        )
-        return "answers" if self._column == ECHO else "done"
+        sent = [request for request in proxy.requests if not request["is_refused"]]
+        name = f"{self._installed.name}-{self._model.replace('/', '-')}.json"
+        recorder.write(RECORDED / name, sent, str(self._folder))
+        outcome = "answers" if self._column == ECHO else "done"
+        refused = len(proxy.requests) - len(sent)
+        return f"{outcome}, {refused} refused" if refused else outcome
 
     def _gateway(self, url: str) -> Gateway:
         return Gateway(url, self._secret, self._model)
@@ -128,8 +128,8 @@ class _Session:
     def _problem(self, done: "subprocess.CompletedProcess[str]", session: Session, proxy: Recorder, charged: list[int]) -> str:
         if done.returncode:
             return f"ends with {done.returncode}"
-        if session.problems or proxy.refusals:
-            return f"is refused: {session.problems or proxy.refusals}"
+        if session.problems:
+            return f"is refused: {session.problems}"
         if self._column == ECHO:
             return "" if charged[0] and charged[1] else "is not charged"
         if charged != [session.replies, session.replies * REPLY_NANOS, 0]:

@@ -30,6 +30,7 @@ class Gateway:
 class Program:
     name: str
     package: str
+    release: str
     binary: str
     run: Callable[["Program", Path, Path, Gateway], "subprocess.CompletedProcess[str]"]
     steps: Callable[[Path, str], list[Step]]  # for a folder and a model
@@ -41,15 +42,15 @@ class Program:
 
 
 def install(program: Program, folder: Path) -> str:
-    """Install the newest release. Return why it cannot be had, or nothing."""
+    """Install a release. Return why it cannot be had, or nothing."""
     if not shutil.which("npm"):
         return "npm is not installed"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private": true}')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--foreground-scripts", f"{program.package}@latest"]
+    command = ["npm", "install", "--no-audit", "--no-fund", "--foreground-scripts", f"{program.package}@{program.release}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode or not (folder / "node_modules/.bin" / program.binary).exists():
-        return f"{program.package} cannot be installed: {done.stderr.strip().splitlines()[-1:]}"
+        return f"{program.package}@{program.release} cannot be installed: {done.stderr.strip().splitlines()[-1:]}"
     return ""
 
 
@@ -103,8 +104,8 @@ export ANTHROPIC_DEFAULT_HAIKU_MODEL=demo/echo
 claude
 ```
 
-The third is the model, an id or an alias of the gateway's; the last is the model for small jobs, such as titles. Without it they go to
-a model of Anthropic's own name, which the gateway does not have."""
+The third is the model, an id or an alias of the gateway's; the last is the model for small jobs, such as titles. Without it
+they go to a model of Anthropic's own name, which the gateway does not have."""
 
 
 # --- Codex ------------------------------------------------------------------------------------------------------------
@@ -150,15 +151,15 @@ In `~/.codex/config.toml`, with the key in `OPENAI_API_KEY`:
 
 `web_search` is off because that tool runs at OpenAI."""
 
+
+def _claude_code(release: str) -> Program:
+    package, page = "@anthropic-ai/claude-code", "[Messages](messages.md)"
+    return Program("Claude Code", package, release, "claude", _run_claude_code, _claude_code_steps, _CLAUDE_CODE_LINES, page)
+
+
+# Claude Code since 2.1.3 defers tools, and does not where that is refused: both ways of it are tried.
 PROGRAMS = [
-    Program(
-        "Claude Code",
-        "@anthropic-ai/claude-code",
-        "claude",
-        _run_claude_code,
-        _claude_code_steps,
-        _CLAUDE_CODE_LINES,
-        "[Messages](messages.md)",
-    ),
-    Program("Codex", "@openai/codex", "codex", _run_codex, _codex_steps, _CODEX_LINES, "[Responses](responses.md)"),
+    _claude_code("latest"),
+    _claude_code("2.1.197"),
+    Program("Codex", "@openai/codex", "latest", "codex", _run_codex, _codex_steps, _CODEX_LINES, "[Responses](responses.md)"),
 ]

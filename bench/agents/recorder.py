@@ -22,7 +22,6 @@ class Recorder:
 
     def __init__(self, gateway_port: int) -> None:
         self.requests: list[dict[str, Any]] = []
-        self.refusals: list[str] = []  # of the gateway
         self._gateway_port = gateway_port
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -40,12 +39,15 @@ class Recorder:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                request: dict[str, Any] = {}
                 if raw:
                     headers = {name: self.headers[name] for name in _HEADERS if name in self.headers}
-                    recorder.requests.append({"path": self.path, "headers": headers, "body": json.loads(raw)})
+                    request |= {"path": self.path, "headers": headers, "body": json.loads(raw)}
+                    recorder.requests.append(request)
                 upstream = http.client.HTTPConnection("127.0.0.1", recorder._gateway_port, timeout=120)
                 upstream.request(self.command, self.path, raw or None, {**dict(self.headers), "Accept-Encoding": "identity"})
                 reply = upstream.getresponse()
+                request["is_refused"] = reply.status != 200
                 self.send_response(reply.status)
                 for name, value in reply.getheaders():
                     if name.lower() not in ("transfer-encoding", "connection", "content-length"):
@@ -53,8 +55,6 @@ class Recorder:
                 self.end_headers()
                 while piece := reply.read1(65_536):
                     self.wfile.write(piece)
-                    if reply.status not in (200, 404):
-                        recorder.refusals.append(piece.decode())
                 upstream.close()
 
             do_GET = do_HEAD = do_POST
@@ -81,7 +81,8 @@ def _cut(request: dict[str, Any]) -> dict[str, Any]:
         kinds[kind] = kinds.get(kind, 0) + 1
         if kinds[kind] <= _TOOLS_MAX // 2 or tool.get("name") in called or kind == "namespace":
             tools.append(tool)
-    return {**request, "body": _shortened({**body, **({"tools": tools} if "tools" in body else {})})}
+    cut = _shortened({**body, **({"tools": tools} if "tools" in body else {})})
+    return {"path": request["path"], "headers": request["headers"], "body": cut}
 
 
 def _shortened(value: Any) -> Any:

@@ -53,7 +53,7 @@ class Upstreams:
 
     def answer(self, path: str, body: Body) -> tuple[int, bytes, str]:
         """Return the status, the body and the content type of a reply."""
-        kind = _KINDS["anthropic" if path == "/v1/messages" else "gemini" if "generateContent" in path.casefold() else "openai"]
+        kind = _KINDS["anthropic" if path == "/v1/messages" else "gemini" if "generatecontent" in path.casefold() else "openai"]
         if problem := kind.problem(body):
             self.session.problems.append(problem)
             error = {"error": {"type": "invalid_request_error", "message": problem, "code": 400, "status": "INVALID_ARGUMENT"}}

@@ -135,16 +135,18 @@ class Tools:
     paths: list[str] = field(default_factory=list)
     called: dict[str, Called] = field(default_factory=dict)  # by the name in the chat request
     has_custom: bool = False
+    _names: set[str] = field(default_factory=set)
 
     def add(self, tool: Fields, path: str, called: Called) -> None:
         """Add a tool of the type function or custom. One that a search found is there once, however often it is found."""
         inner = tool[tool["type"]]
         inner["name"] = name = chat_name(called.namespace, called.name)
-        earlier = self.called.get(name)
-        if earlier == called and called.type != "custom":
+        is_there = name in self._names
+        if is_there and path.startswith("input"):
             return
-        if earlier or (called.namespace and any(each[each["type"]]["name"] == name for each in self.chat)):
+        if is_there and (called.namespace or name in self.called):
             refuse(f"{path}.name", f"is that of another tool: with its namespace, it is {name}", quotes_request=True)
+        self._names.add(name)
         self.chat.append(tool)
         self.paths.append(path)
         self.has_custom |= called.type == "custom"
