@@ -23,6 +23,7 @@ MODELS = {
     "Gemini 3.5": ("scripted/gemini", "gemini", "gemini-3.5-flash"),
 }
 ECHO = "The echo"
+RECORDED_COLUMNS = ("OpenAI's chat", "OpenAI's GPT-5.5", "Claude Opus 4.8")  # what is sent for the others is like these
 INPUT, CACHED, OUTPUT = 3_000, 300, 15_000  # nanodollars a token
 REPLY_NANOS = (PROMPT_TOKENS - CACHED_TOKENS) * INPUT + CACHED_TOKENS * CACHED + GENERATED_TOKENS * OUTPUT
 _SUMS = """
@@ -112,7 +113,8 @@ class _Session:
             return problem
         sent = [request for request in proxy.requests if not request["is_refused"]]
         name = f"{self._installed.name}-{self._model.replace('/', '-')}.json"
-        recorder.write(RECORDED / name, sent, str(self._folder))
+        if self._column in RECORDED_COLUMNS:
+            recorder.write(RECORDED / name, sent, str(self._folder))
         outcome = "answers" if self._column == ECHO else "done"
         refused = len(proxy.requests) - len(sent)
         return f"{outcome}, {refused} refused" if refused else outcome

@@ -11,7 +11,9 @@ _INTRODUCTION = """\
 
 Coding agents run through the gateway as their makers ship them, on every model, whoever provides it. `make agents` proves it:
 it installs releases from their registries, lets each solve a task through a gateway, and writes this page. The task, with the
-agent's own tools and one of an MCP server: "{task}"
+agent's own tools and one of an MCP server:
+
+> {task}
 
 The providers are scripted servers on loopback. They say which tool to call next, and refuse what the real ones refuse: unsigned
 thinking, ids of another maker, instructions in the middle of a conversation, more tokens than the model has. What was charged

@@ -11,9 +11,8 @@ from threading import Thread
 from typing import Any
 
 _HEADERS = ("anthropic-beta", "anthropic-version", "x-stainless-helper", "x-stainless-helper-method")
-_TEXT_CHARACTERS_MAX = 160
-_ENUM_MAX = 3
-_TOOLS_MAX = 6  # of a kind that is the same: the first ones and those that are called
+_TEXT_CHARACTERS_MAX = 60
+_TOOLS_MAX = 2  # of each kind, beside those that are called
 _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32,64}")
 
 
@@ -69,7 +68,8 @@ def write(path: Path, requests: list[dict[str, Any]], folder: str) -> None:
     """Write the requests of a session. ``folder``, where the program worked, is that of nobody."""
     path.parent.mkdir(parents=True, exist_ok=True)
     cut = json.loads(json.dumps([_cut(request) for request in requests]).replace(folder, "/work"))
-    path.write_text(json.dumps(cut, indent=1, ensure_ascii=False) + "\n")
+    lines = ",\n".join(json.dumps(request, ensure_ascii=False) for request in cut)
+    path.write_text(f"[\n{lines}\n]\n")
 
 
 def _cut(request: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _cut(request: dict[str, Any]) -> dict[str, Any]:
     for tool in body.get("tools") or []:
         kind = tool.get("type") or "function"
         kinds[kind] = kinds.get(kind, 0) + 1
-        if kinds[kind] <= _TOOLS_MAX // 2 or tool.get("name") in called or kind == "namespace":
+        if kinds[kind] <= _TOOLS_MAX or tool.get("name") in called or kind == "namespace":
             tools.append(tool)
     cut = _shortened({**body, **({"tools": tools} if "tools" in body else {})})
     return {"path": request["path"], "headers": request["headers"], "body": cut}

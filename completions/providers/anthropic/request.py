@@ -8,7 +8,6 @@ Only the fields named here are sent. Others could cost what no price in the cata
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from completions.chat import Call, ChatRequest
 from completions.providers.anthropic import messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
+from completions.request.messages import message_text
 
 THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies that are not streamed
@@ -57,7 +57,7 @@ def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages."""
     fields = call.request.fields
     conversation, tools, model = _conversation(call.request), _tools(fields), Model.named(call.route.upstream_model)
-    thinking = _thinking(call, model, tools.get("tool_choice", {}), lambda: conversation)
+    thinking = _thinking(call, model, tools.get("tool_choice", {}))
     output_config = {**thinking.pop("output_config", {}), **_output_format(fields)}
     return {
         "model": call.route.upstream_model,
@@ -96,7 +96,7 @@ def switches_reasoning_off(call: Call) -> bool:
 def _ignored_by_model(call: Call) -> list[str]:
     fields, model = call.request.fields, Model.named(call.route.upstream_model)
     tool_choice = _tool_choice(fields) if fields.get("tools") else {}
-    thinking = _thinking(call, model, tool_choice, lambda: _conversation(call.request))
+    thinking = _thinking(call, model, tool_choice)
     sampling = _sampling(fields, model, is_thinking="thinking" in thinking)
     ignored = [name for name in ("temperature", "top_p") if fields.get(name) is not None and name not in sampling]
     effort = fields.get("reasoning_effort")
@@ -248,7 +248,7 @@ class Model:
         return (5, 0) <= self.version < (99, 0) and not self.always_thinks
 
 
-def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Callable[[], Fields]) -> Fields:
+def _thinking(call: Call, model: Model, tool_choice: Fields) -> Fields:
     """Return ``reasoning_effort`` as the fields that the model understands; empty where it cannot think."""
     effort = call.request.fields.get("reasoning_effort")
     if effort is None:
@@ -261,7 +261,7 @@ def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Calla
     if model.takes_effort:
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
     budget = budget_tokens(effort, call.max_tokens)
-    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(conversation()):
+    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(call.request.messages):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
@@ -277,13 +277,18 @@ def budget_tokens(effort: str, max_tokens: int) -> int:
     return min(max(share, THINKING_TOKENS_MIN), _THINKING_TOKENS_MAX)
 
 
-def _ends_with_tool_result(conversation: Fields) -> bool:
+def _ends_with_tool_result(conversation: list[Fields]) -> bool:
     """Return whether the model continues after a tool's result.
 
     With a budget, the signed thinking that preceded the call would have to be sent back, and OpenAI's messages have no place
     for it.
     """
-    return any(block["type"] == "tool_result" for block in conversation["messages"][-1]["content"])
+    for message in reversed(conversation):
+        if message["role"] == "tool":
+            return True
+        if message["role"] == "assistant" and (message.get("tool_calls") or message_text(message).strip()):
+            return False
+    return False
 
 
 def _sampling(fields: Fields, model: Model, *, is_thinking: bool) -> Fields:

@@ -1,4 +1,4 @@
-"""A conversation in Anthropic's Messages goes on with any model: what a model would refuse of it is translated or left out, and named."""
+"""A conversation in Anthropic's Messages goes on with any model: what it would refuse is translated, or left out and named."""
 
 from typing import Any
 

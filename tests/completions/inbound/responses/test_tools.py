@@ -57,7 +57,12 @@ def test_a_namespace_is_flattened_and_set_on_the_calls():
     }
     assert second["function"]["name"] == "add"
     call = called(asked, "mcp__math__add", '{"a":1}')
-    assert (call["type"], call["namespace"], call["name"], call["arguments"]) == ("function_call", "mcp__math", "add", '{"a":1}')
+    assert (call["type"], call["namespace"], call["name"], call["arguments"]) == (
+        "function_call",
+        "mcp__math",
+        "add",
+        '{"a":1}',
+    )
     assert "namespace" not in called(asked, "add", '{"a":1}')
 
 
@@ -90,7 +95,12 @@ def test_errors_name_the_tool_in_its_namespace():
 # --- Tools that run at the caller -----------------------------------------------------------------------------------
 
 CALLER_TOOLS = [
-    ({"type": "local_shell"}, "local_shell_call", {"action": {"type": "exec", "env": {}, "command": ["ls"]}}, {"command": ["ls"]}),
+    (
+        {"type": "local_shell"},
+        "local_shell_call",
+        {"action": {"type": "exec", "env": {}, "command": ["ls"]}},
+        {"command": ["ls"]},
+    ),
     ({"type": "shell", "environment": {"type": "local"}}, "shell_call", {"action": {"commands": ["ls"]}}, {"commands": ["ls"]}),
     (
         {"type": "apply_patch"},
