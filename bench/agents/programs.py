@@ -54,12 +54,14 @@ def install(program: Program, folder: Path) -> str:
     return ""
 
 
-def _execute(program: Program, installed: Path, folder: Path, arguments: list[str], environ: dict[str, str]) -> "Done":
+def _execute(
+    program: Program, installed: Path, folder: Path, arguments: list[str], environ: dict[str, str], binary: str = ""
+) -> "Done":
     """Run a program in a folder, with a home of its own there: none of the user's settings and credentials reach it."""
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
     given = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb", **environ}
-    command = [str(installed / "node_modules/.bin" / program.binary), *arguments]
+    command = [binary or str(installed / "node_modules/.bin" / program.binary), *arguments]
     return subprocess.run(
         command, cwd=folder, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS_MAX
     )
@@ -157,9 +159,48 @@ def _claude_code(release: str) -> Program:
     return Program("Claude Code", package, release, "claude", _run_claude_code, _claude_code_steps, _CLAUDE_CODE_LINES, page)
 
 
+# --- The tool runner of Anthropic's SDK -------------------------------------------------------------------------------
+
+
+def _run_tool_runner(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    script = shutil.copy(Path(__file__).with_name("tool_runner.mjs"), installed)  # beside its modules
+    environ = {"ANTHROPIC_BASE_URL": gateway.url, "ANTHROPIC_API_KEY": gateway.secret}
+    return _execute(program, installed, folder, [str(script), gateway.model, TASK], environ, binary="node")
+
+
+def _tool_runner_steps(folder: Path, model: str) -> list[Step]:
+    return [
+        Step("read_file", {"path": "notes.txt"}),
+        Step("edit_file", {"path": "notes.txt", "from": "one", "to": "two"}),
+        Step("run_command", {"command": "wc -w < notes.txt > count.txt"}),
+        Step("count_words", {"text": TEXT}),
+    ]
+
+
+_TOOL_RUNNER_LINES = """\
+`client.beta.messages.toolRunner()` of `@anthropic-ai/sdk`:
+
+```sh
+export ANTHROPIC_BASE_URL=http://127.0.0.1:8000
+export ANTHROPIC_API_KEY=mgw_live_...
+```
+
+It first asks for a `thread`, which is kept at Anthropic, and goes on without one."""
+
+
 # Claude Code since 2.1.3 defers tools, and does not where that is refused: both ways of it are tried.
 PROGRAMS = [
     _claude_code("latest"),
     _claude_code("2.1.197"),
+    Program(
+        "Tool runner",
+        "@anthropic-ai/sdk",
+        "latest",
+        "anthropic-ai-sdk",
+        _run_tool_runner,
+        _tool_runner_steps,
+        _TOOL_RUNNER_LINES,
+        "[Messages](messages.md)",
+    ),
     Program("Codex", "@openai/codex", "latest", "codex", _run_codex, _codex_steps, _CODEX_LINES, "[Responses](responses.md)"),
 ]

@@ -20,12 +20,6 @@ HEADERS = [
     openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
     openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
-    openapi.response_header(
-        "x-gateway-max-tokens",
-        int,
-        "Of Messages: the model's maximum, where max_tokens is more.",
-        _ATTEMPTED,
-    ),
     openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
     openapi.response_header(
         "x-gateway-ranking",
@@ -39,6 +33,9 @@ HEADERS = [
     ),
     openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
 ]
+MAX_TOKENS = openapi.response_header(
+    "x-gateway-max-tokens", int, "The model's maximum, where max_tokens is more: that many were asked for.", _ATTEMPTED
+)
 ERRORS = (
     errors.InvalidRequest,
     errors.InvalidApiKey,

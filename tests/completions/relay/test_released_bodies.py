@@ -89,8 +89,9 @@ def conversation(language: str, size_bytes: int) -> dict[str, Any]:
         return {"input": [{"role": "user", "content": text}, reasoning, said, {"role": "user", "content": "Go on."}]}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": ""}
     unsigned = {"role": "assistant", "content": [thought, {"type": "text", "text": "Well."}]}
-    said = unsigned if language == "messages" else {"role": "assistant", "content": "Well.", "reasoning_content": "Hm."}
-    return {"messages": [{"role": "user", "content": text}, said, {"role": "user", "content": "Go on."}]}
+    plain = {"role": "assistant", "content": "Well.", "reasoning_content": "Hm."}
+    turn = unsigned if language == "messages" else plain
+    return {"messages": [{"role": "user", "content": text}, turn, {"role": "user", "content": "Go on."}]}
 
 
 @pytest.fixture(params=[*KINDS, "echo"])

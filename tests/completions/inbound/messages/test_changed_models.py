@@ -128,7 +128,7 @@ def test_a_budget_fits_into_the_tokens_of_the_model():
 
 
 def test_thinking_is_asked_for_as_the_model_takes_it():
-    adaptive = {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "medium"}}
+    adaptive: Any = {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "medium"}}
     body, ignored = sent(HELLO, **adaptive)
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2_000, "display": "summarized"}
     assert "output_config" not in body

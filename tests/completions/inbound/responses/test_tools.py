@@ -1,4 +1,4 @@
-"""Tools of OpenAI's Responses that chat completions do not have: namespaces, and tools of OpenAI's own that run at the caller."""
+"""Tools of OpenAI's Responses that chat completions do not have: namespaces, and OpenAI's own that run at the caller."""
 
 import json
 from typing import Any
