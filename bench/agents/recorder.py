@@ -13,6 +13,7 @@ from typing import Any
 _HEADERS = ("anthropic-beta", "anthropic-version", "x-stainless-helper", "x-stainless-helper-method")
 _TEXT_CHARACTERS_MAX = 60
 _TOOLS_MAX = 2  # of each kind, beside those that are called
+_PATHS = re.compile(r"/(?:tmp|root|home|usr|var)/[\w./-]+")  # of this machine
 _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32,64}")
 
 
@@ -67,8 +68,8 @@ class Recorder:
 def write(path: Path, requests: list[dict[str, Any]], folder: str) -> None:
     """Write the requests of a session. ``folder``, where the program worked, is that of nobody."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    cut = json.loads(json.dumps([_cut(request) for request in requests]).replace(folder, "/work"))
-    lines = ",\n".join(json.dumps(request, ensure_ascii=False) for request in cut)
+    cut = [_cut(request) for request in json.loads(json.dumps(requests).replace(folder, "/work"))]
+    lines = _PATHS.sub("/path", ",\n".join(json.dumps(request, ensure_ascii=False) for request in cut))
     path.write_text(f"[\n{lines}\n]\n")
 
 
