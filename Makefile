@@ -11,7 +11,7 @@ PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-a
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test mutants faults coverage lint bench lock clean
+.PHONY: help run test mutants faults coverage lint bench agents lock clean
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -56,6 +56,9 @@ else
 	@$(IN) -m bench.run $(ARGS)
 	@$(IN) -m bench.rankings $(ARGS)
 endif
+
+agents: $(VENV)/installed  ## Let coding agents of today work through a gateway, and write docs/api/agents.md: needs npm
+	@$(IN) -m bench.agents
 
 lock: $(VENV)/installed-dev  ## Pin all requirements with hashes: ARGS=--upgrade takes newer versions
 	$(COMPILE) $(ARGS) -o requirements.txt

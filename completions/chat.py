@@ -158,14 +158,24 @@ class ChatRequest(msgspec.Struct, frozen=True):
     prompt_tokens_max: int
     max_tokens_field: str = "max_tokens"  # which of its two names the request used
     max_tokens_name: str = "max_tokens"  # the caller's own name of it
+    is_max_tokens_ceiling: bool = False  # a model that cannot generate as many is asked for as many as it can
     has_preamble: bool = False
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
     provider_preferences: ProviderPreferences | None = None
     betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
+    block_fields: frozenset[str] = frozenset()  # inside of Anthropic's blocks and tools, that not every provider takes
+    takes_custom_as_functions: bool = False  # see ``completions.providers.custom_tools``
+    has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
     inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
+
+    def max_tokens_of(self, offer: "Offer") -> int | None:
+        """Return the tokens that the caller wants from the model of an offer; None where it does not say."""
+        if self.max_tokens is None or not self.is_max_tokens_ceiling:
+            return self.max_tokens
+        return min(self.max_tokens, offer.max_output_tokens)
 
     @property
     def messages_body(self) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from completions.chat import ChatRequest, RequestBody
 from completions.completion_object import describe_completion
 from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
+from completions.inbound.messages import model_list
 from completions.quote_object import describe_quote
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
@@ -136,6 +137,11 @@ class ModelListView(RatedView):
     def get(self, request: Request) -> HttpResponse:
         allowed, available = _allowed(request), _available(request)
         parameters = (tuple(allowed) if allowed else None, available)
+        if "HTTP_ANTHROPIC_VERSION" in request.META:
+            if (listings := _listings.get(parameters)) is None:
+                _listings.put(parameters, listings := lookup.list_models(allowed, available=available))
+            page = model_list.page(listings, request.query_params)
+            return HttpResponse(compact_json.dumps(page), content_type="application/json")
         rendered = _rendered_lists.get(parameters)
         if rendered is None:
             rendered = _render_list(lookup.list_models(allowed, available=available))
@@ -145,6 +151,10 @@ class ModelListView(RatedView):
 
 # By the models that a key may use (None: all), and the parameter ``available``. To make a list takes longer than a completion.
 _rendered_lists: TTLCache[tuple[tuple[str, ...] | None, bool | None], bytes] = TTLCache(
+    seconds=settings.CATALOG_CACHE_SECONDS, entries_max=100
+)
+# The same, for pages in Anthropic's shape.
+_listings: TTLCache[tuple[tuple[str, ...] | None, bool | None], list[Listing]] = TTLCache(
     seconds=settings.CATALOG_CACHE_SECONDS, entries_max=100
 )
 

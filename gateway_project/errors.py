@@ -37,6 +37,7 @@ class ApiError(Exception):
     type = "api_error"
     code = "internal_error"
     fixed_headers: dict[str, str] = {}
+    details: dict[str, Any] | None = None  # for programs, in the one language that has a place for them: Messages
 
     def __init__(
         self,

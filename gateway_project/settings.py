@@ -57,14 +57,14 @@ GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
 CORS_ALLOW_ALL_ORIGINS = GATEWAY_CORS_ORIGINS == ["*"]
 CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else GATEWAY_CORS_ORIGINS
 CORS_URLS_REGEX = r"/*(v1|api)(/|$)"
-CORS_ALLOW_METHODS = ("GET", "POST")
+CORS_ALLOW_METHODS = ("GET", "POST", "PATCH")
 # Browsers read * as every header but Authorization. The names are for those that do not know it yet.
 CORS_ALLOW_HEADERS = ("*", "authorization", "content-type", "idempotency-key")
 CORS_EXPOSE_HEADERS = (
     "*",
     *("x-request-id", "request-id", "retry-after", "retry-after-ms", "x-should-retry"),
     *("idempotent-replayed", "idempotent-stored"),
-    *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost", "max-cost")),
+    *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost", "max-cost", "max-tokens", "ranking", "ignored-fields")),
     *(f"x-ratelimit-{fact}-{what}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
     *(f"x-ratelimit-{fact}-concurrent" for fact in ("limit", "remaining")),
     *(f"anthropic-ratelimit-{what}-{fact}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),

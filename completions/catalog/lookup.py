@@ -134,7 +134,8 @@ def _alias_targets(row: RoutableAlias | None) -> Iterator[LanguageModel]:
 
 def model_not_found(model_id: str, param: str = "model") -> errors.ModelNotFound:
     """The same message for a model that is unknown, not available, or not allowed for the key: callers learn no more."""
-    return errors.ModelNotFound(f"The model {model_id!r} does not exist or you do not have access to it.", param=param)
+    named = "The model" if param == "model" else f"{param}: the model"  # of a fallback the message begins with its field
+    return errors.ModelNotFound(f"{named} {model_id!r} does not exist or you do not have access to it.", param=param)
 
 
 def list_models(allowed: Collection[str] | None = None, *, available: bool | None = None) -> list[Listing]:

@@ -227,7 +227,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     def demand(self) -> AdmissionDemand:
         """Return what refusals depend on, for the refusal cache."""
         request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
-        need_nanos = cost.worst_case_nanos(request, self.offers[0], 1 if request.max_tokens is None else request.max_tokens)
+        first_tokens = request.max_tokens_of(self.offers[0])
+        need_nanos = cost.worst_case_nanos(request, self.offers[0], 1 if first_tokens is None else first_tokens)
         return AdmissionDemand(
             model_ids, self.countable_tokens(), need_nanos, request.max_tokens is not None, self.idempotency_key
         )
@@ -237,7 +238,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
         Settlement corrects the count by the difference to the real usage.
         """
-        return max(self.countable_prompt_tokens + self.request.choices * (self.request.max_tokens or 0), 1)
+        max_tokens = self.request.max_tokens_of(self.offers[0]) or 0
+        return max(self.countable_prompt_tokens + self.request.choices * max_tokens, 1)
 
 
 def available_nanos(account: Account, window: SpendingWindow | None) -> int:
@@ -314,7 +316,7 @@ def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Adm
     offers = [offer for offer in admission_request.offers if _is_allowed(key, offer)] or admission_request.offers[:1]
     payable_nanos = hold.amount_nanos + completion.charged_before_nanos
     affordable_tokens = cost.affordable_tokens(request, offers[0], payable_nanos)
-    asked_tokens = offers[0].max_output_tokens if request.max_tokens is None else request.max_tokens  # 0 for embeddings
-    max_tokens = min(affordable_tokens, asked_tokens)
+    ceiling_tokens = request.max_tokens_of(offers[0])  # 0 for embeddings
+    max_tokens = min(affordable_tokens, offers[0].max_output_tokens if ceiling_tokens is None else ceiling_tokens)
     admitted_offers = _admitted_offers(request, offers, payable_nanos, max_tokens)
     return Admitted(completion, hold.amount_nanos, request, admitted_offers, {}, admission_request.idempotency_key)

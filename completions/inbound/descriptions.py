@@ -33,6 +33,9 @@ HEADERS = [
     ),
     openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
 ]
+MAX_TOKENS = openapi.response_header(
+    "x-gateway-max-tokens", int, "The model's maximum, where max_tokens is more: that many were asked for.", _ATTEMPTED
+)
 ERRORS = (
     errors.InvalidRequest,
     errors.InvalidApiKey,

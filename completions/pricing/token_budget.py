@@ -11,10 +11,11 @@ BUDGET_SHARES = 8
 
 def require_possible_max_tokens(request: ChatRequest, offer: Offer) -> None:
     """Raises InvalidRequest when the client asks for more tokens than the model can generate."""
-    if request.max_tokens is not None and request.max_tokens > offer.max_output_tokens:
+    max_tokens = request.max_tokens_of(offer)
+    if max_tokens is not None and max_tokens > offer.max_output_tokens:
         name = request.max_tokens_name
         raise errors.InvalidRequest(
-            f"{name} is {request.max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
+            f"{name} is {max_tokens}, but {offer.model_id} generates at most {offer.max_output_tokens} tokens.",
             param=name,
         )
 
@@ -24,16 +25,16 @@ def min_payable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) ->
 
     ``budget_nanos`` is the money without regard to other requests' holds.
     """
-    if request.max_tokens is not None:
-        return request.max_tokens
+    if (max_tokens := request.max_tokens_of(offer)) is not None:
+        return max_tokens
     affordable_tokens = cost.affordable_tokens(request, offer, budget_nanos)
     return max(min(USEFUL_TOKENS, offer.max_output_tokens, affordable_tokens), 1)
 
 
 def choose_max_tokens(request: ChatRequest, offer: Offer, available_nanos: int, min_tokens: int) -> int:
     """Return the tokens that the hold pays for and the upstream is told, of which ``min_tokens`` are known to be payable."""
-    if request.max_tokens is not None:
-        return request.max_tokens
+    if (max_tokens := request.max_tokens_of(offer)) is not None:
+        return max_tokens
     share_tokens = cost.affordable_tokens(request, offer, available_nanos // BUDGET_SHARES)
     return max(min_tokens, min(share_tokens, offer.max_output_tokens))
 
@@ -41,6 +42,6 @@ def choose_max_tokens(request: ChatRequest, offer: Offer, available_nanos: int, 
 def max_tokens_within_hold(request: ChatRequest, offer: Offer, held_nanos: int) -> int:
     """Return the tokens of a fallback that a hold sized for another offer pays for; 0 or less when it pays for none."""
     affordable_tokens = cost.affordable_tokens(request, offer, held_nanos)
-    if request.max_tokens is not None:
-        return request.max_tokens if request.max_tokens <= min(affordable_tokens, offer.max_output_tokens) else 0
+    if (max_tokens := request.max_tokens_of(offer)) is not None:
+        return max_tokens if max_tokens <= min(affordable_tokens, offer.max_output_tokens) else 0
     return min(affordable_tokens, offer.max_output_tokens)

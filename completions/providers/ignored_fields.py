@@ -25,10 +25,16 @@ _NAMES_MAX = 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # names are the caller's own: others could be anything
 
 
-def find(request: ChatRequest, sent: Set[str], sent_in_messages: Collection[str] | None = None) -> list[str]:
+def find(
+    request: ChatRequest,
+    sent: Set[str],
+    sent_in_messages: Collection[str] | None = None,
+    sent_in_blocks: Collection[str] = (),
+) -> list[str]:
     """Return the fields of the request that are not among those sent, in its order; then those of messages.
 
-    ``sent_in_messages``: the fields beside role and content that are sent with a message; None for all.
+    ``sent_in_messages``: the fields beside role and content that are sent with a message; None for all. ``sent_in_blocks``:
+    those of Anthropic's blocks that are sent in some form, of ``ChatRequest.block_fields``.
     """
     fields = request.fields
     ignored = []
@@ -36,6 +42,8 @@ def find(request: ChatRequest, sent: Set[str], sent_in_messages: Collection[str]
         ignored = [name for name, value in fields.items() if name not in sent and value is not None]
     if request.contents.message_fields and sent_in_messages is not None:
         ignored += [f"messages.{name}" for name in sorted(request.contents.message_fields.difference(sent_in_messages))]
+    if request.block_fields:
+        ignored += sorted(name for name in request.block_fields if name.rpartition(".")[2] not in sent_in_blocks)
     return ignored + [f"anthropic-beta.{beta}" for beta in request.betas] if request.betas else ignored
 
 

@@ -71,6 +71,7 @@ class Dispatch:
     failed_attempts: list[FailedAttempt] = field(default_factory=list)
     late: LateStream | None = None
     unpaid_nanos: int = 0  # what providers may charge for streams that were given up, and the caller does not pay
+    ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
 
     def __post_init__(self) -> None:
         self.call = self._calls()[0]
@@ -118,6 +119,12 @@ class Dispatch:
         """The tokens that the latest attempt may generate: the hold pays for no more."""
         return self.admitted.request.choices * self.call.max_tokens
 
+    @property
+    def is_max_tokens_reduced(self) -> bool:
+        """Whether the model is asked for fewer tokens than the caller wanted, because it cannot generate as many."""
+        request = self.admitted.request
+        return request.is_max_tokens_ceiling and self.call.max_tokens < (request.max_tokens or 0)
+
     def record_text(self) -> None:
         """Note the time: generated text has arrived."""
         self.last_text_at = time.monotonic()
@@ -150,14 +157,11 @@ class Dispatch:
             headers["x-gateway-cost"] = dollars.format_plain(self.charged_nanos)
         if self.admitted.idempotency_key and not self.stores_reply:
             headers[idempotency.NOT_STORED_HEADER] = "false"
-        if ignored := self._ignored_fields():
-            headers["x-gateway-ignored-fields"] = ignored_fields.header_value(ignored)
+        if self.is_max_tokens_reduced:
+            headers["x-gateway-max-tokens"] = str(self.call.max_tokens)
+        if self.ignored_fields:
+            headers["x-gateway-ignored-fields"] = ignored_fields.header_value(self.ignored_fields)
         return headers
-
-    def _ignored_fields(self) -> list[str]:
-        if self.call.request.inputs:
-            return providers.EMBEDDERS[self.call.route.kind].ignored_fields(self.call.request)
-        return providers.ADAPTERS[self.call.route.kind].ignored_fields(self.call)
 
     def complete(self) -> WholeReply:
         """Return a whole reply. Raises ProviderFailed."""
@@ -221,6 +225,7 @@ class Dispatch:
         self.call = call
         self.attempts += 1
         call.request.body.restore()
+        self.ignored_fields = _find_ignored_fields(call)  # now: the body is released while the attempt waits
         self.attempted_at = time.monotonic()
         try:
             outcome = send(call)
@@ -365,6 +370,12 @@ class Dispatch:
             provider_keys.wait_seconds(route),
             local_faults.wait_seconds(route),
         )
+
+
+def _find_ignored_fields(call: Call) -> list[str]:
+    if call.request.inputs:
+        return providers.EMBEDDERS[call.route.kind].ignored_fields(call.request)
+    return providers.ADAPTERS[call.route.kind].ignored_fields(call)
 
 
 def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:

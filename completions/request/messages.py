@@ -61,6 +61,14 @@ def message_text(message: Fields) -> str:
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in content)
 
 
+def as_reminder(text: str) -> str:
+    """Return an instruction in the middle of a conversation as text of the user, for models that take instructions only first.
+
+    The tag is that of Anthropic's coding agent, which writes such instructions so for models that take no others.
+    """
+    return f"<system-reminder>\n{text}\n</system-reminder>"
+
+
 class _Checker:
     """Checks and counts in one pass, because a prompt may be megabytes long."""
 

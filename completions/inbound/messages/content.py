@@ -10,6 +10,7 @@ from typing import Any
 
 from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages.places import MessagePlace
+from completions.request import messages as chat_messages
 from completions.request import prompt
 from completions.request.fields import (
     Fields,
@@ -29,6 +30,7 @@ from gateway_project import compact_json
 
 _MEDIA_TYPE = "text/plain"  # of a document in text
 _COMMON = frozenset({"type", "cache_control"})
+ROLES = ("user", "assistant", "system")
 
 
 @dataclass(slots=True)
@@ -36,16 +38,38 @@ class Conversation:
     """Messages of a chat request, where each comes from, and what they do not show.
 
     ``unseen_tokens_max`` bounds the tokens of what only a provider that speaks Messages is sent: signatures and thinking that
-    is encrypted.
+    is encrypted. ``block_fields`` names what there is inside of blocks that not every provider takes.
     """
 
     messages: list[Fields] = field(default_factory=list)
     places: list[MessagePlace] = field(default_factory=list)
     unseen_tokens_max: int = 0
+    block_fields: set[str] = field(default_factory=set)
+    has_unsigned_thinking: bool = False
 
     def add(self, message: Fields, place: MessagePlace) -> None:
         self.messages.append(message)
         self.places.append(place)
+
+    def add_to_user(self, parts: list[Fields], place: MessagePlace) -> None:
+        """Add parts to the message before, if it is the user's: many models want the roles to alternate."""
+        last = self.messages[-1] if self.messages else {}
+        if last.get("role") != "user":
+            self.add({"role": "user", "content": parts}, place)
+            return
+        if isinstance(last["content"], str):
+            last["content"] = [{"type": "text", "text": last["content"]}] if last["content"] else []
+            self.places[-1].parts = [f"{self.places[-1].path}.content"] * len(last["content"])
+        last["content"] += parts
+        self.places[-1].parts += place.parts
+
+    def note(self, block: Any, where: str) -> None:
+        """Note the fields of a block that not every provider takes."""
+        if isinstance(block, dict):
+            if block.get("cache_control"):
+                self.block_fields.add(f"{where}.cache_control")
+            if block.get("type") == "document" and block.get("title"):
+                self.block_fields.add(f"{where}.title")
 
 
 def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
@@ -70,16 +94,21 @@ def _add_system(conversation: Conversation, system: Any) -> None:
     for index, block in enumerate(check_array(system, "system")):
         check_kind(block, f"system[{index}]", ("text",))
         parts += _text(block, f"system[{index}]")
+        conversation.note(block, "system")
     if parts:
-        conversation.add({"role": "system", "content": parts}, MessagePlace("system", list(range(len(parts)))))
+        places = [f"system[{index}]" for index in range(len(parts))]
+        conversation.add({"role": "system", "content": parts}, MessagePlace("system", places))
 
 
 def _add_message(conversation: Conversation, message: Any, path: str) -> None:
     role = read_required(check_object(message, path), "role", path)
     check_members(message, {"role", "content"}, path)
     content = read_required(message, "content", path)
-    if role not in ("user", "assistant"):
-        refuse(f"{path}.role", "must be user or assistant")
+    if role not in ROLES:
+        refuse(f"{path}.role", f"must be one of {', '.join(ROLES)}")
+    if role == "system":
+        _add_reminder(conversation, content, path)
+        return
     if isinstance(content, str):
         conversation.add({"role": role, "content": content}, MessagePlace(path))
         return
@@ -88,6 +117,21 @@ def _add_message(conversation: Conversation, message: Any, path: str) -> None:
         _add_user_blocks(conversation, blocks, path)
     else:
         _add_assistant_blocks(conversation, blocks, path)
+
+
+def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
+    """Add an instruction that stands in the middle of the conversation. There it stays: it is about what came before."""
+    given = [{"type": "text", "text": content}] if isinstance(content, str) else check_array(content, f"{path}.content")
+    place, parts = MessagePlace(path), list[Fields]()
+    for index, block in enumerate(given):
+        at = f"{path}.content[{index}]"
+        check_kind(block, at, ("text",))
+        [part] = _text(block, at)
+        parts.append({**part, "text": chat_messages.as_reminder(part["text"])})
+        place.parts.append(at)
+        conversation.note(block, "messages")
+    if parts:
+        conversation.add_to_user(parts, place)
 
 
 def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -> None:
@@ -102,7 +146,8 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
         kind = check_kind(block, at, _USER_BLOCKS)
         shown = _add_tool_result(conversation, block, at) if kind == "tool_result" else _USER_BLOCKS[kind](block, at)
         parts += shown
-        place.parts += [index] * len(shown)
+        place.parts += [at] * len(shown)
+        conversation.note(block, "messages")
     if parts or not blocks:
         conversation.add({"role": "user", "content": parts}, place)
 
@@ -123,6 +168,7 @@ def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> li
         for index, each in enumerate(check_array(content, f"{path}.content")):
             at = f"{path}.content[{index}]"
             parts += kinds[check_kind(each, at, kinds)](each, at)
+            conversation.note(each, "messages")
         texts = [part for part in parts if part["type"] == "text"]
         others = [part for part in parts if part["type"] != "text"]
         message["content"] = texts or ""
@@ -143,17 +189,20 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
         match check_kind(block, at, ("text", "tool_use", "thinking", "redacted_thinking")):
             case "text":
                 parts += _text(block, at)
-                place.parts.append(index)
+                place.parts.append(at)
             case "tool_use":
                 calls.append(_tool_call(block, at))
-                place.calls.append(index)
+                place.calls.append(at)
             case "thinking":
                 check_members(block, {"type", "thinking", "signature"}, at)
                 thoughts.append(check_string(read_required(block, "thinking", at), f"{at}.thinking"))
                 conversation.unseen_tokens_max += _unseen(block, "signature", at)
+                conversation.has_unsigned_thinking |= not block.get("signature")
             case _:
                 check_members(block, {"type", "data"}, at)
                 conversation.unseen_tokens_max += _unseen(block, "data", at)
+                conversation.block_fields.add("messages.redacted_thinking")
+        conversation.note(block, "messages")
     message: Fields = {"role": "assistant", "content": parts or (None if calls else "")}
     if calls:
         message["tool_calls"] = calls

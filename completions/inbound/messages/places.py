@@ -38,14 +38,14 @@ _TOOL_FIELDS = {"parameters": "input_schema"}
 
 @dataclass(slots=True)
 class MessagePlace:
-    """Where a message of the chat request comes from: a path, and the indexes of the blocks of its parts and of its calls.
+    """Where a message of the chat request comes from: its path, and those of the blocks of its parts and of its calls.
 
     The path is ``system``, a message, or a block of one: a tool's result is a message of its own.
     """
 
     path: str
-    parts: list[int] = field(default_factory=list)
-    calls: list[int] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
 
 def rename(path: str, messages: Sequence[MessagePlace]) -> str:
@@ -69,5 +69,4 @@ def _in_messages(messages: Sequence[MessagePlace], index: str, member: str | Non
     blocks = place.parts if member == "content" else place.calls
     if int(number) >= len(blocks):
         return place.path + suffix
-    within = "" if place.path == "system" else ".content"
-    return f"{place.path}{within}[{blocks[int(number)]}]{suffix}"
+    return blocks[int(number)] + suffix

@@ -37,7 +37,8 @@ def error_object(error: errors.ApiError, request_id: str | None) -> Fields:
     """Return the body of the reply to an error."""
     status = error_status(error)
     kind = _TYPES_BY_STATUS.get(status, "invalid_request_error" if status < 500 else "api_error")
-    return {"type": "error", "error": {"type": kind, "message": error.message}, "request_id": request_id}
+    details = {"details": error.details} if error.details else {}
+    return {"type": "error", "error": {"type": kind, "message": error.message, **details}, "request_id": request_id}
 
 
 class MessagesFormat(ReplyFormat):

@@ -67,7 +67,10 @@ def parse(
     read = replace(
         request,
         prompt_tokens_max=request.prompt_tokens_max + conversation.unseen_tokens_max,
+        is_max_tokens_ceiling=True,
         betas=_read_betas(betas),
+        block_fields=_block_fields(body, conversation),
+        has_unsigned_thinking=conversation.has_unsigned_thinking,
         labels=Labels(_read_user_id(body) or None),  # its metadata have no tags
     )
     return read, conversation.places
@@ -75,6 +78,7 @@ def parse(
 
 def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation]:
     """Return the body of the chat request, which has its own copies of everything that differs, and its conversation."""
+    _refuse_thread(body)
     check_members(body, _FIELDS)
     _check_numbers(body)
     conversation = content.translate(body, pause)
@@ -86,6 +90,19 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
     if user_id := _read_user_id(body):
         fields["metadata"] = {"user_id": user_id}
     return {**fields, **_tools(body), **_reasoning(body), **_format(body), **cache_control(body, "")}, conversation
+
+
+def _refuse_thread(body: Fields) -> None:
+    """Refuse a conversation that the server is to keep, in the words at which Anthropic's SDKs go on without one."""
+    if body.get("thread") is not None:
+        refusal = errors.wrong("thread", "is not supported: nothing is kept here; send the whole conversation as messages")
+        refusal.details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+        raise refusal
+
+
+def _block_fields(body: Fields, conversation: Conversation) -> frozenset[str]:
+    of_tools = {"tools.cache_control" for tool in body.get("tools") or () if tool.get("cache_control")}
+    return frozenset(conversation.block_fields | of_tools)
 
 
 def _check_numbers(body: Fields) -> None:

@@ -6,7 +6,7 @@ from django.conf import settings
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from completions.inbound.messages import request
+from completions.inbound.messages import content, request
 from completions.request import schema
 from completions.serializers import SchemaField
 
@@ -20,7 +20,7 @@ _MESSAGES = {
     "items": {
         "type": "object",
         "required": ["role", "content"],
-        "properties": {"role": {"type": "string", "enum": ["user", "assistant"]}, "content": _CONTENT},
+        "properties": {"role": {"type": "string", "enum": list(content.ROLES)}, "content": _CONTENT},
     },
 }
 _TOOLS = {
@@ -68,7 +68,9 @@ class TokenCountRequestSerializer(serializers.Serializer[Any]):
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
 class MessageRequestSerializer(TokenCountRequestSerializer):
     max_tokens = serializers.IntegerField(
-        min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="The most tokens to generate."
+        min_value=1,
+        max_value=schema.MAX_TOKENS_MAX,
+        help_text="The most tokens to generate. A model that generates fewer is asked for its maximum.",
     )
     models = _optional(
         serializers.ListField,

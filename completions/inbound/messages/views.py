@@ -76,7 +76,7 @@ class MessagesView(_AnthropicReplies, CompletionView):
         summary="Generate a reply, in Anthropic's Messages",
         description=_DESCRIPTION,
         auth=descriptions.AUTH,
-        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS, descriptions.MAX_TOKENS],
         request=MessageRequestSerializer,
         responses={
             (200, "application/json"): MessageSerializer,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from completions.inbound.responses import tools
 from completions.inbound.responses.places import ItemPlace
 from completions.request.fields import (
     Fields,
@@ -20,6 +21,7 @@ from completions.request.fields import (
     read_string,
     refuse,
 )
+from gateway_project import compact_json
 
 ROLES = ("user", "system", "developer", "assistant")
 _LABELS = frozenset({"id", "status", "type"})  # of an item of an earlier reply; models are told none of them
@@ -31,11 +33,14 @@ class Conversation:
     """Messages of a chat request, and where each comes from.
 
     Items of the assistant that follow one another become one message, as far as chat has it: reasoning, then text, then calls,
-    whose results follow. Images and files in results follow these, in a message of the user.
+    whose results follow. Images and files in results follow these, in a message of the user. ``found_tools`` are those that a
+    search of the caller's found, each with its path.
     """
 
     messages: list[Fields] = field(default_factory=list)
     places: list[ItemPlace] = field(default_factory=list)
+    found_tools: list[tuple[Any, str]] = field(default_factory=list)
+    has_custom_calls: bool = False
     _has_turn: bool = False  # whether the last message is one of the assistant, to which more can be added
     _shown: list[tuple[Fields, str]] = field(default_factory=list)  # parts that results cannot have, and their paths
 
@@ -123,14 +128,56 @@ def _add_message(conversation: Conversation, item: Fields, path: str) -> None:
 
 
 def _add_function_call(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, _LABELS | {"call_id", "name", "arguments", "caller"}, path)
-    function = {"name": item.get("name"), "arguments": item.get("arguments")}
+    check_members(item, _LABELS | {"call_id", "name", "namespace", "arguments", "caller"}, path)
+    function = {"name": _called_name(item, path), "arguments": item.get("arguments")}
     _add_call(conversation, item, path, {"type": "function", "function": function})
 
 
 def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> None:
-    check_members(item, _LABELS | {"call_id", "name", "input", "caller"}, path)
-    _add_call(conversation, item, path, {"type": "custom", "custom": {"name": item.get("name"), "input": item.get("input")}})
+    check_members(item, _LABELS | {"call_id", "name", "namespace", "input", "caller"}, path)
+    conversation.has_custom_calls = True
+    custom = {"name": _called_name(item, path), "input": item.get("input")}
+    _add_call(conversation, item, path, {"type": "custom", "custom": custom})
+
+
+def _called_name(item: Fields, path: str) -> Any:
+    namespace = read_string(item, "namespace", path)
+    return tools.chat_name(namespace, check_string(item.get("name"), f"{path}.name")) if namespace else item.get("name")
+
+
+def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
+    """Add a call of a tool of OpenAI's own that ran at the caller."""
+    name, tool = _CALLER_CALLS[item["type"]]
+    check_members(item, _LABELS | {"call_id", tool.member, "caller", "environment", "created_by", *tool.others}, path)
+    if any(item.get(member) not in (None, value) for member, value in tool.others.items()):
+        refuse(f"{path}.execution", "must be client")
+    function = {"name": name, "arguments": tool.arguments(item, path)}
+    _add_call(conversation, item, path, {"type": "function", "function": function})
+
+
+def _add_caller_result(conversation: Conversation, item: Fields, path: str) -> None:
+    """Add what such a call returned, as text: it says how the call ended, too."""
+    check_members(item, _LABELS | {"call_id", "output", "caller", "max_output_length", "created_by"}, path)
+    _check_caller(item, path)
+    output = item.get("output")
+    told = output if isinstance(output, str) else compact_json.dumps_text(output) if output is not None else ""
+    ended = f"{item['status']}: " if item["type"] == "apply_patch_call_output" and item.get("status") else ""
+    _add_text_result(conversation, item, path, ended + told)
+
+
+def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> None:
+    """Add what a search of the caller's found. The model is told of those tools as of all others."""
+    check_members(item, _LABELS | {"call_id", "execution", "tools", "created_by"}, path)
+    found = read_array(item, "tools", path)
+    conversation.found_tools += [(tool, f"{path}.tools[{index}]") for index, tool in enumerate(found)]
+    names = [tool.get("name") for tool in found if isinstance(tool, dict)]
+    _add_text_result(conversation, item, path, compact_json.dumps_text({"found": names}))
+
+
+def _add_text_result(conversation: Conversation, item: Fields, path: str, text: str) -> None:
+    call_id = item.get("call_id") or item.get("id")  # OpenAI's reference has the id of a local shell's call as id
+    message = {"role": "tool", "tool_call_id": check_string(call_id, f"{path}.call_id"), "content": text}
+    conversation.add_result(message, ItemPlace(path, f"{path}.output"), [])
 
 
 def _add_call(conversation: Conversation, item: Fields, path: str, call: Fields) -> None:
@@ -194,7 +241,11 @@ _ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
     "custom_tool_call": _add_custom_call,
     "custom_tool_call_output": _add_result,
     "reasoning": _add_reasoning,
+    **{tool.call_type: _add_caller_call for tool in tools.CALLER_TOOLS.values()},
+    **{f"{tools.CALLER_TOOLS[name].call_type}_output": _add_caller_result for name in ("local_shell", "shell", "apply_patch")},
+    "tool_search_output": _add_found_tools,
 }
+_CALLER_CALLS = {tool.call_type: (name, tool) for name, tool in tools.CALLER_TOOLS.items()}
 ITEM_TYPES = tuple(_ITEMS)
 
 

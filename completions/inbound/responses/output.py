@@ -1,12 +1,15 @@
 """Items of the output from OpenAI's choices: of a whole reply, and one after another as a stream's events. Pure."""
 
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from completions.inbound.events import as_json
+from completions.inbound.responses import tools
+from completions.inbound.responses.tools import Called, CallerTool
 from completions.request.fields import Fields
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -63,15 +66,15 @@ class _Item:
         added = {"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress", "")}
         return [added, *self._part_event("added", "")]
 
-    def delta(self, piece: str, logprobs: list[Any]) -> Fields:
+    def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
         self.said.write(piece)
         self.logprobs += [msgspec.Raw(as_json(each)) for each in logprobs]
-        return {**self._event("delta"), "delta": piece, **self._probabilities(logprobs)}
+        return [{**self._event("delta"), "delta": piece, **self._probabilities(logprobs)}]
 
     def closing(self, status: str) -> list[Fields]:
         """Return the end. Arguments that never came are those of a function without parameters."""
         text = self._text()
-        late = [{**self._event("delta"), "delta": text}] if text and not self.said.getvalue() else []
+        late = [{**self._event("delta"), "delta": text}] if text and not self._is_told() else []
         name = {"name": self.call["name"]} if self.kind.text == "arguments" else {}
         done = {**self._event("done"), **name, self.kind.text: text, **self._probabilities(self.logprobs)}
         item = {"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}
@@ -87,6 +90,10 @@ class _Item:
         if self.kind.item_type == "reasoning":
             return {**item, "summary": parts}
         return {**item, "status": status, "role": "assistant", "content": parts}
+
+    def _is_told(self) -> bool:
+        """Return whether the text has been told in pieces."""
+        return bool(self.said.getvalue())
 
     def _text(self) -> str:
         text = self.said.getvalue()
@@ -112,15 +119,49 @@ class _Item:
         return {"logprobs": logprobs} if self.kind.part_type == "output_text" else {}
 
 
+class _WrappedItem(_Item):
+    """A call of a custom tool that the model made as a function with one argument: its input is told when it is whole."""
+
+    def is_whole(self) -> bool:
+        return isinstance(_parsed(self.said.getvalue()), dict)
+
+    def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
+        self.said.write(piece)
+        return []
+
+    def _is_told(self) -> bool:
+        return False
+
+    def _text(self) -> str:
+        return _without_halves(tools.custom_input(self.said.getvalue()))
+
+
+class _CallerItem(_WrappedItem):
+    """A call of a tool of OpenAI's own that the model made as a function. It has no events of its arguments."""
+
+    def opening(self) -> list[Fields]:
+        return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
+
+    def closing(self, status: str) -> list[Fields]:
+        return [{"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}]
+
+    def written(self, status: str, text: str | None = None) -> Fields:
+        tool: CallerTool = tools.CALLER_TOOLS[self.call["name"]]
+        item = {"id": self.id, "type": tool.call_type, "status": status, "call_id": self.call["call_id"]}
+        return {**item, **tool.written(_without_halves(self.said.getvalue()))}
+
+
 class Output:
     """Turns the deltas of one choice into events, and keeps the items.
 
-    An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique.
+    An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique, and
+    ``called`` says what calls of tools are, by the name in the chat request.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, called: Mapping[str, Called]) -> None:
         self.incomplete_reason: str | None = None
         self._name = name
+        self._called = called
         self._items: list[_Item] = []
 
     def read(self, choice: Fields) -> list[Fields]:
@@ -151,23 +192,32 @@ class Output:
     def _say(self, kind: _Kind, text: str, logprobs: list[Any]) -> list[Fields]:
         item = self._items[-1] if self._items and self._items[-1].kind is kind else None
         begun = [] if item else self._begin(kind, "text", {})
-        return [*begun, self._items[-1].delta(text, logprobs)]
+        return [*begun, *self._items[-1].delta(text, logprobs)]
 
     def _read_call(self, call: Fields) -> list[Fields]:
         """Read a delta of a call. Only the first of a call has its id; arguments that were complete get nothing added."""
-        kind = _KINDS["custom" if call.get("custom") or call.get("type") == "custom" else "function"]
+        is_custom = bool(call.get("custom")) or call.get("type") == "custom"
         called, key = call.get("function") or call.get("custom") or {}, call.get("index", 0)
         item = next((item for item in self._items if item.key == key), None)
         if item is None and not call.get("id"):
             return []
-        events = [] if item else self._begin(kind, key, {"call_id": call.get("id"), "name": called.get("name") or ""})
+        events = [] if item else self._begin_call(key, call.get("id"), called.get("name"), is_custom=is_custom)
         if item and called.get("name"):
             item.call["name"] += called["name"]
         item = item or self._items[-1]
-        piece = called.get(item.kind.text)
-        return [*events, item.delta(piece, [])] if piece and not item.is_done else events
+        piece = called.get("input" if is_custom else "arguments")
+        return [*events, *item.delta(piece, [])] if piece and not item.is_done else events
 
-    def _begin(self, kind: _Kind, key: str | int, call: Fields) -> list[Fields]:
+    def _begin_call(self, key: str | int, call_id: Any, name: Any, *, is_custom: bool) -> list[Fields]:
+        called = tools.find(self._called, name)
+        kind = _KINDS["custom" if is_custom or called.type == "custom" else "function"]
+        if called.caller_tool:
+            item_class: type[_Item] = _CallerItem
+        else:
+            item_class = _WrappedItem if called.type == "custom" and not is_custom else _Item
+        return self._begin(kind, key, {"call_id": call_id, **called.labels}, item_class)
+
+    def _begin(self, kind: _Kind, key: str | int, call: Fields, item_class: type[_Item] = _Item) -> list[Fields]:
         """End the items that are whole, and open another."""
         events = list[Fields]()
         for item in self._items:
@@ -175,13 +225,13 @@ class Output:
                 events += item.closing("completed")
                 item.is_done = True
         index = len(self._items)
-        self._items.append(item := _Item(kind, f"{kind.id_prefix}_{self._name}{index}", index, key, call))
+        self._items.append(item := item_class(kind, f"{kind.id_prefix}_{self._name}{index}", index, key, call))
         return events + item.opening()
 
 
-def of_whole(name: str, choice: Fields) -> Output:
+def of_whole(name: str, choice: Fields, called: Mapping[str, Called]) -> Output:
     """Return the output of a whole choice."""
-    output, message = Output(name), choice["message"]
+    output, message = Output(name, called), choice["message"]
     calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or [])]
     output.read({**choice, "delta": {**message, "tool_calls": calls}})
     return output

@@ -4,10 +4,11 @@ Errors about the chat request are told to the caller in the names of its own fie
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from completions.inbound import caller_errors
+from completions.inbound.responses.tools import Called
 
 _IN_MESSAGE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
 # The rest of a path within a part or a call -> its rest in the caller's.
@@ -32,7 +33,7 @@ _FIELDS = {
     "tool_choice.function": "tool_choice",
     "verbosity": "text.verbosity",
 }
-_TOOL = re.compile(r"(tools\[\d+\])\.(?:function|custom)(.*)", re.DOTALL)
+_TOOL = re.compile(r"tools\[(\d+)\](?:\.(?:function|custom))?(.*)", re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -45,12 +46,22 @@ class ItemPlace:
     calls: list[str] = field(default_factory=list)
 
 
-def rename(path: str, messages: Sequence[ItemPlace]) -> str:
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the messages of a chat request come from, and the path of each of its tools. ``called`` is that of ``Tools``."""
+
+    messages: Sequence[ItemPlace] = ()
+    tools: Sequence[str] = ()
+    called: Mapping[str, Called] = field(default_factory=dict)
+
+
+def rename(path: str, places: Places) -> str:
     """Return the caller's name of a field of the chat request."""
     if found := _IN_MESSAGE.fullmatch(path):
-        return _in_items(messages, *found.groups()) or path
+        return _in_items(places.messages, *found.groups()) or path
     if found := _TOOL.fullmatch(path):
-        return found[1] + found[2]
+        index = int(found[1])
+        return (places.tools[index] if index < len(places.tools) else f"tools[{index}]") + found[2]
     return caller_errors.rename_beginning(path, _FIELDS)
 
 

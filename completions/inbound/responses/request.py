@@ -5,7 +5,6 @@ them all that would have to be kept, tools that run at OpenAI, and what no price
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,17 +12,16 @@ from msgspec.structs import replace
 from completions.chat import ChatRequest, RequestBody
 from completions.inbound import caller_errors
 from completions.inbound.cache_marks import cache_control
-from completions.inbound.responses import items, places
+from completions.inbound.responses import items, places, tools
 from completions.inbound.responses.items import Conversation
-from completions.inbound.responses.places import ItemPlace
+from completions.inbound.responses.places import Places
+from completions.inbound.responses.tools import Tools
 from completions.request import schema
 from completions.request.fields import (
     Fields,
-    check_array,
     check_kind,
     check_members,
     check_object,
-    check_string,
     read_array,
     read_boolean,
     read_choice,
@@ -58,21 +56,24 @@ _FIELDS = {
 _KEPT = "is not supported: nothing is kept here; send the whole conversation as input"
 
 
-def parse(
-    body: Fields, raw: bytes | None = None, pause: Callable[[], None] = no_pause
-) -> tuple[ChatRequest, list[ItemPlace], Fields]:
-    """Return the chat request, where its messages come from, and the fields that the reply repeats."""
-    fields, conversation = _translate(body, pause)
+def parse(body: Fields, raw: bytes | None = None, pause: Callable[[], None] = no_pause) -> tuple[ChatRequest, Places, Fields]:
+    """Return the chat request, where its messages and tools come from, and the fields that the reply repeats."""
+    fields, conversation, declared = _translate(body, pause)
+    found = Places(conversation.places, declared.paths, declared.called)
     try:
         body_of_chat = RequestBody(fields, raw, translate=lambda restored: _translate(restored, no_pause)[0])
-        request = replace(schema.parse(body_of_chat, pause), max_tokens_name="max_output_tokens")
+        request = replace(
+            schema.parse(body_of_chat, pause),
+            max_tokens_name="max_output_tokens",
+            takes_custom_as_functions=declared.has_custom or conversation.has_custom_calls,
+        )
     except errors.InvalidRequest as error:
-        raise caller_errors.renamed(error, lambda path: places.rename(path, conversation.places)) from None
-    return request, conversation.places, _repeated(body)
+        raise caller_errors.renamed(error, lambda path: places.rename(path, found)) from None
+    return request, found, _repeated(body)
 
 
-def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation]:
-    """Return the body of the chat request, and its conversation."""
+def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation, Tools]:
+    """Return the body of the chat request, its conversation and its tools."""
     check_members(body, _FIELDS)
     _check_state(body)
     _check_service(body)
@@ -82,8 +83,9 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
     fields["stream"] = read_boolean(body, "stream")
     if (max_tokens := read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
         fields["max_tokens"] = max_tokens
-    fields |= {**_tools(body), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
-    return fields, conversation
+    declared = tools.translate(body, conversation.found_tools)
+    fields |= {**_tools(body, declared), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
+    return fields, conversation, declared
 
 
 def _check_state(body: Fields) -> None:
@@ -112,76 +114,18 @@ def _check_service(body: Fields) -> None:
 # --- Tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(body: Fields) -> Fields:
+def _tools(body: Fields, declared: Tools) -> Fields:
     """Return the tools and what is said of them. Without tools, to let the model choose says nothing."""
-    given = read_array(body, "tools")
-    tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(given)]
     is_parallel = body.get("parallel_tool_calls")
-    choice = _tool_choice(body)
+    choice = tools.choice(body)
     read_boolean(body, "parallel_tool_calls")
-    if not tools:
+    if not declared.chat:
         return {} if choice in (None, "auto", "none") else {"tool_choice": choice}
     return {
-        "tools": tools,
+        "tools": declared.chat,
         **({} if choice is None else {"tool_choice": choice}),
         **({} if is_parallel is None else {"parallel_tool_calls": is_parallel}),
     }
-
-
-def _tool(given: Any, path: str) -> Fields:
-    tool = check_object(given, path)
-    kind = tool.get("type")
-    if kind == "function":
-        check_members(tool, {"type", "name", "description", "parameters", "strict"}, path)
-        read_boolean(tool, "strict", path)
-        return {"type": kind, kind: _described(tool, path, ("parameters", "strict"))}
-    if kind != "custom":
-        refuse(f"{path}.type", "must be function or custom: other tools run at OpenAI, and not every model knows them")
-    check_members(tool, {"type", "name", "description", "format"}, path)
-    return {"type": kind, kind: {**_described(tool, path, ()), **_tool_format(tool, path)}}
-
-
-def _described(tool: Fields, path: str, others: tuple[str, ...]) -> Fields:
-    check_string(read_required(tool, "name", path), f"{path}.name")
-    read_string(tool, "description", path)
-    return {name: tool[name] for name in ("name", "description", *others) if tool.get(name) is not None}
-
-
-def _tool_format(tool: Fields, path: str) -> Fields:
-    """Return the format of a custom tool's input. Chat completions nest a grammar."""
-    wanted, at = read_object(tool, "format", path), f"{path}.format"
-    if not wanted:
-        return {}
-    if check_kind(wanted, at, ("text", "grammar")) == "text":
-        check_members(wanted, {"type"}, at)
-        return {"format": {"type": "text"}}
-    check_members(wanted, {"type", "syntax", "definition"}, at)
-    if wanted.get("syntax") not in ("lark", "regex"):
-        refuse(f"{at}.syntax", "must be lark or regex")
-    definition = check_string(read_required(wanted, "definition", at), f"{at}.definition")
-    return {"format": {"type": "grammar", "grammar": {"syntax": wanted["syntax"], "definition": definition}}}
-
-
-def _tool_choice(body: Fields) -> Any:
-    """Return ``tool_choice`` in the words of chat. A string is checked with the rest."""
-    choice = body.get("tool_choice")
-    if not isinstance(choice, dict):
-        return choice
-    if check_kind(choice, "tool_choice", ("function", "custom", "allowed_tools")) != "allowed_tools":
-        check_members(choice, {"type", "name"}, "tool_choice")
-        return _chosen(choice, "tool_choice")
-    check_members(choice, {"type", "mode", "tools"}, "tool_choice")
-    if choice.get("mode") not in ("auto", "required"):
-        refuse("tool_choice.mode", "must be auto or required")
-    allowed = check_array(read_required(choice, "tools", "tool_choice"), "tool_choice.tools")
-    tools = [_chosen(tool, f"tool_choice.tools[{index}]") for index, tool in enumerate(allowed)]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": choice["mode"], "tools": tools}}
-
-
-def _chosen(given: Any, path: str) -> Fields:
-    kind = check_kind(given, path, ("function", "custom"))
-    check_members(given, {"type", "name"}, path)
-    return {"type": kind, kind: {"name": check_string(read_required(given, "name", path), f"{path}.name")}}
 
 
 # --- Reasoning and the format of the reply ----------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from completions.inbound.responses import items, request
+from completions.inbound.responses import items, request, tools
 from completions.request import schema
 from completions.serializers import SchemaField
 
@@ -25,14 +25,15 @@ _TOOLS = {
     "maxItems": schema.TOOLS_MAX,
     "items": {
         "type": "object",
-        "required": ["type", "name"],
+        "required": ["type"],
         "properties": {
-            "type": {"type": "string", "enum": ["function", "custom"]},
+            "type": {"type": "string", "enum": list(tools.TYPES)},
             "name": _TEXT,
             "description": _TEXT,
             "parameters": {"type": "object", "nullable": True, "description": "Of a function: a JSON schema."},
             "strict": {"type": "boolean", "nullable": True},
             "format": {"type": "object", "description": "Of a custom tool: text, or a grammar."},
+            "tools": {"type": "array", "items": _OBJECT, "description": "Of a namespace: functions and custom tools."},
         },
     },
 }

@@ -1,6 +1,6 @@
 """POST /v1/responses. Errors have the shape of all errors, and the names of the caller's fields."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from django.http.response import HttpResponseBase
@@ -13,7 +13,7 @@ from completions.inbound import caller_errors, descriptions
 from completions.inbound.completion_view import CompletionView
 from completions.inbound.responses import places, reply
 from completions.inbound.responses import request as responses_request
-from completions.inbound.responses.places import ItemPlace
+from completions.inbound.responses.places import Places
 from completions.inbound.responses.serializers import ResponseRequestSerializer, ResponseSerializer
 from completions.request.fields import Fields
 from gateway_project.web import error_replies, openapi
@@ -29,11 +29,11 @@ class ResponsesView(CompletionView):
     """One request in the language of OpenAI's Responses. It goes the way of every completion."""
 
     fingerprinted_path = "/v1/responses"
-    places: Sequence[ItemPlace] = ()  # of the messages of a request that has been read
+    places = Places()  # of a request that has been read
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request, self.places, repeated = responses_request.parse(fields, raw, pause)
-        self.reply_format = reply.ResponsesFormat(repeated)
+        self.reply_format = reply.ResponsesFormat(repeated, self.places.called)
         return request
 
     def handle_exception(self, exc: Exception) -> Any:
@@ -43,7 +43,7 @@ class ResponsesView(CompletionView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         if ignored := response.get(_IGNORED):
-            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, ()))
+            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, Places()))
         return response
 
     @extend_schema(

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import exchange
+from completions.providers import custom_tools, exchange
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import untranslated
 from completions.providers.anthropic.response import StreamReader, parse_message, parse_reply, read_refusal
@@ -21,11 +21,11 @@ class AnthropicAdapter:
 
     def check(self, request: ChatRequest) -> None:
         if request.messages_body is None:
-            anthropic_request.check(request)
+            anthropic_request.check(custom_tools.as_functions(request))
 
     def ignored_fields(self, call: Call) -> list[str]:
-        is_translated = call.request.messages_body is None
-        return anthropic_request.ignored_fields(call) if is_translated else untranslated.ignored_fields(call)
+        given = call.request.messages_body
+        return anthropic_request.ignored_fields(call) if given is None else untranslated.ignored_fields(call, given)
 
     def switches_reasoning_off(self, call: Call) -> bool:
         return anthropic_request.switches_reasoning_off(call)
@@ -48,4 +48,6 @@ def _post(call: Call, *, stream: bool) -> exchange.Posted:
 
 def _body(call: Call, *, stream: bool) -> Fields:
     given = call.request.messages_body
-    return anthropic_request.body(call, stream=stream) if given is None else untranslated.body(call, given, stream=stream)
+    if given is None:
+        return anthropic_request.body(custom_tools.in_call(call), stream=stream)
+    return untranslated.body(call, given, stream=stream)

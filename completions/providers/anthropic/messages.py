@@ -148,14 +148,15 @@ def _tool_use(call: Fields, path: str) -> Block:
         refuse(f"{path}.type", "must be function for this model")
     function = call["function"]
     arguments = wire.parse_arguments(function["arguments"], f"{path}.function.arguments")
-    return {"type": "tool_use", "id": _tool_id(call["id"]), "name": function["name"], "input": arguments}
+    return {"type": "tool_use", "id": tool_id(call["id"]), "name": function["name"], "input": arguments}
 
 
 def _tool_result(message: Fields, path: str) -> Block:
     blocks = _content(message, path)
-    result = {"type": "tool_result", "tool_use_id": _tool_id(message["tool_call_id"])}
+    result = {"type": "tool_result", "tool_use_id": tool_id(message["tool_call_id"])}
     return {**result, "content": blocks} if blocks else result
 
 
-def _tool_id(tool_call_id: str) -> str:
+def tool_id(tool_call_id: str) -> str:
+    """Return an id that Anthropic takes, for that of any maker."""
     return _INVALID_IN_ID.sub("_", tool_call_id)

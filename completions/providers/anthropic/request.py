@@ -8,7 +8,6 @@ Only the fields named here are sent. Others could cost what no price in the cata
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ from completions.chat import Call, ChatRequest
 from completions.providers.anthropic import messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
+from completions.request.messages import message_text
 
-_THINKING_TOKENS_MIN = 1_024  # Anthropic's
+THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies that are not streamed
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
@@ -57,7 +57,7 @@ def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages."""
     fields = call.request.fields
     conversation, tools, model = _conversation(call.request), _tools(fields), Model.named(call.route.upstream_model)
-    thinking = _thinking(call, model, tools.get("tool_choice", {}), lambda: conversation)
+    thinking = _thinking(call, model, tools.get("tool_choice", {}))
     output_config = {**thinking.pop("output_config", {}), **_output_format(fields)}
     return {
         "model": call.route.upstream_model,
@@ -96,7 +96,7 @@ def switches_reasoning_off(call: Call) -> bool:
 def _ignored_by_model(call: Call) -> list[str]:
     fields, model = call.request.fields, Model.named(call.route.upstream_model)
     tool_choice = _tool_choice(fields) if fields.get("tools") else {}
-    thinking = _thinking(call, model, tool_choice, lambda: _conversation(call.request))
+    thinking = _thinking(call, model, tool_choice)
     sampling = _sampling(fields, model, is_thinking="thinking" in thinking)
     ignored = [name for name in ("temperature", "top_p") if fields.get(name) is not None and name not in sampling]
     effort = fields.get("reasoning_effort")
@@ -210,6 +210,15 @@ class Model:
         return (3, 7) <= self.version < (4, 6)
 
     @property
+    def may_take_budget(self) -> bool:
+        return (3, 7) <= self.version < (4, 7)
+
+    @property
+    def always_thinks(self) -> bool:
+        """Whether it refuses to disable thinking."""
+        return self.family in ("fable", "mythos")
+
+    @property
     def takes_effort(self) -> bool:
         return self.version >= (4, 6)
 
@@ -217,6 +226,11 @@ class Model:
     def takes_sampling(self) -> bool:
         """Whether ``temperature`` and ``top_p`` are accepted: 400 since 4.7."""
         return self.version < (4, 7)
+
+    @property
+    def takes_system_messages(self) -> bool:
+        """Whether instructions may stand in the middle of a conversation: since Opus 4.8, and not in Sonnet 5 (400)."""
+        return self.family in ("opus", "fable", "mythos") and (4, 8) <= self.version < (99, 0)
 
     @property
     def thinks_when_tool_is_forced(self) -> bool:
@@ -231,10 +245,10 @@ class Model:
     @property
     def thinks_by_default(self) -> bool:
         """Whether thinking has to be disabled: since 5. Fable and Mythos refuse to disable it; unknown names might."""
-        return (5, 0) <= self.version < (99, 0) and self.family not in ("fable", "mythos")
+        return (5, 0) <= self.version < (99, 0) and not self.always_thinks
 
 
-def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Callable[[], Fields]) -> Fields:
+def _thinking(call: Call, model: Model, tool_choice: Fields) -> Fields:
     """Return ``reasoning_effort`` as the fields that the model understands; empty where it cannot think."""
     effort = call.request.fields.get("reasoning_effort")
     if effort is None:
@@ -246,8 +260,8 @@ def _thinking(call: Call, model: Model, tool_choice: Fields, conversation: Calla
         return {}
     if model.takes_effort:
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
-    budget = _budget_tokens(effort, call.max_tokens)
-    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(conversation()):
+    budget = budget_tokens(effort, call.max_tokens)
+    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(call.request.messages):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
@@ -258,18 +272,23 @@ def _effort(effort: str, model: Model) -> str:
     return "low" if effort == "minimal" else effort
 
 
-def _budget_tokens(effort: str, max_tokens: int) -> int:
+def budget_tokens(effort: str, max_tokens: int) -> int:
     share = max_tokens * _BUDGET_PERCENT[effort] // 100
-    return min(max(share, _THINKING_TOKENS_MIN), _THINKING_TOKENS_MAX)
+    return min(max(share, THINKING_TOKENS_MIN), _THINKING_TOKENS_MAX)
 
 
-def _ends_with_tool_result(conversation: Fields) -> bool:
+def _ends_with_tool_result(conversation: list[Fields]) -> bool:
     """Return whether the model continues after a tool's result.
 
     With a budget, the signed thinking that preceded the call would have to be sent back, and OpenAI's messages have no place
     for it.
     """
-    return any(block["type"] == "tool_result" for block in conversation["messages"][-1]["content"])
+    for message in reversed(conversation):
+        if message["role"] == "tool":
+            return True
+        if message["role"] == "assistant" and (message.get("tool_calls") or message_text(message).strip()):
+            return False
+    return False
 
 
 def _sampling(fields: Fields, model: Model, *, is_thinking: bool) -> Fields:

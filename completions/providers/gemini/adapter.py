@@ -4,10 +4,11 @@ from collections.abc import Generator
 from urllib.parse import quote
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import exchange
+from completions.providers import custom_tools, exchange
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
 from completions.providers.gemini.response import StreamReader
+from completions.request.fields import Fields
 
 
 class GeminiAdapter:
@@ -16,7 +17,7 @@ class GeminiAdapter:
     preamble_tokens_max = 1_024  # its reference says nothing of it: as much as of the others
 
     def check(self, request: ChatRequest) -> None:
-        gemini_request.check(request)
+        gemini_request.check(custom_tools.as_functions(request))
 
     def ignored_fields(self, call: Call) -> list[str]:
         return gemini_request.ignored_fields(call)
@@ -37,4 +38,8 @@ def _post(call: Call, method: str, *, stream: bool) -> exchange.Posted:
     # Not in the address, because access logs would keep it.
     headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
     path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:{method}"
-    return exchange.post(call, path, headers, gemini_request.body, stream=stream, interpret=response.read_refusal)
+    return exchange.post(call, path, headers, _body, stream=stream, interpret=response.read_refusal)
+
+
+def _body(call: Call, *, stream: bool) -> Fields:
+    return gemini_request.body(custom_tools.in_call(call), stream=stream)

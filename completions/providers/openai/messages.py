@@ -9,7 +9,7 @@ from typing import Any
 
 Fields = dict[str, Any]
 
-_FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
+FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
 _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
 
 
@@ -28,7 +28,7 @@ def keep_documented(messages: list[Fields], documented: frozenset[str]) -> list[
 
 def drop_foreign_fields(items: list[Fields]) -> list[Fields]:
     """Return parts, or tools, without the fields that only other makers know."""
-    return [{name: value for name, value in item.items() if name not in _FOREIGN_FIELDS} for item in items]
+    return [{name: value for name, value in item.items() if name not in FOREIGN_FIELDS} for item in items]
 
 
 def _keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:

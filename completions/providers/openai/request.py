@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from completions.chat import Call, ChatRequest
+from completions.providers import custom_tools
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.openai import messages
 from completions.request.prompt import UNPAID_FIELDS
@@ -71,6 +72,7 @@ _TOGETHER = _OPENAI | {"chat_template_kwargs", "min_p", "reasoning", "repetition
 _COMMON_IN_MESSAGES = frozenset({"role", "content", "tool_calls", "tool_call_id"})
 # Upstreams that ignore what they do not know. Models that think want their thoughts back with the calls that they made.
 _USUAL_IN_MESSAGES = _COMMON_IN_MESSAGES | {"function_call", "name", "reasoning_content", "refusal"}
+_SENT_IN_BLOCKS = frozenset({"cache_control", "title"})  # as a field of a part, and as the name of a file
 _STREAM_OPTIONS = {"include_obfuscation", "include_usage"}
 
 
@@ -85,6 +87,7 @@ class Quirk:
     ``documented_fields``, ``documented_message_fields``: the only fields that it is sent, in the body and in a message.
     ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the upstream's name.
     ``reasoning_off``: the field that keeps each model that accepts it from reasoning; empty where there is none.
+    ``takes_custom_tools``: it knows tools of the type custom. Who knows only functions refuses them.
     """
 
     max_tokens_field: str | None = None
@@ -95,6 +98,7 @@ class Quirk:
     renamed_fields: dict[str, str] = field(default_factory=dict)
     renamed_roles: dict[str, str] = field(default_factory=dict)
     reasoning_off: Fields = field(default_factory=dict)
+    takes_custom_tools: bool = False
 
 
 # By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
@@ -109,6 +113,7 @@ QUIRKS: dict[str, Quirk] = {
         documented_fields=_OPENAI,
         documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
         reasoning_off={"reasoning_effort": "none"},
+        takes_custom_tools=True,
     ),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
@@ -136,7 +141,7 @@ QUIRKS: dict[str, Quirk] = {
     "api.z.ai": Quirk(documented_fields=_ZAI, reasoning_off={"thinking": {"type": "disabled"}}),
     "api.together.ai": Quirk(documented_fields=_TOGETHER),
 }
-_NO_QUIRK = Quirk()
+_NO_QUIRK = Quirk(takes_custom_tools=True)  # an operator's own server may
 
 
 def check(request: ChatRequest) -> None:
@@ -146,7 +151,7 @@ def check(request: ChatRequest) -> None:
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /chat/completions."""
     quirk = _quirk(call)
-    fields = _copied_fields(call, quirk)
+    fields = _copied_fields(call if quirk.takes_custom_tools else custom_tools.in_call(call), quirk)
     max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
     fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
     if stream and quirk.stream_options:
@@ -158,8 +163,10 @@ def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     quirk = _quirk(call)
     if _passes_unknown_fields(call):
-        return [name for name in find(call.request, HONOURED) if name in _NOT_COPIED or name != name.casefold()]
-    return find(call.request, _with_honoured(quirk.documented_fields), quirk.documented_message_fields)
+        ignored = find(call.request, HONOURED, sent_in_blocks=_SENT_IN_BLOCKS)
+        return [name for name in ignored if name in _NOT_COPIED | call.request.block_fields or name != name.casefold()]
+    in_blocks = _SENT_IN_BLOCKS - messages.FOREIGN_FIELDS if quirk.refuses_unknown else _SENT_IN_BLOCKS
+    return find(call.request, _with_honoured(quirk.documented_fields), quirk.documented_message_fields, in_blocks)
 
 
 def switches_reasoning_off(call: Call) -> bool:

@@ -180,7 +180,7 @@ def test_a_result_that_is_an_error_and_a_mark_of_the_cache_are_kept():
 REFUSED: dict[str, Any] = {
     "max_tokens": {"max_tokens": None},
     "messages": {"messages": None},
-    "messages[0].role": {"messages": [{"role": "system", "content": "x"}]},
+    "messages[0].role": {"messages": [{"role": "developer", "content": "x"}]},
     "messages[0].name": {"messages": [{"role": "user", "content": "x", "name": "y"}]},
     "temperature": {"temperature": 1.5},
     "top_k": {"top_k": 0},

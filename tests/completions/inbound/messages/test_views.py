@@ -8,7 +8,7 @@ import pytest
 
 from completions.models import Completion
 from keys.models import ApiKey
-from tests import factories
+from tests import chat, factories
 from tests.completions import rows
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.rows import assert_charged, assert_released
@@ -350,3 +350,51 @@ def test_an_object_instead_of_an_empty_list_is_refused_by_name(api, alice, echo_
 
 def test_a_large_prompt_is_counted(api, echo_model):
     assert count(api, system="x" * 400_000).json() == {"input_tokens": 100_002}
+
+
+# --- What coding agents and their SDKs rely on ------------------------------------------------------------------------
+
+
+def test_more_tokens_than_the_model_generates_are_its_maximum_and_a_header_says_so(api, alice, upstream):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    factories.make_model("acme/large", provider=provider, max_output_tokens=500, upstream_model="large-2026")
+    reply = ask(api, max_tokens=32_000)
+    assert reply.status_code == 200
+    assert reply["x-gateway-max-tokens"] == "500"
+    assert upstream.requests[0].body["max_tokens"] == 500
+    exact = ask(api, max_tokens=500)
+    assert "x-gateway-max-tokens" not in exact
+    assert exact["x-gateway-max-cost"] == reply["x-gateway-max-cost"], "the hold is that of the maximum"
+
+
+def test_a_fallback_gets_its_own_maximum(api, upstream):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    factories.make_model("acme/large", provider=provider, max_output_tokens=500, upstream_model="large-2026")
+    factories.make_model("acme/small", provider=provider, max_output_tokens=100, upstream_model="small-2026")
+    upstream.will(refusal(404), whole("Hello you"))
+    reply = ask(api, max_tokens=32_000, models=["acme/small"])
+    assert (reply["x-gateway-attempts"], reply["x-gateway-max-tokens"]) == ("2", "100")
+    assert [request.body["max_tokens"] for request in upstream.requests] == [500, 100]
+
+
+def test_in_other_languages_more_tokens_than_the_model_generates_are_refused(api, upstream):
+    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    factories.make_model("acme/large", provider=provider, max_output_tokens=500, upstream_model="large-2026")
+    body = {"model": "acme/large", "messages": HELLO, "max_tokens": 501}
+    chat.assert_error(api.post(chat.PATH, body, format="json"), 400, "invalid_request_error", "max_tokens")
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+def test_a_thread_is_refused_in_the_words_at_which_the_sdk_goes_on_without(api, large, upstream, path):
+    body = {"model": "acme/large", "max_tokens": 9, "messages": HELLO, "thread": {"type": "create"}}
+    reply = api.post(path, body, format="json")
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["message"].startswith("thread is not supported")
+    assert error["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
+    assert upstream.requests == []
+
+
+def test_an_error_about_a_fallback_begins_with_its_field(api, large):
+    assert_error(ask(api, models=["acme/large", "acme/none"]), 404, "not_found_error", "models[1]: the model 'acme/none'")

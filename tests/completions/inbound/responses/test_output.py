@@ -21,7 +21,7 @@ OPEN = {"response.output_item.added": 1, "response.output_item.done": -1}
 
 def events_of(*choices: dict[str, Any]) -> tuple[list[dict[str, Any]], Output]:
     """Return the events of a stream of these choices, to its end, and its output."""
-    written = Output("x_")
+    written = Output("x_", {})
     events = [event for choice in choices for event in written.read(choice)] + written.end()
     return [json.loads(as_json(event)) for event in events], written
 
@@ -104,7 +104,7 @@ def test_a_stream_says_what_the_whole_reply_says(thought, text, refusal, given, 
         for index, each in enumerate(given)
     ]
     message = {"reasoning_content": thought, "content": text, "refusal": refusal, "tool_calls": calls}
-    whole = output.of_whole("x_", {"message": message, "finish_reason": "stop"}).items()
+    whole = output.of_whole("x_", {"message": message, "finish_reason": "stop"}, {}).items()
 
     said = [delta(reasoning_content=piece) for piece in pieces(thought or "", sizes)]
     said += [delta(content=piece) for piece in pieces(text or "", sizes)]

@@ -431,7 +431,7 @@ ITEMS: dict[str, Any] = {
     "call_id": {**CALL, "call_id": None},
     "call_id ": {**RESULT, "call_id": None},
     "caller": {**CALL, "caller": {"type": "program", "caller_id": "x"}},
-    "namespace": {**CALL, "namespace": "x"},
+    "namespace": {**CALL, "namespace": 1},
     "input": {"type": "custom_tool_call", "call_id": "c", "name": "patch"},
     "output": {**RESULT, "output": None},
     "output ": {**RESULT, "output": []},

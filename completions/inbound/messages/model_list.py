@@ -1,0 +1,58 @@
+"""GET /v1/models in Anthropic's shape, for clients that send ``anthropic-version``: in pages, each with its ends. Pure."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+
+from completions.catalog.lookup import Listing
+from completions.request.fields import Fields, refuse
+
+LIMIT_DEFAULT, LIMIT_MAX = 20, 1_000
+
+
+def page(listings: Sequence[Listing], parameters: Mapping[str, str]) -> Fields:
+    """Return the page that ``limit`` and ``after_id`` or ``before_id`` ask for. Raises InvalidRequest."""
+    ids, limit = [_id(listing) for listing in listings], _limit(parameters.get("limit"))
+    first, last = 0, len(ids)
+    if "after_id" in parameters:
+        first = _place(ids, parameters["after_id"], "after_id") + 1
+    if "before_id" in parameters:
+        last = _place(ids, parameters["before_id"], "before_id")
+        shown = range(max(first, last - limit), max(first, last))
+        has_more = shown.start > first
+    else:
+        shown = range(first, min(first + limit, last))
+        has_more = shown.stop < last
+    data = [_model(listings[index]) for index in shown]
+    ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
+    return {"data": data, "has_more": has_more, **ends}
+
+
+def _model(listing: Listing) -> Fields:
+    model = listing.model
+    return {
+        "type": "model",
+        "id": _id(listing),
+        "display_name": model.name,
+        "created_at": model.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "max_input_tokens": model.context_window,
+        "max_tokens": model.max_output_tokens,
+    }
+
+
+def _id(listing: Listing) -> str:
+    return listing.alias or listing.model.pk
+
+
+def _limit(given: str | None) -> int:
+    if given is None:
+        return LIMIT_DEFAULT
+    if not (given.isascii() and given.isdigit() and len(given) <= 4 and 1 <= int(given) <= LIMIT_MAX):
+        refuse("limit", f"must be a number from 1 to {LIMIT_MAX}")
+    return int(given)
+
+
+def _place(ids: list[str], model_id: str, name: str) -> int:
+    if model_id not in ids:
+        refuse(name, "must be the id of a model that is listed")
+    return ids.index(model_id)

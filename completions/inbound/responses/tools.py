@@ -1,0 +1,307 @@
+"""Translates the tools of OpenAI's Responses into those of a chat request, and the calls of them, there and back. Pure.
+
+A chat request has functions and custom tools. A namespace only groups such tools: its name goes before theirs. A tool of
+OpenAI's own that runs at the caller becomes a function, whose arguments are what its calls have. Tools that run at OpenAI are
+refused.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from completions.request.fields import (
+    Fields,
+    check_array,
+    check_kind,
+    check_members,
+    check_name,
+    check_object,
+    check_string,
+    read_array,
+    read_boolean,
+    read_object,
+    read_required,
+    read_string,
+    refuse,
+)
+from gateway_project import compact_json
+
+_NAME_CHARACTERS_MAX = 64  # of a function, at most providers
+_STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
+_STRINGS = {"type": "array", "items": _STRING}
+_DIRECT = (None, ["direct"])  # who may call a tool: the model itself
+
+
+@dataclass(frozen=True, slots=True)
+class CallerTool:
+    """A tool of OpenAI's own that runs at the caller.
+
+    ``member`` of its calls has the arguments, beside ``fixed`` ones. ``empty`` is what it has before they are known.
+    """
+
+    call_type: str
+    member: str
+    description: str = ""
+    parameters: Fields = field(default_factory=dict)
+    fixed: Fields = field(default_factory=dict)
+    empty: Fields = field(default_factory=dict)
+    others: Fields = field(default_factory=dict)  # further members of its calls
+
+    def written(self, arguments: str) -> Fields:
+        """Return the members of a call that say what to do."""
+        return {self.member: {**self.empty, **self.fixed, **(_object(arguments) or {})}, **self.others}
+
+    def arguments(self, item: Fields, path: str) -> str:
+        """Return the arguments of a call in the history."""
+        given = check_object(read_required(item, self.member, path), f"{path}.{self.member}")
+        return compact_json.dumps_text({name: value for name, value in given.items() if name not in self.fixed})
+
+
+# The type of a tool, which is the name of its function, too.
+CALLER_TOOLS = {
+    "local_shell": CallerTool(
+        "local_shell_call",
+        "action",
+        "Runs a command in the user's shell and returns what it printed.",
+        {
+            "type": "object",
+            "properties": {"command": _STRINGS, "working_directory": _STRING, "timeout_ms": _INTEGER},
+            "required": ["command"],
+        },
+        fixed={"type": "exec", "env": {}},
+        empty={"command": []},
+    ),
+    "shell": CallerTool(
+        "shell_call",
+        "action",
+        "Runs commands in the user's shell and returns what each of them printed.",
+        {
+            "type": "object",
+            "properties": {"commands": _STRINGS, "timeout_ms": _INTEGER, "max_output_length": _INTEGER},
+            "required": ["commands"],
+        },
+        empty={"commands": []},
+    ),
+    "apply_patch": CallerTool(
+        "apply_patch_call",
+        "operation",
+        "Creates, updates or deletes a file. diff is in the V4A format: the lines of a hunk after a line that begins with @@, "
+        "each after a space, - or +. To create a file, each line of it after a +.",
+        {
+            "type": "object",
+            "properties": {
+                "type": {"type": "string", "enum": ["create_file", "update_file", "delete_file"]},
+                "path": _STRING,
+                "diff": _STRING,
+            },
+            "required": ["type", "path"],
+        },
+        empty={"type": "update_file", "path": "", "diff": ""},
+    ),
+    "tool_search": CallerTool("tool_search_call", "arguments", others={"execution": "client"}),
+}
+AT_OPENAI = (
+    *("web_search", "web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"),
+    *("computer", "computer_use_preview", "programmatic_tool_calling"),
+)
+TYPES = ("function", "custom", "namespace", *CALLER_TOOLS)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a call of a tool is in Responses: the tool's type, its name, and the namespace that it is in, if it is in one."""
+
+    type: str
+    name: str
+    namespace: str = ""
+
+    @property
+    def caller_tool(self) -> CallerTool | None:
+        return CALLER_TOOLS.get(self.type)
+
+    @property
+    def labels(self) -> Fields:
+        return {"name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
+
+
+@dataclass(slots=True)
+class Tools:
+    """Tools of a chat request, where each comes from, and of each that chat has no words for what a call of it is."""
+
+    chat: list[Fields] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    called: dict[str, Called] = field(default_factory=dict)  # by the name in the chat request
+    has_custom: bool = False
+    _names: set[str] = field(default_factory=set)
+
+    def add(self, tool: Fields, path: str, called: Called) -> None:
+        """Add a tool of the type function or custom. One that a search found is there once, however often it is found."""
+        inner = tool[tool["type"]]
+        inner["name"] = name = chat_name(called.namespace, called.name)
+        is_there = name in self._names
+        if is_there and path.startswith("input"):
+            return
+        if is_there and (called.namespace or name in self.called):
+            refuse(f"{path}.name", f"is that of another tool: with its namespace, it is {name}", quotes_request=True)
+        self._names.add(name)
+        self.chat.append(tool)
+        self.paths.append(path)
+        self.has_custom |= called.type == "custom"
+        if called.namespace or called.type != "function":
+            self.called[name] = called
+
+
+def chat_name(namespace: str, name: str) -> str:
+    """Return the name of a tool in the chat request. One that is too long for providers ends in a digest of the whole."""
+    whole = f"{namespace}__{name}" if namespace else name
+    if not namespace or len(whole) <= _NAME_CHARACTERS_MAX:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: _NAME_CHARACTERS_MAX - len(digest) - 1]}_{digest}"
+
+
+def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
+    """Return the tools of a body, and those that a search of the caller's found: each with its path."""
+    tools = Tools()
+    for index, tool in enumerate(read_array(body, "tools")):
+        _add(tools, tool, f"tools[{index}]")
+    for tool, path in found:
+        _add(tools, tool, path)
+    return tools
+
+
+def _add(tools: Tools, given: Any, path: str) -> None:
+    tool = check_object(given, path)
+    kind = tool.get("type")
+    if kind in AT_OPENAI:
+        refuse(f"{path}.type", f"must not be {kind}: that tool runs at OpenAI, and not every model has it")
+    check_kind(tool, path, TYPES)
+    if kind == "namespace":
+        _add_namespace(tools, tool, path)
+    elif caller_tool := CALLER_TOOLS.get(str(kind)):
+        tools.add(_caller_tool(tool, path, caller_tool), path, Called(str(kind), str(kind)))
+    else:
+        _add_named(tools, tool, path)
+
+
+def _add_namespace(tools: Tools, given: Fields, path: str) -> None:
+    check_members(given, {"type", "name", "description", "tools"}, path)
+    namespace = check_name(read_required(given, "name", path), f"{path}.name")
+    description = read_string(given, "description", path)
+    for index, tool in enumerate(check_array(read_required(given, "tools", path), f"{path}.tools")):
+        at = f"{path}.tools[{index}]"
+        check_kind(tool, at, ("function", "custom"))
+        _add_named(tools, tool, at, namespace, "" if index else description)
+
+
+def _add_named(tools: Tools, tool: Fields, path: str, namespace: str = "", about: str = "") -> None:
+    """Add a function or a custom tool. ``about``: what is said of its namespace, which the first tool of it says."""
+    name, named = check_string(read_required(tool, "name", path), f"{path}.name"), _named(tool, path)
+    inner = named[tool["type"]]
+    if about:
+        inner["description"] = "\n\n".join(filter(None, (f"{namespace}: {about}", inner.get("description"))))
+    tools.add(named, path, Called(tool["type"], name, namespace))
+
+
+def _named(tool: Fields, path: str) -> Fields:
+    """Return a function or a custom tool."""
+    kind = tool["type"]
+    known = {"parameters", "strict"} if kind == "function" else {"format"}
+    found = {"defer_loading"} if path.startswith("input") else set()  # until a search found it
+    check_members(tool, {"type", "name", "description", "allowed_callers", *found, *known}, path)
+    if tool.get("allowed_callers") not in _DIRECT:
+        refuse(f"{path}.allowed_callers", "must be direct")
+    if kind == "custom":
+        return {"type": kind, kind: {**_described(tool, path, ()), **_tool_format(tool, path)}}
+    read_boolean(tool, "strict", path)
+    return {"type": kind, kind: _described(tool, path, ("parameters", "strict"))}
+
+
+def _described(tool: Fields, path: str, others: tuple[str, ...]) -> Fields:
+    read_string(tool, "description", path)
+    return {name: tool[name] for name in ("name", "description", *others) if tool.get(name) is not None}
+
+
+def _tool_format(tool: Fields, path: str) -> Fields:
+    """Return the format of a custom tool's input. Chat completions nest a grammar."""
+    wanted, at = read_object(tool, "format", path), f"{path}.format"
+    if not wanted:
+        return {}
+    if check_kind(wanted, at, ("text", "grammar")) == "text":
+        check_members(wanted, {"type"}, at)
+        return {"format": {"type": "text"}}
+    check_members(wanted, {"type", "syntax", "definition"}, at)
+    if wanted.get("syntax") not in ("lark", "regex"):
+        refuse(f"{at}.syntax", "must be lark or regex")
+    definition = check_string(read_required(wanted, "definition", at), f"{at}.definition")
+    return {"format": {"type": "grammar", "grammar": {"syntax": wanted["syntax"], "definition": definition}}}
+
+
+def _caller_tool(given: Fields, path: str, tool: CallerTool) -> Fields:
+    """Return the function that a tool of OpenAI's own becomes. A shell or a search may also run at OpenAI: not here."""
+    kind = given["type"]
+    if kind == "tool_search":
+        check_members(given, {"type", "execution", "description", "parameters"}, path)
+        if given.get("execution") != "client":
+            refuse(f"{path}.execution", "must be client: a search of the server's runs at OpenAI")
+        description, parameters = read_string(given, "description", path), read_object(given, "parameters", path)
+        return {"type": "function", "function": {"name": kind, "description": description, "parameters": parameters}}
+    check_members(given, {"type", "environment", "allowed_callers"} if kind == "shell" else {"type", "allowed_callers"}, path)
+    if given.get("allowed_callers") not in _DIRECT:
+        refuse(f"{path}.allowed_callers", "must be direct")
+    if read_object(given, "environment", path) not in ({}, {"type": "local"}):
+        refuse(f"{path}.environment", "must be local: others run at OpenAI")
+    return {"type": "function", "function": {"name": kind, "description": tool.description, "parameters": tool.parameters}}
+
+
+# --- The choice -------------------------------------------------------------------------------------------------------
+
+
+def choice(body: Fields) -> Any:
+    """Return ``tool_choice`` in the words of chat. A string is checked with the rest."""
+    given = body.get("tool_choice")
+    if not isinstance(given, dict):
+        return given
+    if given.get("type") != "allowed_tools":
+        return _chosen(given, "tool_choice", ("function", "custom", "allowed_tools", *CALLER_TOOLS))
+    check_members(given, {"type", "mode", "tools"}, "tool_choice")
+    if given.get("mode") not in ("auto", "required"):
+        refuse("tool_choice.mode", "must be auto or required")
+    allowed = check_array(read_required(given, "tools", "tool_choice"), "tool_choice.tools")
+    kinds = ("function", "custom", *CALLER_TOOLS)
+    tools = [_chosen(tool, f"tool_choice.tools[{index}]", kinds) for index, tool in enumerate(allowed)]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": given["mode"], "tools": tools}}
+
+
+def _chosen(given: Any, path: str, kinds: tuple[str, ...]) -> Fields:
+    kind = check_kind(given, path, kinds)
+    if kind in CALLER_TOOLS:
+        check_members(given, {"type"}, path)
+        return {"type": "function", "function": {"name": kind}}
+    check_members(given, {"type", "name", "namespace"}, path)
+    name = check_string(read_required(given, "name", path), f"{path}.name")
+    return {"type": kind, kind: {"name": chat_name(read_string(given, "namespace", path), name)}}
+
+
+# --- Calls ------------------------------------------------------------------------------------------------------------
+
+
+def custom_input(arguments: str) -> str:
+    """Return the input of a custom tool that a model called as a function; if it wrote no object with it, all that it wrote."""
+    given = (_object(arguments) or {}).get("input")
+    return given if isinstance(given, str) else arguments
+
+
+def find(called: Mapping[str, Called], name: Any) -> Called:
+    return called.get(name) or Called("function", name or "")
+
+
+def _object(arguments: str) -> Fields | None:
+    try:
+        parsed = msgspec.json.decode(arguments)
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
