@@ -325,7 +325,7 @@ MANUAL_ENTRIES_ARE_BOOKED_AS_RECORDED = ENTRIES_AND_SOURCES.invariant(
 
 APPROVED_CREDITS_ARE_BOOKED = Invariant(
     "approved_credits_are_booked",
-    "A credit that a second person approved is a SUPPORT_CREDIT of the amount, reason and requester that were approved.",
+    "A credit or bank transfer that a second person approved is booked with the amount, terms and requester that were approved.",
     """
     SELECT request.account_id, request.id AS request_id, request.amount_cents, entry.id AS entry_id, entry.amount_nanos
     FROM billing_creditrequest AS request
@@ -334,9 +334,15 @@ APPROVED_CREDITS_ARE_BOOKED = Invariant(
     WHERE (request.decision = 'APPROVED') <> (request.entry_id IS NOT NULL)
         OR request.decision = 'APPROVED' AND (
             request.decided_by_id IS NULL OR request.decided_by_id = request.requested_by_id
-            OR (entry.account_id, entry.type, entry.amount_nanos, entry.reference, entry.issued_by_id, entry.metadata)
-                IS DISTINCT FROM (request.account_id, 'SUPPORT_CREDIT', request.amount_cents * 10000000,
-                    'support:' || request.reference, request.requested_by_id, jsonb_build_object('reason', request.reason))
+            OR (entry.account_id, entry.type, entry.amount_nanos, entry.issued_by_id)
+                IS DISTINCT FROM (request.account_id, request.kind, request.amount_cents * 10000000, request.requested_by_id)
+            OR (entry.reference, entry.metadata) IS DISTINCT FROM (
+                CASE request.kind
+                    WHEN 'SUPPORT_CREDIT' THEN 'support:' || request.reference ELSE 'pay:bank:' || request.payment_id END,
+                CASE request.kind
+                    WHEN 'SUPPORT_CREDIT' THEN jsonb_build_object('reason', request.reason)
+                    ELSE jsonb_build_object('bankPaymentId', request.payment_id) END
+            )
         )
     """,
 )

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from billing import money
+from billing import audit, money
 from billing.models import Account, CreditRequest, LedgerEntry, Membership, PasswordLink, User
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
@@ -217,6 +217,7 @@ def test_a_bank_transfer_is_booked_once_as_a_purchase_when_a_second_person_appro
         again = desk.post(page, open_form(desk, page, amount="120.50", payment_id="BANK-1"))
         assert "booked already" in errors_of(again)["payment_id"]
     assert LedgerEntry.objects.filter(type="CREDIT_PURCHASE").count() == 1
+    assert audit.verify() == []
 
 
 def test_a_transfer_that_two_colleagues_ask_for_is_booked_once(desk, colleague, alice, charlie):
