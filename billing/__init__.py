@@ -13,6 +13,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``approvals``          acts of staff that wait for a second person, of whatever kind
 - ``support_credit``     credits that staff book: caps for each time and each day, and what needs approval
 - ``owners``             owners of accounts that staff make, with approval
+- ``standing``           whether an account ever paid, and how much work it left unpaid of late
 - ``holds``              money reserved for usage: place; then settle, release or expire, once
 - ``ledger_pages``       read the entries of an account, one page or batch at a time
 - ``statement``          one entry as the pages show it

@@ -325,7 +325,7 @@ MANUAL_ENTRIES_ARE_BOOKED_AS_RECORDED = ENTRIES_AND_SOURCES.invariant(
 
 APPROVED_CREDITS_ARE_BOOKED = Invariant(
     "approved_credits_are_booked",
-    "A credit or bank transfer that a second person approved is booked with the amount, terms and requester that were approved.",
+    "A credit or transfer that a second person approved is booked with the amount, terms and requester that were approved.",
     """
     SELECT request.account_id, request.id AS request_id, request.amount_cents, entry.id AS entry_id, entry.amount_nanos
     FROM billing_creditrequest AS request

@@ -62,7 +62,7 @@ limit_request_line = 8_190
 limit_request_fields = 64
 limit_request_field_size = 4_094
 
-http_parser = "python"  # the one in C, if installed, answers some requests otherwise (docs/decisions/0038)
+http_parser = "python"  # the one in C, if installed, answers some requests otherwise (docs/decisions/0042)
 forwarder_headers = ""  # no request header may override the request's path
 
 accesslog = None  # the gateway itself logs one line for each request

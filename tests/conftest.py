@@ -69,9 +69,9 @@ def django_db_setup(
 def _flush_statements(tables: list[str]) -> list[str]:
     """Return SQL that deletes all rows of the tables: of those that have any, without the triggers that forbid it.
 
-    To truncate a table costs the same whether it is empty or not, and a test writes few rows to few tables. A gateway under test
-    may still write: it waits until all is deleted. The triggers are disabled within this transaction only, so that every audit
-    finds them enabled.
+    To truncate a table costs the same whether it is empty or not, and a test writes few rows to few tables. A gateway under
+    test may still write: it waits until all is deleted. The triggers are disabled within this transaction only, so that every
+    audit finds them enabled.
     """
     emptied = [table for table in tables if table not in _KEPT]
     names = ", ".join(f"'{table}'" for table in emptied)

@@ -351,7 +351,7 @@ def test_a_model_without_price_or_route_is_created_with_a_warning(load, left_out
 
 
 def test_checking_writes_nothing(load):
-    assert load(VALID, check=True) == "2 providers and 1 models are in order. Nothing was written.\n"
+    assert load(VALID, check=True) == "2 providers and 1 model are in order. Nothing was written.\n"
     assert everything() == [[], [], [], []]
 
 
