@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from billing import accounts, staff_permissions
 from billing.forms import MembershipFormSet, NewUserForm, UserForm
-from billing.models import Invitation, Membership, PasswordLink, User
+from billing.models import AddressChange, Invitation, Membership, PasswordLink, User
 from billing.sign_in import addresses, password_links, second_factor
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
@@ -152,9 +152,14 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         if "email" in form.changed_data and change:  # staff could otherwise take a person's place unseen
-            addresses.change_by_staff(request, obj, form.initial["email"])
+            changed = addresses.change_by_staff(obj, form.initial["email"])
+            transaction.on_commit(lambda: self._tell_of_change(request, changed))
         if not change:  # the mail server may take long: not in this transaction
             transaction.on_commit(lambda: self._invite(request, obj))
+
+    def _tell_of_change(self, request: HttpRequest, changed: AddressChange) -> None:
+        if not addresses.tell_of_change(request, changed):
+            messages.error(request, f"{changed.former} could not be sent a mail about it. Tell its owner in another way.")
 
     def _invite(self, request: HttpRequest, user: User) -> None:
         if password_links.invite(request, user, staff_of(request)):

@@ -37,7 +37,6 @@ class OffloadedPBKDF2PasswordHasher(PBKDF2PasswordHasher):
     """Django's PBKDF2 hasher, in turns, on a thread: the same hashes. Raises ServiceUnavailable, RequestTimeout."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
-        pool.release_connection()
         with _turns.turn(_client.get()):
             encoded, seconds = _run_in_thread(super().encode, password, salt, iterations)
             _share.spend(seconds)
@@ -122,6 +121,7 @@ class _Turns:
             raise _busy()
         if disconnects.has_disconnected(client):
             raise _gone()
+        pool.release_connection()  # others need it meanwhile
         self._waiting += 1
         try:
             with disconnects.raise_on_disconnect(client, _gone()):

@@ -52,8 +52,16 @@ def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any],
         lifecycle.set_spending_limit(key, **limit)
         words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
         summary = f"Set the spending limit to {words}; it was {before_words}."
-        _record(request, Activity.Act.KEY_LIMITED, key, summary, before=before, after=_values(key, *_LIMIT), **said)
+        values = {"before": before, "after": _values(key, *_LIMIT)}
+        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=_is_lower(**values), **values, **said)
     return words
+
+
+def _is_lower(*, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether a key may plainly spend less: it had no limit, or a higher one of the same type and period."""
+    was, now = before["spending_limit_cents"], after["spending_limit_cents"]
+    is_same_kind = all(before[name] == after[name] for name in ("spending_type", "spending_period"))
+    return now is not None and (was is None or (is_same_kind and now < was))
 
 
 def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **said: str) -> str:
@@ -112,7 +120,7 @@ def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
         minted = rotation.rotate_secret(key, grace=grace)
         ends = pool.database_time() + grace
         until = f"work until {ends:%Y-%m-%d %H:%M} UTC at the latest" if grace else "work no longer"
-        _record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.")
+        _record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.", is_defence=True)
     return minted
 
 
@@ -120,7 +128,7 @@ def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
     """Let only the newest secret of the key work. Nothing is recorded if it was so already."""
     with _locked(key):
         if rotation.end_former_secrets(key):
-            _record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.")
+            _record(request, Activity.Act.KEY_ROTATED, key, "Ended the former secrets of the key.", is_defence=True)
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 Both are decided under the account's lock: of two owners who leave at once, one stays.
 """
 
+from typing import Any
+
 from django.db import transaction
 from django.http import HttpRequest
 
@@ -30,7 +32,9 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
         member.role = role
         member.save(update_fields=["role"])
         summary = f"Changed the role of {member.user} from {former.label} to {role.label}."
-        _record(request, Activity.Act.MEMBER_CHANGED, member, summary, before={"role": former}, after={"role": role})
+        values = {"before": {"role": former}, "after": {"role": role}}
+        is_less = roles.ACTS[role] < roles.ACTS[former]
+        _record(request, Activity.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
         change = f"Your role is now {role.label}, no longer {former.label}. {_by(request)}"
         notices.tell_member(member.user, member.account, change)
 
@@ -88,5 +92,5 @@ def _give_up_ownership(request: HttpRequest, member: Membership) -> None:
         invitations.revoke_those_by(request, member.account, member.user)
 
 
-def _record(request: HttpRequest, act: Activity.Act, member: Membership, summary: str, **values: dict[str, str]) -> None:
-    log.record(request, act, member, summary, account_id=member.account_id, **values)  # type: ignore[arg-type]
+def _record(request: HttpRequest, act: Activity.Act, member: Membership, summary: str, **values: Any) -> None:
+    log.record(request, act, member, summary, account_id=member.account_id, **values)

@@ -70,9 +70,9 @@ def _turn_off(request: HttpRequest, account: Account) -> HttpResponse:
     with transaction.atomic():
         locks.lock_account(account.pk)
         rule = TopUpRule.objects.filter(account=account).first()
-        if rule:
+        if rule and (rule.is_on or rule.card_payment_id):
             TopUpRule.objects.filter(pk=rule.pk).update(is_on=False, card_payment=None)
-            _record(request, rule, "Turned the automatic top-up off.")
+            _record(request, rule, "Turned the automatic top-up off.", is_defence=True)
     messages.success(request, "The automatic top-up is off.")
     return redirect("billing")
 

@@ -65,6 +65,14 @@ class ChangeAddress(SendLink):
     template_name = "account/email.html"
     form_class = AddressForm
 
+    def form_valid(self, form: AddressForm) -> HttpResponse:
+        try:
+            return super().form_valid(form)
+        except addresses.FormerNotTold:
+            message = "Your present address could not be sent a mail about it. Nothing was changed. Try again later."
+            form.add_error(None, message)
+            return self.form_invalid(form)
+
     def send(self, email: str) -> None:
         assert isinstance(self.request.user, User)
         addresses.ask_for_change(self.request, self.request.user, email)

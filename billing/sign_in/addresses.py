@@ -23,6 +23,10 @@ from gateway_project.db import pool
 UNDO_TIME = timedelta(days=7)  # after the change
 
 
+class FormerNotTold(Exception):
+    """The present address could not be told that a change was asked for, so the new one was sent no link."""
+
+
 def may_sign_up(email: str) -> bool:
     """Return whether people with such an address may sign up without an invitation."""
     domains = settings.SIGN_UP_DOMAINS
@@ -72,18 +76,18 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
-    """Send a link to the user's new address, and tell the present one. Somebody else's is told that it is taken.
+    """Tell the user's present address, and send a link to the new one. Somebody else's is told that it is taken.
 
-    Must not run in a transaction, because the mail server may take long.
+    The present one gets the link that undoes the change before there can be one; a new address that is taken makes no
+    difference that the user sees. Must not run in a transaction, because the mail server may take long. Raises FormerNotTold.
     """
     is_taken = User.objects.filter(email=email).exists()
-    key = ""
-    if not is_taken:
-        with transaction.atomic():
-            asked = _find_or_make_change(user, email)
-            log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own e-mail address to {email}.")
-        key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
-        _tell_former(request, asked, "change_asked")
+    with transaction.atomic():
+        asked = _find_or_make_change(user, email)
+        log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own e-mail address to {email}.")
+    if not _tell_former(request, asked, "change_asked"):
+        raise FormerNotTold
+    key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
     _send_or_tell(request, email, is_taken, "change_of_address", Purpose.CHANGE_ADDRESS, key)
 
 
@@ -126,23 +130,29 @@ def record_change(request: HttpRequest, asked: AddressChange) -> None:
     asked.changed_at = pool.database_time()
     asked.save(update_fields=["changed_at"])
     User.objects.filter(pk=asked.user_id).update(email=asked.address)
-    transaction.on_commit(lambda: _tell_former(request, asked, "address_changed"))
+    transaction.on_commit(lambda: tell_of_change(request, asked))
 
 
-def change_by_staff(request: HttpRequest, user: User, former: str) -> None:
-    """Note that staff changed the user's address, and tell the former one, from where that can be undone."""
+def change_by_staff(user: User, former: str) -> AddressChange:
+    """Note that staff changed the user's address. The former one is then to be told."""
     now = pool.database_time()
     AddressChange.objects.filter(user=user, changed_at=None, undone_at=None).update(undone_at=now)
-    asked = AddressChange.objects.create(user=user, former=former, address=user.email, changed_at=now)
-    transaction.on_commit(lambda: _tell_former(request, asked, "address_changed"))
+    return AddressChange.objects.create(user=user, former=former, address=user.email, changed_at=now)
 
 
-def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> None:
-    if settings.SENDS_MAIL:
-        # Bound to nobody: whoever has taken the user over can void the user's links.
-        key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
-        told = {"address": asked.address, "cause": mails.Cause.EVENT}
-        mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **told)
+def tell_of_change(request: HttpRequest, asked: AddressChange) -> bool:
+    """Tell the former address of the change, from where it can be undone. Return False if that was not possible."""
+    return _tell_former(request, asked, "address_changed")
+
+
+def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> bool:
+    """Send the former address a link that undoes the change. Return False if that was not possible."""
+    if not settings.SENDS_MAIL:
+        return False
+    # Bound to nobody: whoever has taken the user over can void the user's links.
+    key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
+    told = {"address": asked.address, "cause": mails.Cause.SECURITY}
+    return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **told)
 
 
 # --- Undoing it ---------------------------------------------------------------------------------------------------
@@ -180,7 +190,8 @@ def undo(request: HttpRequest, key: str) -> User | None:
         SocialAccount.objects.filter(user=user, date_joined__gte=asked.asked_at).delete()
         second_factor.remove_those(user, since=asked.asked_at)
         summary = "Undid the change of the e-mail address. All sessions ended, and a new password must be set."
-        log.record(request, Activity.Act.CHANGED, user, summary, before={"email": taken}, after={"email": user.email})
+        before, after = {"email": taken}, {"email": user.email}
+        log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after, is_defence=True)
     return user
 
 

@@ -38,6 +38,7 @@ class Rate:
 ADDRESS = Rate(burst=30, interval_seconds=6)  # colleagues may share it
 USER = Rate(burst=10, interval_seconds=60)  # 70 in the worst hour
 SUCCESS = Rate(burst=6, interval_seconds=30)  # of one user: less than the share of a core that passwords have
+SECURITY = Rate(burst=50, interval_seconds=900)  # notices to one user, who was told often enough when these are used up
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,11 @@ def mail_request_limit(network: str) -> Limit:
 def mailbox_limit(email: str, cause: str) -> Limit:
     """Return the limit of mails to one mailbox. All spellings that lead to one mailbox at large providers are one."""
     return Limit(f"mails to {mailbox(email)}, {cause}", Rate.of(settings.MAILBOX_MAILS_PER_DAY, 86_400))
+
+
+def security_limit(email: str) -> Limit:
+    """Return the limit of notices of security to one address. Only its user causes them: a similar address counts apart."""
+    return Limit(f"notices of security to {email}", SECURITY)
 
 
 def mails_limit(cause: str) -> Limit:

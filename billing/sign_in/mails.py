@@ -3,6 +3,8 @@
 A mailbox gets so many mails a day, however its address is written, and the gateway sends so many an hour. What strangers can
 cause (a link for whoever types an address) and what tells people of what happened are limited apart: no stranger can keep
 somebody from being told. What is asked for on a known device counts apart, too: no stranger can keep its user from a link.
+Notices of security, about the address, the password and what else signs a user in, are limited by themselves, for each address
+alone: nothing else that is sent can keep them back.
 """
 
 import logging
@@ -30,12 +32,26 @@ class Cause(Enum):
     """What a mail comes from. Those of each cause have limits of their own."""
 
     EVENT = "what happened"
+    SECURITY = "what happened to the sign-in of the user"
     STRANGER = "what strangers asked for"
     KNOWN_DEVICE = "what was asked for on a known device of the user"
 
 
-def send(email: str, template: str, *, cause: Cause = Cause.EVENT, **context: Any) -> bool:
-    """Send the mail. Return False, and log why, if that was not possible. A ``message_id`` is its header of that name."""
+class NotSent(Exception):
+    """The mail could not be sent; says why."""
+
+
+def send(email: str, template: str, **context: Any) -> bool:
+    """Send the mail, as ``deliver`` does. Return False if that was not possible."""
+    try:
+        deliver(email, template, **context)
+    except NotSent:
+        return False
+    return True
+
+
+def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context: Any) -> None:
+    """Send the mail. A ``message_id`` is its header of that name. Raises NotSent, and logs why."""
     text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
     subject, _, body = text.partition("\n")
     try:
@@ -44,8 +60,8 @@ def send(email: str, template: str, *, cause: Cause = Cause.EVENT, **context: An
         EmailMessage(subject.strip(), f"{body.strip()}\n{_help()}", None, [email], headers=headers).send()
     except (OSError, SMTPException, mail.NoMailServer, errors.RateLimitExceeded) as error:
         logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
-        return False
-    return True
+        is_limited = isinstance(error, errors.RateLimitExceeded)
+        raise NotSent(str(error) if is_limited else "the mail server did not take it") from None
 
 
 def send_link(request: HttpRequest, email: str, template: str, purpose: links.Purpose, key: str, **context: Any) -> bool:
@@ -72,13 +88,25 @@ def _send_path(
 
 
 def _count(email: str, cause: Cause) -> None:
-    """Count the mail against its limits. Raises RateLimitExceeded."""
-    for name, limit in (("mailbox", limits.mailbox_limit(email, cause.value)), ("gateway", limits.mails_limit(cause.value))):
-        try:
-            limits.count_attempt([limit])
-        except errors.RateLimitExceeded:
-            metrics.mails_refused_total.labels(name).inc()
-            raise errors.RateLimitExceeded(f"the limit of mails of the {name} is reached") from None
+    """Count the mail against its limits. One that is refused uses up nothing. Raises RateLimitExceeded."""
+    if cause is Cause.SECURITY:
+        _count_against("mailbox", limits.security_limit(email))
+        return
+    mailbox = limits.mailbox_limit(email, cause.value)
+    _count_against("mailbox", mailbox)
+    try:
+        _count_against("gateway", limits.mails_limit(cause.value))
+    except errors.RateLimitExceeded:
+        limits.give_back_attempt([mailbox])
+        raise
+
+
+def _count_against(name: str, limit: limits.Limit) -> None:
+    try:
+        limits.count_attempt([limit])
+    except errors.RateLimitExceeded:
+        metrics.mails_refused_total.labels(name).inc()
+        raise errors.RateLimitExceeded(f"the limit of mails of the {name} is reached") from None
 
 
 def _help() -> str:
@@ -88,4 +116,4 @@ def _help() -> str:
 def notify(user: User, change: str) -> None:
     """Tell the user, once the transaction is committed, what was changed about their sign-in, such as "Added a passkey."."""
     if settings.SENDS_MAIL:
-        transaction.on_commit(partial(send, user.email, "changed", change=change))
+        transaction.on_commit(partial(send, user.email, "changed", cause=Cause.SECURITY, change=change))

@@ -66,9 +66,9 @@ def end(request: HttpRequest, session_id: int) -> HttpResponse:
     session = get_object_or_404(UserSession, pk=session_id, user=request.user)
     is_current = session.is_current()
     with transaction.atomic():
-        session.end()
         if not is_current:
-            links.void(session.user)
+            links.void(session.user)  # locks the user, before the session, as a sign-in does
+        session.end()
     if is_current:
         request.session.flush()
         return redirect("account_login")

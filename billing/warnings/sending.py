@@ -172,5 +172,8 @@ def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
         "link": deliveries.page_address(),
     }
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
-    is_sent = mails.send(delivery.email, "warning", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
-    return "" if is_sent else "the mail server did not take it"
+    try:
+        mails.deliver(delivery.email, "warning", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
+    except mails.NotSent as error:
+        return str(error)
+    return ""

@@ -7,7 +7,8 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import connection
-from django.db.models import Model, QuerySet
+from django.db.models import Model, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 
 from gateway_project import errors
@@ -21,7 +22,12 @@ _HOUR = timedelta(hours=1)
 _UNLIMITED = {
     *(Activity.Act.KEY_PAUSED, Activity.Act.KEY_REVOKED, Activity.Act.MANAGEMENT_KEY_REVOKED, Activity.Act.ENDPOINT_DELETED),
     *(Activity.Act.MEMBER_UNINVITED, Activity.Act.MEMBER_REMOVED, Activity.Act.INVITATION_REVOKED),
+    Activity.Act.CLOSED,  # which the last member does who leaves
+    Activity.Act.DELETED,  # of people who are no staff: what signs them in, such as a passkey
+    Activity.Act.PASSWORD_CHANGED,  # which costs a hash each time
 }
+# Acts of people and of programs are counted apart, among so many of the account's latest: no count reads its whole history.
+_LATEST_PER_ACT = 4
 Values = dict[str, Any]  # of fields, by name; what JSON does not know is recorded as text
 
 
@@ -36,20 +42,25 @@ def record(
     after: Values | None = None,
     reason: str = "",
     ticket: str = "",
+    is_defence: bool = False,
 ) -> None:
     """Record that the request's user, or its ``program``, did ``act`` to ``target``. It is None for an operator's command.
 
     Must run in the transaction of the act. ``before`` and ``after`` hold no secrets. Raises RateLimitExceeded after
-    ACTS_PER_HOUR of the account, or of the user where no account is concerned; staff and commands are not limited.
+    ACTS_PER_HOUR of the account, by people or else by programs, or of the user where no account is concerned. Staff and
+    commands are not limited, nor is what stops something, nor what a person does with ``is_defence``: an act that takes
+    away what somebody else may have, such as the rotation of a key.
     """
     assert connection.in_atomic_block
     user = getattr(request, "user", None)  # of a request of the API an account
-    if request is not None and act not in _UNLIMITED and not getattr(user, "is_staff", False):
-        _require_pace(account_id, user)
+    program = getattr(request, "program", "")
+    is_unlimited = act in _UNLIMITED or (is_defence and not program)
+    if request is not None and not is_unlimited and not getattr(user, "is_staff", False):
+        _require_pace(account_id, user, is_program=bool(program))
     Activity.objects.create(
         act=act,
         actor=user if isinstance(user, get_user_model()) else None,
-        program=getattr(request, "program", ""),
+        program=program,
         account_id=account_id,
         object_type=target._meta.label_lower,
         object_id=str(target.pk),
@@ -64,15 +75,16 @@ def record(
     )
 
 
-def _require_pace(account_id: UUID | None, user: Any) -> None:
-    """Raises RateLimitExceeded when the account, or else the user, has done ACTS_PER_HOUR within an hour."""
+def _require_pace(account_id: UUID | None, user: Any, *, is_program: bool) -> None:
+    """Raises RateLimitExceeded when the account's people or programs, or else the user, did ACTS_PER_HOUR within an hour."""
+    maximum = settings.ACTS_PER_HOUR
     if account_id is not None:
-        acts = Activity.objects.filter(account_id=account_id)
+        acts = _latest(Activity.objects.filter(account_id=account_id), maximum * _LATEST_PER_ACT)
+        acts = acts.exclude(program="") if is_program else acts.filter(program="")
     elif isinstance(user, get_user_model()):
         acts = Activity.objects.filter(actor=user, account_id=None)
     else:
         return
-    maximum = settings.ACTS_PER_HOUR
     first = acts.order_by("-id").values_list("at", flat=True)[maximum - 1 : maximum].first()  # of as many as may be
     if first is not None and (wait := first + _HOUR - pool.database_time()) > timedelta():
         whose = "The account" if account_id else "The user"
@@ -81,6 +93,12 @@ def _require_pace(account_id: UUID | None, user: Any) -> None:
             " Keys can be paused and revoked all the same.",
             headers=errors.retry_after(min(wait, timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX))),
         )
+
+
+def _latest(acts: QuerySet[Activity], count: int) -> QuerySet[Activity]:
+    """Return the ``count`` latest of the acts."""
+    first = Subquery(acts.order_by("-id").values("id")[count - 1 : count])
+    return acts.filter(id__gte=Coalesce(first, 0))
 
 
 def _json(value: Any) -> Any:

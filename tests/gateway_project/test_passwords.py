@@ -33,6 +33,9 @@ def test_no_database_connection_is_kept_meanwhile(transactional_db):
     connection.ensure_connection()
     OffloadedPBKDF2PasswordHasher().encode("secret", "salt", 1_000)
     assert connection.connection is None
+    connection.ensure_connection()
+    with passwords.turn_of("address 192.0.2.1", None):
+        assert connection.connection is None  # nor while a turn is waited for
 
 
 def test_the_priority_of_the_process_is_unchanged():

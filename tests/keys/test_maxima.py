@@ -3,13 +3,19 @@
 from datetime import timedelta
 
 import pytest
+from allauth.core import context as allauth_context
+from allauth.mfa.models import Authenticator
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from billing.members import changes
+from billing.models import Membership, Role
+from billing.sign_in import second_factor
+from gateway_project import errors
 from gateway_project.activity.models import Activity
-from keys import lifecycle, management_keys, rotation
+from keys import acts, lifecycle, management_keys, rotation
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply
 from tests import factories
 from tests.keys.key_api.conftest import _nothing_is_counted, api, manager  # noqa: F401  fixtures
@@ -101,17 +107,55 @@ def test_a_key_keeps_a_bounded_number_of_former_secrets(alice, settings):
 def test_an_account_is_changed_a_bounded_number_of_times_in_an_hour(alice, bob, api, owner, settings):  # noqa: F811
     settings.ACTS_PER_HOUR = 2
     key, _ = factories.make_key(alice)
-    assert api.post(KEYS, {"name": "first"}).status_code == 201
-    assert owner.post(NEW_KEY, form(alice, "second")).status_code == 200
+    for name in ("first", "second"):
+        assert api.post(KEYS, {"name": name}).status_code == 201
+        assert owner.post(NEW_KEY, form(alice, f"{name} by hand")).status_code == 200
     words = "The account has been changed 2 times within an hour, the most that may be. Try again later."
     assert_refused(api.post(KEYS, {"name": "third"}), words, 429, "rate_limit_exceeded")
     refused = owner.post(NEW_KEY, form(alice, "third"), headers={"accept": "text/html"})
     assert (refused.status_code, refused["Retry-After"]) == (429, "60")
     assert words in refused.content.decode()
-    assert ApiKey.objects.filter(account=alice).count() == 3
+    assert ApiKey.objects.filter(account=alice).count() == 5
     for path in (f"{KEYS}/{key.pk}/pause", f"{KEYS}/{key.pk}/revoke"):  # what stops something is never refused
         assert api.post(path).status_code == 200
-    assert Activity.objects.count() == 4
+    assert Activity.objects.count() == 6
+
+
+def test_programs_use_up_nothing_of_people(alice, api, owner, settings):  # noqa: F811
+    settings.ACTS_PER_HOUR = 1
+    assert [api.post(KEYS, {"name": name}).status_code for name in ("first", "second")] == [201, 429]
+    assert [owner.post(NEW_KEY, form(alice, name)).status_code for name in ("third", "fourth")] == [200, 429]
+
+
+def test_what_people_do_in_defence_is_never_refused(alice, settings, rf):
+    key, _ = factories.make_key(alice)
+    acts.set_spending_limit(None, key, {"limit_cents": 500, "type": "FIXED", "period": None})
+    developer, user = factories.make_user("developer@example.org"), alice.members.get()
+    member = Membership.objects.create(account=alice, user=developer, role=Role.DEVELOPER)
+    request = rf.post("/")
+    request.user = user
+    settings.ACTS_PER_HOUR = 1
+    for account_id in (alice.pk, None):
+        _record(act="CHANGED", account_id=account_id, actor=user, object_type="x", object_id="1", summary="Changed.")
+
+    def limit(cents):
+        acts.set_spending_limit(request, key, {"limit_cents": cents, "type": "FIXED", "period": None})
+
+    limit(400)
+    acts.rotate(request, key, timedelta())
+    changes.change_role(request, member, Role.VIEWER)
+    with allauth_context.request_context(request), transaction.atomic():
+        Authenticator.objects.bulk_create([Authenticator(user=user, type=Authenticator.Type.WEBAUTHN, data={})])
+        second_factor.remove_all(user)
+    assert Activity.objects.count() == 7
+    for refused in (lambda: limit(600), lambda: changes.change_role(request, member, Role.OWNER)):
+        with pytest.raises(errors.RateLimitExceeded):
+            refused()
+    assert Activity.objects.count() == 7
+    request.program = "management key terraform"  # a program rotates and lowers within a count of its own
+    limit(300)
+    with pytest.raises(errors.RateLimitExceeded):
+        acts.rotate(request, key, timedelta())
 
 
 def test_acts_of_an_hour_ago_and_of_others_do_not_count(alice, bob, api, settings):  # noqa: F811

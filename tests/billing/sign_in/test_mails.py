@@ -4,6 +4,8 @@ import pytest
 from django.core import mail
 from django.test import Client
 
+from billing.models import SignInLimit
+from billing.sign_in import limits, mails
 from gateway_project import metrics
 from tests import factories
 from tests.pages.conftest import owner_of, signed_in
@@ -40,9 +42,13 @@ def test_every_kind_of_mail_that_strangers_can_cause_counts_together(alice, char
     ask(page=SIGN_UP)
     signed_in(owner_of(charlie)).post("/accounts/email/", {"email": ALICE})
     ask()
-    assert len(mail.outbox) == 2
+    assert sent_to(ALICE) == 2
     ask("somebody.else@example.org")
-    assert len(mail.outbox) == 3
+    assert sent_to("somebody.else@example.org") == 1
+
+
+def sent_to(email):
+    return sum(message.to == [email] for message in mail.outbox)
 
 
 def test_strangers_cannot_keep_a_user_from_being_told(alice, django_capture_on_commit_callbacks):
@@ -53,6 +59,27 @@ def test_strangers_cannot_keep_a_user_from_being_told(alice, django_capture_on_c
     with django_capture_on_commit_callbacks(execute=True):
         signed_in(owner_of(alice)).post("/dashboard/password/", form)
     assert "The password was changed." in str(mail.outbox[-1].body)
+
+
+def test_nothing_else_that_happens_keeps_notices_of_security_back(alice, settings, django_capture_on_commit_callbacks):
+    settings.MAILS_PER_HOUR = 2
+    assert [mails.send(ALICE, "code_used_again") for _ in range(2)] == [True, False]
+    with django_capture_on_commit_callbacks(execute=True):
+        mails.notify(owner_of(alice), "Removed a passkey for signing in.")
+    browser = signed_in(owner_of(alice))
+    browser.post("/accounts/email/", {"email": "new@example.org"})
+    assert [message.to[0] for message in mail.outbox] == [ALICE, ALICE, ALICE, "new@example.org"]
+
+
+def test_an_address_is_not_changed_unless_it_can_be_told(alice, charlie, monkeypatch):
+    monkeypatch.setattr(limits, "SECURITY", limits.Rate(burst=1, interval_seconds=900))
+    browser = signed_in(owner_of(alice))
+    browser.post("/accounts/email/", {"email": "first@example.org"})
+    assert len(mail.outbox) == 2
+    pages = [browser.post("/accounts/email/", {"email": email}) for email in ("new@example.org", "charlie@example.org")]
+    for page in pages:  # which do not tell who has a sign-in here
+        assert "Nothing was changed. Try again later." in page.content.decode()
+    assert len(mail.outbox) == 2
 
 
 def test_strangers_cannot_keep_a_user_from_a_link_on_a_known_device(alice):
@@ -74,6 +101,18 @@ def test_all_mails_that_strangers_cause_are_limited_together(db, settings):
         ask(f"user{number}@example.org")
     assert len(mail.outbox) == 2
     assert refused("gateway") == before + 2
+
+
+def test_what_the_gateway_is_refused_uses_up_nothing_of_the_mailbox(db, settings):
+    settings.MAILS_PER_HOUR = 2
+    ask("somebody.else@example.org")
+    for _ in range(3):
+        ask()
+    assert sent_to(ALICE) == 0
+    SignInLimit.objects.filter(digest=limits.mails_limit(mails.Cause.STRANGER.value).digest).delete()
+    limits._next_attempts.clear()
+    ask()
+    assert sent_to(ALICE) == 1
 
 
 def test_what_a_mailbox_is_refused_uses_up_nothing_of_the_others(db, settings):

@@ -125,6 +125,16 @@ def test_a_user_ends_one_of_their_sessions(alice):
     assert laptop.get("/dashboard/").status_code == 302
 
 
+def test_ending_a_session_locks_the_user_first_as_signing_in_does(alice):
+    laptop, _ = browser("Laptop/1.0"), browser("Telephone/1.0")
+    with CaptureQueriesContext(connection) as captured:
+        end(laptop, "Telephone/1.0")
+    statements = [query["sql"] for query in captured]
+    locked = next(i for i, sql in enumerate(statements) if '"billing_user"' in sql and "FOR NO KEY UPDATE" in sql)
+    deleted = next(i for i, sql in enumerate(statements) if sql.startswith("DELETE") and "session" in sql)
+    assert locked < deleted
+
+
 def test_nobody_ends_the_session_of_somebody_else(alice, other_owner):  # noqa: F811
     laptop = browser("Laptop/1.0")
     assert end(other_owner, "Laptop/1.0").status_code == 404

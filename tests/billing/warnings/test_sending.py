@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from billing import tasks
 from billing.models import AccountWarning, Membership, Role, WarningDelivery, WebhookEndpoint
+from billing.sign_in import mails
 from billing.warnings import deliveries, endpoints, signature
 from billing.warnings.endpoints import EndpointRefused
 from gateway_project.activity.models import Activity
@@ -382,6 +383,15 @@ def test_a_mail_that_the_server_does_not_take_is_tried_again(alice, settings):
     later()
     tasks.mail_warnings()
     assert len(mail.outbox) == 1
+
+
+def test_a_mail_beyond_the_limits_of_mails_says_so_and_is_tried_again(alice, settings):
+    settings.MAILBOX_MAILS_PER_DAY = 2  # one at once
+    mails.send(alice.members.get().email, "code_used_again")
+    cross(alice)
+    tasks.mail_warnings()
+    waiting = WarningDelivery.objects.get()
+    assert (waiting.state, waiting.attempts[0]["reason"]) == ("WAITING", "the limit of mails of the mailbox is reached")
 
 
 def test_an_account_gets_a_bounded_number_of_mails_a_day(alice):
