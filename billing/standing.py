@@ -1,6 +1,7 @@
 """What an account has shown of itself: whether it ever paid for usage, and how much work it left unpaid within the last hour.
 
-Unpaid work is what providers charge the operator for and nobody pays: a stream that began too late, a report above the hold.
+Unpaid work is what a request made providers charge the operator for, and nobody pays: a stream that began too late and that no
+other provider answered, a report above the hold.
 An account may cause ``ACCOUNT_UNPAID_CENTS_PER_HOUR`` of it, which become available again evenly over an hour (GCRA), in one
 column: ``unpaid_until``. What exceeds twice as much is forgotten, so that no account waits longer than an hour.
 

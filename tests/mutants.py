@@ -1150,7 +1150,7 @@ mutant(
 mutant(
     "unpaid_work_is_not_counted",
     "One account may have providers work for nothing as often as it likes.",
-    code("completions.charging.resolution:Resolution.decide", "self.unpaid_nanos + max(", "0 * max("),
+    code("completions.charging.resolution:Resolution.decide", "0 if settled_nanos else self.unpaid_nanos", "0"),
     f"{DEADLINES}::test_an_account_that_left_too_much_unpaid_is_refused_until_an_hours_share_is_back",
 )
 mutant(
@@ -1158,6 +1158,26 @@ mutant(
     "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
     code("completions.relay.attempts:Dispatch.drop_late", "metrics.operator_loss_nanos.inc(self.late.unpaid_nanos)", "pass"),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
+)
+mutant(
+    "an_outage_counts_against_its_callers",
+    "While a provider is down, its callers are refused every model, for work that they could not help.",
+    code(
+        "completions.relay.attempts:Dispatch.drop_late", "not circuit_breaker.fails_for_several(self.late.call.route)", "True"
+    ),
+    f"{DEADLINES}::test_a_late_stream_of_a_provider_that_fails_for_several_accounts_counts_against_none",
+)
+mutant(
+    "late_work_counts_when_another_provider_was_paid",
+    "A caller who paid for the answer of a fallback is refused because the first provider was silent.",
+    code("completions.charging.resolution:Resolution.decide", "0 if settled_nanos else self.unpaid_nanos", "self.unpaid_nanos"),
+    f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
+)
+mutant(
+    "one_account_keeps_a_circuit_open",
+    "One account whose requests fail everywhere keeps a provider that is well again from everybody.",
+    code("completions.relay.circuit_breaker:record_failure", "circuits.count_failed_probe(account_id, own.weight)", "True"),
+    "completions/relay/test_circuit_breaker.py::test_failed_probes_of_one_account_keep_out_no_other",
 )
 mutant(
     "any_switch_makes_reasoning_free",

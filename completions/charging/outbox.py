@@ -145,6 +145,7 @@ def _dumps(resolution: Resolution) -> str:
         "usage": asdict(resolution.usage) if resolution.usage else None,
         "cost_nanos": resolution.cost_nanos,
         "reply_retention": asdict(resolution.reply_retention) if resolution.reply_retention else None,
+        "unpaid_nanos": resolution.unpaid_nanos,
     }
     return json.dumps(record, default=str)
 
@@ -200,14 +201,17 @@ def _read(path: Path, completion: CompletionRecord) -> Resolution:
         usage = Usage(**record["usage"]) if record["usage"] else None
         reply_retention = ReplyRetention(**record["reply_retention"]) if record["reply_retention"] else None
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
-        _require_whole_numbers(usage, cost_nanos)
+        unpaid_nanos = record.get("unpaid_nanos", 0)  # files of earlier releases do not have it
+        _require_whole_numbers(usage, cost_nanos, unpaid_nanos)
     except (ValueError, LookupError, TypeError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
-    return Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention)
+    return Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos)
 
 
-def _require_whole_numbers(usage: Usage | None, cost_nanos: Any) -> None:
+def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: Any) -> None:
     """A charge has a usage and a cost, a release has neither. Raises ValueError for anything else."""
+    if type(unpaid_nanos) is not int or unpaid_nanos < 0:
+        raise ValueError("unpaid_nanos is no whole number")
     if usage is None and cost_nanos is None:
         return
     numbers = [cost_nanos, *asdict(usage).values()] if usage else [None]

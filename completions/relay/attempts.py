@@ -70,7 +70,7 @@ class Dispatch:
     last_text_at: float | None = None
     failed_attempts: list[FailedAttempt] = field(default_factory=list)
     late: LateStream | None = None
-    unpaid_nanos: int = 0  # what providers may charge for streams that were given up, and the caller does not pay
+    unpaid_nanos: int = 0  # what counts against the account of the given-up streams that nobody pays
     ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
 
     def __post_init__(self) -> None:
@@ -300,11 +300,15 @@ class Dispatch:
         self.late = LateStream(call, upstream, unpaid_nanos)
 
     def drop_late(self) -> None:
-        """Close a stream that was given up. Nobody pays what its provider charges: that is the operator's loss."""
+        """Close a stream that was given up. Nobody pays what its provider charges: that is the operator's loss.
+
+        It counts against the account too, unless the provider fails for several accounts: then the fault is not the request's.
+        """
         if self.late:
             self.late.chunks.close()
-            self.unpaid_nanos += self.late.unpaid_nanos
             metrics.operator_loss_nanos.inc(self.late.unpaid_nanos)
+            if not circuit_breaker.fails_for_several(self.late.call.route):
+                self.unpaid_nanos += self.late.unpaid_nanos
             self.late = None
 
     def forget_late(self) -> None:

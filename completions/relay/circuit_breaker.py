@@ -3,13 +3,17 @@
     CLOSED      requests pass. ``CIRCUIT_FAILURES`` failures in a row open the circuit.
     OPEN        no request passes, for ``CIRCUIT_OPEN_SECONDS``. A ``Retry-After`` opens it too, at most that long.
     HALF_OPEN   the open time is over: one request, the probe, passes. Its success closes the circuit; its failure opens it
-                again, for twice as long as before, up to two minutes.
+                again, for twice as long as before, up to two minutes. (The route's own needs several: see below.)
 
 Some requests fail on every route, and one caller may send them all day. So what an account's requests provoke opens the circuit
 of that account alone. The route's own circuit, which keeps everybody out, needs several accounts: among those that asked within
 the last minute, the requests of ``CIRCUIT_ACCOUNTS`` must fail, and of at least half of all. An account counts once, however
 much it sends; one that has never paid counts a quarter. And an account is never kept out by the failures of others while its
 own latest request within that minute succeeded: what it saw itself is better evidence.
+
+The route's own circuit also opens again only when the probes of ``CIRCUIT_ACCOUNTS`` failed, counted in the same way since its
+open time ended, and none succeeded. Until then a failed probe lets the next request probe at once. So one account cannot keep
+the circuit of a provider open that answers the others, and each cycle of a broken one costs a probe of a few accounts.
 
 Each process counts the failures that it sees, and its circuits are its own. It remembers ``_ACCOUNTS_MAX`` accounts of each
 route: beyond that, those that asked longest ago are forgotten.
@@ -18,8 +22,8 @@ When a process opens the circuit of a route it also writes so on the route's row
 next read the catalog, a second later: no request waits for this exchange. To them the row is a hint and no more, because the
 fault may be that of the first one's host. A process that had a success within ``CIRCUIT_OPEN_SECONDS`` ignores it. In any
 other, one request at a time probes the route, and the rest ask their other routes first. Those that have no other ask it all
-the same: a hint refuses nothing. A success ends the hint there, a failure opens the route's circuit. What keeps this host from
-connecting at all is not counted here (``local_faults``).
+the same: a hint refuses nothing. A success ends the hint there. When the requests of several accounts fail, one failure
+of each opens the route's circuit. What keeps this host from connecting at all is not counted here (``local_faults``).
 """
 
 import logging
@@ -77,6 +81,7 @@ class _RouteCircuits:
     provider_slug: str
     of_all: _Circuit = field(default_factory=_Circuit)
     of_accounts: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
+    failed_probes: dict[UUID, int] = field(default_factory=dict)  # weights of accounts, since the open time of ``of_all`` ended
 
     def note(self, account_id: UUID) -> _Circuit:
         """Return the circuit of an account whose request has just ended."""
@@ -108,8 +113,19 @@ class _RouteCircuits:
             asked_weight += circuit.weight
             failed_weight += circuit.weight if circuit.failures else 0
             failures += circuit.failures
-        are_enough = failed_weight >= settings.CIRCUIT_ACCOUNTS * _WEIGHT and 2 * failed_weight >= asked_weight
-        return are_enough, failures
+        return _are_several(failed_weight) and 2 * failed_weight >= asked_weight, failures
+
+    def count_failed_probe(self, account_id: UUID, weight: int) -> bool:
+        """Count an account whose probe of ``of_all`` failed. Return whether these are enough; then the next count begins."""
+        self.failed_probes[account_id] = weight
+        are_enough = _are_several(sum(self.failed_probes.values()))
+        if are_enough:
+            self.failed_probes.clear()
+        return are_enough
+
+
+def _are_several(weight: int) -> bool:
+    return weight >= settings.CIRCUIT_ACCOUNTS * _WEIGHT
 
 
 _routes: dict[int, _RouteCircuits] = {}  # by route id
@@ -154,6 +170,17 @@ def open_seconds(route: chat.Route, account_id: UUID) -> float:
     return open_until - time.monotonic() if open_until else 0.0
 
 
+def fails_for_several(route: chat.Route) -> bool:
+    """Return whether the fault is the route's: it fails for several accounts, or its circuit is not closed, or a hint holds."""
+    if _heeds_hint(route):
+        return True
+    circuits = _routes.get(route.id)
+    if circuits is None:
+        return False
+    of_all = circuits.of_all
+    return of_all.openings > 0 or of_all.open_until > time.monotonic() or circuits.fails_for_several()[0]
+
+
 def record_success(route: chat.Route, account_id: UUID) -> None:
     """Close the account's circuit, and the route's. If that was open, the fault was the route's: close all of it."""
     _hint_probes.pop(route.id, None)
@@ -166,6 +193,7 @@ def record_success(route: chat.Route, account_id: UUID) -> None:
     if of_all.opened_at:
         circuits.of_all = _Circuit()
         circuits.of_accounts.clear()
+        circuits.failed_probes.clear()
     circuits.of_accounts[account_id] = _Circuit(account_id, told_at=own.told_at)
     if was_open:
         _log(route, "circuit closed: %s at %s, in this process")
@@ -184,8 +212,8 @@ def record_failure(
 ) -> None:
     """Count a failure. Open the account's circuit when it was one too many, or when the upstream sent a Retry-After.
 
-    Open the route's when the requests of several accounts fail. ``attempted_at`` is by the monotonic clock. ``wait_seconds`` is
-    the Retry-After. ``is_new_account``: it has never paid.
+    Open the route's when the requests of several accounts fail, or again when their probes do. ``attempted_at`` is by the
+    monotonic clock. ``wait_seconds`` is the Retry-After. ``is_new_account``: it has never paid.
     """
     circuits, is_hinted = _circuits_of(route), _heeds_hint(route)
     own, of_all = circuits.note(account_id), circuits.of_all
@@ -196,11 +224,16 @@ def record_failure(
         _open_after_failure(route, own, own.failures, wait_seconds)
     if attempted_at < of_all.opened_at or of_all.open_until > own.told_at:  # or it was let pass because it had been served
         return
-    of_all.probe_until = 0.0
-    fails_for_several, failures = circuits.fails_for_several()
-    if is_hinted or of_all.openings:  # then the requests of several accounts failed before, here or in another process
+    of_all.probe_until = 0.0  # unless the circuit opens below, the next request probes
+    _hint_probes.pop(route.id, None)
+    if of_all.openings:
+        if circuits.count_failed_probe(account_id, own.weight):
+            _open_for_failures(route, of_all)
+        return
+    are_several, failures = circuits.fails_for_several()
+    if are_several and is_hinted:
         _open_for_failures(route, of_all)
-    elif fails_for_several:
+    elif are_several:
         _open_after_failure(route, of_all, failures, wait_seconds)
 
 

@@ -110,6 +110,7 @@ def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(
         },
         "cost_nanos": prompt_tokens * 500 + 40 * 1_500,
         "reply_retention": {"is_kept": True},
+        "unpaid_nanos": 0,
     }
     assert total(metrics.outbox_stored_total) - stored == 1
 
@@ -174,6 +175,20 @@ def test_a_stored_release_frees_its_hold(alice, key, settings):
     assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
     assert files(settings) == []
     assert_released(alice)
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["with", "of an earlier release"])
+def test_a_stored_release_counts_what_it_left_unpaid(alice, key, settings, is_old):
+    completion_id = store(admit(key), Completion.Settlement.RELEASED, None, None, None, 20_000)
+    path = settings.OUTBOX_DIR / f"{completion_id}.json"
+    record = json.loads(path.read_text())
+    assert record["unpaid_nanos"] == 20_000
+    if is_old:
+        del record["unpaid_nanos"]
+        path.write_text(json.dumps(record))
+    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert_released(alice)
+    assert (alice.unpaid_until is None) == is_old
 
 
 @fault(
@@ -246,6 +261,7 @@ BROKEN = {
     "a cost that is a float": lambda record: json.dumps({**record, "cost_nanos": 1.5}),
     "a cost that is no number": lambda record: json.dumps({**record, "cost_nanos": True}),
     "a cost below zero": lambda record: json.dumps({**record, "cost_nanos": -1}),
+    "unpaid work below zero": lambda record: json.dumps({**record, "unpaid_nanos": -1}),
     "a cost without a usage": lambda record: json.dumps({**record, "usage": None}),
     "a usage of something else": lambda record: json.dumps({**record, "usage": {"prompt_tokens": 1, "apples": 2}}),
 }

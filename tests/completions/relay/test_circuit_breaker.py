@@ -393,11 +393,11 @@ def test_a_successful_probe_closes_the_circuit(api, other, open_circuit, upstrea
     assert failures() == 0
 
 
-def test_a_failed_probe_doubles_the_open_time_up_to_a_bound(api, other, open_circuit, upstream):
+def test_failed_probes_of_several_accounts_double_the_open_time_up_to_a_bound(api, other, open_circuit, upstream):
     upstream.will(refusal(500))
     for seconds in (20, 40, 60, 60, 60):  # 80 and 120 are never sent as Retry-After: no client waits that long
         end_open_time()
-        fail(api)
+        fail(api, other)
         assert_open(other, upstream, seconds)
     [circuit] = [each.of_all for each in circuit_breaker._routes.values()]
     assert circuit.open_until - circuit.opened_at == pytest.approx(120)
@@ -407,6 +407,24 @@ def test_a_failed_probe_doubles_the_open_time_up_to_a_bound(api, other, open_cir
     upstream.will(refusal(500))
     fail(api, other, api, other)
     assert_open(api, upstream, 10)
+
+
+def test_failed_probes_of_one_account_keep_out_no_other(api, other, open_circuit, upstream):
+    upstream.will(*[refusal(500)] * 5, whole())
+    for _ in range(5):
+        end_open_time()
+        fail(api)
+    assert_open(api, upstream, 60)  # its own circuit
+    assert_answered(ask(other), "scripted", 1)
+
+
+def test_failed_probes_of_accounts_that_never_paid_count_a_quarter(api, open_circuit, upstream):
+    end_open_time()
+    upstream.will(refusal(500))
+    fail(*accounts(7, is_new=True))
+    assert circuits()[0].open_until == 0.0
+    fail(*accounts(1, is_new=True))
+    assert_open(api, upstream, 20)
 
 
 def test_a_half_open_circuit_lets_exactly_one_request_pass(api, alice, other, open_circuit, upstream):
@@ -515,17 +533,22 @@ def test_a_route_with_a_hint_answers_where_the_others_fail(api, other, large, up
     assert probe.get().status_code == 200
 
 
-def test_a_failed_probe_of_a_hint_opens_the_circuit_for_all(api, other, upstream):
+def test_failed_probes_of_a_hint_open_the_circuit_when_they_are_of_several_accounts(api, other, upstream):
     upstream.will(refusal(500))
     another_process_opens(30)
-    fail(api)
-    assert len(upstream.requests) == 1
+    fail(api, other)
+    assert len(upstream.requests) == 2  # fewer than open it without a hint
     for client in (api, other):
         assert_open(client, upstream, 10)
-    Route.objects.update(rests_until=None)
-    end_open_time()
-    fail(other)
-    assert_open(api, upstream, 20)
+
+
+def test_under_a_hint_failures_of_one_account_keep_out_no_other(api, other, large, upstream, spare):
+    upstream.will(*[refusal(500)] * FAILURES, whole())
+    another_process_opens(30)
+    fail(*[api] * FAILURES)
+    assert_open(api, upstream, 10)
+    add(large, spare)
+    assert_answered(ask(other), "scripted", 1)  # it probes at once
 
 
 def test_an_open_time_of_the_past_is_ignored(api, upstream):

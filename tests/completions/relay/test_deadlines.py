@@ -13,9 +13,10 @@ from django.db.models import F
 from billing.models import Account
 from completions.models import Completion, LanguageModel
 from gateway_project import metrics
-from tests import waiting
+from tests import factories, waiting
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
+from tests.conftest import client_for
 from tests.faults import fault
 from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, refusal, stream, streamed, usage, whole, words
 
@@ -85,6 +86,7 @@ def test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere(
     assert len(upstream.requests) == 1  # after such a silence there is no retry
     assert_charged(alice, "reported", **REPORTED)
     assert metrics.operator_loss_nanos._value.get() - before_nanos == lost_nanos  # what the silent one may charge for
+    assert alice.unpaid_until is None  # the account paid for its reply
 
 
 # --- A stream that is given up, and that no other provider answers ------------------------------------------------
@@ -141,6 +143,20 @@ def test_a_stream_that_never_begins_is_not_paid_and_counts_as_unpaid_work(api, a
     assert metrics.operator_loss_nanos._value.get() - lost_before_nanos == 5 * 3_000 + 1_000 * 15_000
     alice.refresh_from_db()
     assert alice.unpaid_until is not None
+
+
+def test_a_late_stream_of_a_provider_that_fails_for_several_accounts_counts_against_none(
+    api, alice, charlie, large, upstream, settings
+):
+    settings.CIRCUIT_ACCOUNTS, settings.UPSTREAM_ATTEMPTS_MAX = 2, 1
+    change_provider(large, first_byte_seconds=1, total_seconds=2)
+    upstream.will(refusal(500), [HANG])
+    assert ask(client_for(factories.make_key(charlie)[1])).status_code == 502
+    lost_before_nanos = metrics.operator_loss_nanos._value.get()
+    assert ask_streamed(api).status_code == 504
+    assert metrics.operator_loss_nanos._value.get() - lost_before_nanos == 5 * 3_000
+    assert_released(alice)
+    assert alice.unpaid_until is None
 
 
 def test_an_account_that_left_too_much_unpaid_is_refused_until_an_hours_share_is_back(api, alice, large, upstream, settings):

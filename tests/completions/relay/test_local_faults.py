@@ -1,5 +1,6 @@
 """What keeps this host from connecting says nothing about the provider: its circuit stays closed, here and elsewhere."""
 
+import encodings.unicode_escape  # noqa: F401  of Django's log, which a test without descriptors could not import
 import errno
 import os
 import resource
