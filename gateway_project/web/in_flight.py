@@ -1,31 +1,71 @@
-"""Requests that this process has begun and not answered, by owner: each owner has a maximum, and one more waits for a second.
+"""Requests that this process has begun and not answered, by owner: each owner has a maximum, and more wait in order.
 
 All requests of a process share one event loop. Who computes holds up everybody, so no owner may compute much at the same time.
 
-Owners of pages are also paced: their pages get the time of one page after another, however many are in flight, and half of that
-when there are others all the time. What an owner used beyond that is waited for by the owner's next pages. A page counts under
-its client's address until it is known who asks, and then under that user, so that the people behind one address are not one
-owner.
+Owners of pages are also paced: over time, their pages get half of the processor. What an owner used beyond that is waited for
+by the owner's next pages. A page counts under its client's address until it is known who asks, and then under that user, so
+that the people behind one address are not one owner.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Hashable
 from datetime import timedelta
+from threading import Event
 from weakref import WeakValueDictionary
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from gevent.lock import Semaphore
 
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 
 _WAIT_SECONDS = 1.0  # for a place; a client that asks again and again is refused once a second on each connection
+_PAGE_WAIT_SECONDS = 10.0  # for a place and the pace, such as that of the last of many tabs that a browser opens at once
+_PAGES_WAITING_MAX = 64  # of an owner
 # What a page counts at least, for each part of its reply: it stands for what the server does beside the page, and for sending.
 _PART_SECONDS, _PART_BYTES = 0.008, 65_536
-_PAGE_SECONDS_MAX = 0.25  # it may have waited for others
-_AHEAD_SECONDS = 1.0  # of pages that an owner may use at once, such as those of a page with its style sheets
+_PER_SECOND = 2  # what a second of the processor counts: so an owner gets half of it
+_PAGE_SECONDS_MAX = 0.5  # that a page counts: others may have computed while it waited for the database
+_AHEAD_SECONDS = 1.0  # of pages that an owner may use at once, such as those of several tabs
+
+
+class _Places:
+    """The places of one owner. They are given to those who wait in the order of their asking."""
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        self.waiting: deque[Event] = deque()
+        self.counted_until = 0.0  # the processor time up to which the owner's pages were counted
+
+    def take(self, wait_seconds: float) -> bool:
+        """Take a place, or return False if there is none in time."""
+        if self.free:  # nobody waits
+            self.free -= 1
+            return True
+        given = Event()
+        self.waiting.append(given)
+        try:
+            pool.release_connection()  # others need it, who may be those that this waits for
+            given.wait(wait_seconds)
+        except BaseException:  # the request is killed
+            if self._leave(given):
+                self.give_back()
+            raise
+        return self._leave(given)
+
+    def give_back(self) -> None:
+        if self.waiting:
+            self.waiting.popleft().set()
+        else:
+            self.free += 1
+
+    def _leave(self, given: Event) -> bool:
+        """Wait no longer. Return whether a place was given."""
+        if not given.is_set():
+            self.waiting.remove(given)
+        return given.is_set()
 
 
 class InFlight:
@@ -34,17 +74,18 @@ class InFlight:
     def __init__(self, setting: str, owner: str, kind: str) -> None:
         self._setting, self._owner, self._kind = setting, owner, kind
         # An entry lasts as long as a request of its owner refers to it. The maximum is that of the time when it was made.
-        self._free_by_owner = WeakValueDictionary[Hashable, Semaphore]()
+        self._places_by_owner = WeakValueDictionary[Hashable, _Places]()
 
     def begin(self, request: HttpRequest, owner: Hashable) -> None:
         """Count the request, and no longer under any other owner, until ``end``. Raises RateLimitExceeded after a second."""
         end(request)
-        free = self._free_by_owner.setdefault(owner, Semaphore(self._maximum()))
-        if not free.acquire(blocking=False):
-            pool.release_connection()  # others need it, who may be those that this waits for
-            if not free.acquire(timeout=_WAIT_SECONDS):
-                raise self._refusal()
-        request.end_in_flight = lambda reply_bytes: free.release()  # type: ignore[attr-defined]
+        places = self._places_of(owner)
+        if not places.take(_WAIT_SECONDS):
+            raise self._refusal()
+        request.end_in_flight = lambda reply_bytes: places.give_back()  # type: ignore[attr-defined]
+
+    def _places_of(self, owner: Hashable) -> _Places:
+        return self._places_by_owner.setdefault(owner, _Places(self._maximum()))
 
     def _maximum(self) -> int:
         return int(getattr(settings, self._setting))
@@ -62,44 +103,67 @@ class PagesInFlight(InFlight):
 
     def __init__(self, setting: str, owner: str) -> None:
         super().__init__(setting, owner, "pages")
-        # By owner: when the time that its pages used would have passed, had they come one after another.
+        # By owner: when what its pages counted would have passed, had they come one after another.
         self._used_until: TTLCache[Hashable, float] = TTLCache(seconds=60, entries_max=65_536)
 
     def begin(self, request: HttpRequest, owner: Hashable) -> None:
-        super().begin(request, owner)
-        release = request.end_in_flight  # type: ignore[attr-defined]
-        self._wait_for_pace(owner)
-        began = time.monotonic()
+        """Count the page until ``end``, and no longer under its former owner. Raises RateLimitExceeded.
 
-        def end_page(reply_bytes: int) -> None:
-            release(reply_bytes)
-            seconds = max(time.monotonic() - began, _PART_SECONDS * (1 + reply_bytes // _PART_BYTES))
-            self._note(owner, min(seconds, _PAGE_SECONDS_MAX))
+        It waits for a place, and there for its pace: so an owner's pages begin in the order of their asking.
+        """
+        end(request, None)
+        refused_at = time.monotonic() + _PAGE_WAIT_SECONDS
+        places = self._places_of(owner)
+        if not (places.take(_PAGE_WAIT_SECONDS) if len(places.waiting) < _PAGES_WAITING_MAX else self._pause()):
+            raise self._refusal()
+        request.end_in_flight = lambda reply_bytes: places.give_back()  # type: ignore[attr-defined]
+        self._wait_for_pace(owner, refused_at)
+        began = time.thread_time()
+
+        def end_page(reply_bytes: int | None) -> None:
+            places.give_back()
+            self._count(owner, _seconds(places, began, reply_bytes))
 
         request.end_in_flight = end_page  # type: ignore[attr-defined]
 
-    def _wait_for_pace(self, owner: Hashable) -> None:
-        wait_seconds = (self._used_until.get(owner) or 0) - _AHEAD_SECONDS - time.monotonic()
-        if wait_seconds <= 0:
+    def _pause(self) -> bool:
+        """Wait a second and for no place: refused at once, clients that ask again and again would take all of the time."""
+        pool.release_connection()
+        time.sleep(_WAIT_SECONDS)
+        return False
+
+    def _wait_for_pace(self, owner: Hashable, refused_at: float) -> None:
+        now = time.monotonic()
+        begins_at = (self._used_until.get(owner) or 0) - _AHEAD_SECONDS
+        if begins_at <= now:
             return
         pool.release_connection()
-        time.sleep(min(wait_seconds, _WAIT_SECONDS))
-        if wait_seconds > _WAIT_SECONDS:
+        time.sleep(max(min(begins_at, refused_at) - now, 0))
+        if begins_at > refused_at:
             raise self._refusal()
 
-    def _note(self, owner: Hashable, seconds: float) -> None:
-        counted_seconds = seconds * (2 if self._has_others(owner) else 1)
-        self._used_until.put(owner, max(self._used_until.get(owner) or 0, time.monotonic()) + counted_seconds)
-
-    def _has_others(self, owner: Hashable) -> bool:
-        """Return whether another page of the owner is in flight: as one computes, the next one waits."""
-        free = self._free_by_owner.get(owner)
-        return free is not None and free.counter < self._maximum()
+    def _count(self, owner: Hashable, seconds: float) -> None:
+        self._used_until.put(owner, max(self._used_until.get(owner) or 0, time.monotonic()) + seconds)
 
 
-def end(request: HttpRequest, reply_bytes: int = 0) -> None:
-    """Count the request no longer, if it was counted. ``reply_bytes`` has its reply."""
-    end_one: Callable[[int], None] | None = request.__dict__.pop("end_in_flight", None)
+def _seconds(places: _Places, began: float, reply_bytes: int | None) -> float:
+    """Return what a page counts. One that goes on under another owner counts there.
+
+    The processor time since it began includes what others computed while it waited, so none counts for two pages of an owner.
+    What the page itself computed is not known: to add it up at each switch of greenlets would slow down completions.
+    """
+    if reply_bytes is None:
+        return _PART_SECONDS
+    now = time.thread_time()
+    computed_seconds = now - max(began, places.counted_until)
+    places.counted_until = now
+    parts_seconds = _PART_SECONDS * (1 + reply_bytes // _PART_BYTES)
+    return min(max(computed_seconds * _PER_SECOND, parts_seconds), _PAGE_SECONDS_MAX)
+
+
+def end(request: HttpRequest, reply_bytes: int | None = 0) -> None:
+    """Count the request no longer, if it was counted. ``reply_bytes`` has its reply; None: it goes on under another owner."""
+    end_one: Callable[[int | None], None] | None = request.__dict__.pop("end_in_flight", None)
     if end_one is not None:
         end_one(reply_bytes)
 

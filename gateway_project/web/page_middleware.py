@@ -190,7 +190,10 @@ def _parse_now(request: HttpRequest) -> Exception | None:
 
 
 class PageAddressInFlightMiddleware(PagesOnly, MiddlewareMixin):
-    """Counts the page under its client's address. Comes behind what waits for the form and for a turn to sign in."""
+    """Counts the page under its client's address. Comes behind what waits for the form and for a turn to sign in.
+
+    Static files are served before it: they compute next to nothing, and a browser asks for several at once.
+    """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         return _begin_of_address(request)
@@ -280,7 +283,13 @@ class PageStaticMiddleware(PagesOnly, WhiteNoiseMiddleware): ...
 class PageCommonMiddleware(PagesOnly, CommonMiddleware): ...
 
 
-class PageSessionMiddleware(PagesOnly, SessionMiddleware): ...
+class PageSessionMiddleware(PagesOnly, SessionMiddleware):
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """Save the session, unless the client has hung up: Django would report what a query raises here as a failure."""
+        try:
+            return super().process_response(request, response)
+        except errors.RequestTimeout as error:
+            return error_handlers.refuse(request, error)
 
 
 class PageCsrfMiddleware(PagesOnly, CsrfViewMiddleware):

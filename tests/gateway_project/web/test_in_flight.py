@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import gevent
+import gevent.event
 import pytest
 from django.db import connection
 from django.http import HttpRequest
 from django.test import Client
 
+from gateway_project import errors
 from gateway_project.web import in_flight
 from tests.monotonic_clock import use_clock
 from tests.pages.conftest import other_owner, owner, signed_in  # noqa: F401  fixtures
@@ -18,11 +21,12 @@ ELSEWHERE: Any = {"REMOTE_ADDR": "192.0.2.7"}
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch, settings):
     monkeypatch.setattr(in_flight, "_WAIT_SECONDS", 0)
+    monkeypatch.setattr(in_flight, "_PAGE_WAIT_SECONDS", 0)
     settings.USER_PAGES_IN_FLIGHT = settings.ADDRESS_PAGES_IN_FLIGHT = 1
     yield
     for pages in (in_flight.pages_of_address, in_flight.pages_of_user):
         pages._used_until.clear()  # by the clock of a test
-        pages._free_by_owner.clear()  # with the maximum of a test
+        pages._places_by_owner.clear()  # with the maximum of a test
 
 
 def meanwhile(client, path, *others):
@@ -93,9 +97,16 @@ def clock(monkeypatch):
     clock: Any = use_clock(monkeypatch, in_flight)
     clock.stop()
     clock.slept = []
+    clock.computed_seconds = 0.0
     monkeypatch.setattr(clock, "sleep", clock.slept.append, raising=False)
-    monkeypatch.setattr(in_flight, "_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(clock, "thread_time", lambda: clock.computed_seconds, raising=False)
+    monkeypatch.setattr(in_flight, "_PAGE_WAIT_SECONDS", 10.0)
     return clock
+
+
+def counted(clock):
+    """Return what the pages of a test's client have used and not waited for."""
+    return round(in_flight.pages_of_address._used_until.get("127.0.0.1") - clock.monotonic(), 3)
 
 
 def test_pages_that_follow_each_other_too_fast_wait_and_then_are_refused(db, clock):
@@ -104,41 +115,134 @@ def test_pages_that_follow_each_other_too_fast_wait_and_then_are_refused(db, clo
     assert (set(statuses), clock.slept) == ({200}, [])
     assert Client().get("/robots.txt").status_code == 200
     assert clock.slept == [] or clock.slept[0] < 0.009
-    in_flight.pages_of_address._note("127.0.0.1", 0.2)
+    in_flight.pages_of_address._count("127.0.0.1", 9.9)
     clock.slept.clear()
     assert Client().get("/robots.txt").status_code == 200
-    [slept] = clock.slept
-    assert 0.19 < slept < 0.23
-    for _ in range(4):
-        in_flight.pages_of_address._note("127.0.0.1", 0.25)
+    assert 9.89 < clock.slept.pop() < 9.93
+    in_flight.pages_of_address._count("127.0.0.1", 0.25)
     assert Client().get("/robots.txt").status_code == 429
+    assert 9.9 < clock.slept.pop() <= 10
     clock.move_on(1)
-    clock.slept.clear()
     assert Client().get("/robots.txt").status_code == 200
-    assert Client(**ELSEWHERE).get("/robots.txt").status_code == 200
-    clock.move_on(10)
     clock.slept.clear()
+    assert Client(**ELSEWHERE).get("/robots.txt").status_code == 200
+    clock.move_on(20)
     assert (Client().get("/robots.txt").status_code, clock.slept) == (200, [])
 
 
-@pytest.mark.parametrize(("reply_bytes", "counted"), [(0, 0.008), (65_535, 0.008), (700_000, 0.088), (9_000_000, 0.25)])
-def test_a_large_reply_counts_as_several_pages(clock, reply_bytes, counted):
+@pytest.mark.parametrize(("reply_bytes", "seconds"), [(0, 0.008), (65_535, 0.008), (700_000, 0.088), (9_000_000, 0.5)])
+def test_a_large_reply_counts_as_several_pages(clock, reply_bytes, seconds):
     request = HttpRequest()
     in_flight.pages_of_address.begin(request, "127.0.0.1")
     in_flight.end(request, reply_bytes)
-    assert round(in_flight.pages_of_address._used_until.get("127.0.0.1") - clock.monotonic(), 3) == counted
+    assert counted(clock) == seconds
 
 
-def test_a_page_counts_twice_while_there_are_others_of_its_owner(db, clock, occupied, settings):
+@pytest.mark.parametrize(("computed_seconds", "seconds"), [(0.001, 0.008), (0.04, 0.08), (0.3, 0.5)])
+def test_a_page_counts_twice_what_the_processor_took_and_not_how_long_it_waited(clock, computed_seconds, seconds):
+    request = HttpRequest()
+    in_flight.pages_of_address.begin(request, "127.0.0.1")
+    clock.move_on(3)
+    clock.computed_seconds = computed_seconds
+    in_flight.end(request)
+    assert counted(clock) == seconds
+
+
+def test_no_time_of_the_processor_counts_for_two_pages_of_an_owner(clock, settings):
     settings.ADDRESS_PAGES_IN_FLIGHT = 2
-    in_flight.pages_of_address._free_by_owner.clear()
-    beside = HttpRequest()
-    in_flight.pages_of_address.begin(beside, "127.0.0.1")
-    counted = []
-    for end_other in (False, True):
-        if end_other:
-            in_flight.end(beside)
-        before = max(in_flight.pages_of_address._used_until.get("127.0.0.1") or 0, clock.monotonic())
-        assert Client().get("/robots.txt").status_code == 200
-        counted.append(round(in_flight.pages_of_address._used_until.get("127.0.0.1") - before, 3))
-    assert counted == [0.016, 0.008]
+    first, second = HttpRequest(), HttpRequest()
+    for request in (first, second):
+        in_flight.pages_of_address.begin(request, "127.0.0.1")
+    clock.computed_seconds = 0.1
+    in_flight.end(first)
+    clock.computed_seconds = 0.15
+    in_flight.end(second)
+    assert counted(clock) == 0.3
+
+
+def test_a_page_counts_little_under_its_address_once_its_user_is_known(clock):
+    request = HttpRequest()
+    in_flight.pages_of_address.begin(request, "127.0.0.1")
+    clock.computed_seconds = 0.2
+    in_flight.pages_of_user.begin(request, 1)
+    assert counted(clock) == 0.008
+    clock.computed_seconds = 0.3
+    in_flight.end(request, 700_000)
+    assert counted(clock) == 0.008
+    assert round(in_flight.pages_of_user._used_until.get(1) - clock.monotonic(), 3) == 0.2
+
+
+class AtOnce:
+    """Serves pages at once, as the event loop of a process does, with the bounds that the gateway has."""
+
+    def __init__(self):
+        self.order: list[str] = []  # of the addresses that were served
+
+    def page(self, *, user=None, address="192.0.2.1"):
+        request = HttpRequest()
+        try:
+            in_flight.pages_of_address.begin(request, address)
+            if user is not None:
+                in_flight.pages_of_user.begin(request, user)
+            gevent.sleep(0.01)
+        except errors.RateLimitExceeded as refusal:
+            return refusal.status, refusal.headers["Retry-After"]
+        finally:
+            in_flight.end(request)
+        self.order.append(address)
+        return 200, None
+
+    def replies(self, pages):
+        greenlets = [gevent.spawn(self.page, **page) for page in pages]
+        return [each.get() for each in greenlets]
+
+
+@pytest.fixture
+def at_once(monkeypatch, settings):
+    settings.USER_PAGES_IN_FLIGHT, settings.ADDRESS_PAGES_IN_FLIGHT = 4, 8
+    monkeypatch.setattr(in_flight, "_WAIT_SECONDS", 1.0)
+    monkeypatch.setattr(in_flight, "_PAGE_WAIT_SECONDS", 10.0)
+    monkeypatch.setattr(in_flight, "Event", gevent.event.Event)
+    monkeypatch.setattr(use_clock(monkeypatch, in_flight), "sleep", gevent.sleep, raising=False)
+    return AtOnce()
+
+
+def test_thirty_tabs_of_a_user_are_all_served(at_once):
+    assert at_once.replies([{"user": 1}] * 30) == [(200, None)] * 30
+
+
+def test_sixty_users_behind_one_address_are_all_served(at_once):
+    assert at_once.replies([{"user": user} for user in range(60)]) == [(200, None)] * 60
+
+
+def test_thirty_people_behind_one_address_who_are_not_signed_in_are_all_served(at_once):
+    assert at_once.replies([{}] * 30) == [(200, None)] * 30
+
+
+def test_two_hundred_pages_of_an_owner_are_not_waited_for_by_others(at_once):
+    """Those that find 64 others waiting are refused, and another owner's page is served before those that wait."""
+    *replies, other = at_once.replies([{}] * 200 + [{"user": 2, "address": "192.0.2.2"}])
+    assert other == (200, None)
+    assert "192.0.2.2" in at_once.order[:9]
+    assert replies == [(200, None)] * 72 + [(429, "1")] * 128
+
+
+def test_pages_are_served_in_the_order_of_their_asking(at_once, settings):
+    settings.USER_PAGES_IN_FLIGHT = 1
+    addresses = [f"192.0.2.{number}" for number in range(5)]
+    at_once.replies([{"user": 1, "address": address} for address in addresses])
+    assert at_once.order == addresses
+
+
+def test_a_page_that_is_killed_while_it_waits_leaves_its_place_to_the_next(at_once, settings):
+    settings.ADDRESS_PAGES_IN_FLIGHT = 1
+    _, killed, last = (gevent.spawn(at_once.page) for _ in range(3))
+    gevent.sleep(0)
+    killed.kill()
+    assert last.get() == (200, None)
+
+
+def test_a_static_file_is_served_while_the_address_has_as_many_pages_in_flight_as_it_may(occupied):
+    reply = Client().get("/static/dashboard/dashboard.css")
+    assert (reply.status_code, reply["Content-Type"]) == (200, 'text/css; charset="utf-8"')
+    reply.close()

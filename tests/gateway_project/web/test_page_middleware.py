@@ -1,11 +1,13 @@
-"""Forms of pages: how much of one is read, from whom, and when it is parsed."""
+"""Forms of pages: how much of one is read, from whom, and when it is parsed. Pages whose client hangs up."""
 
 import io
 from typing import Any
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client
-from django.urls import reverse
+from django.urls import path, reverse
+from gevent import socket
 
 from gateway_project import large_work
 from gateway_project.web import page_middleware
@@ -92,3 +94,21 @@ def test_a_form_without_a_length_is_refused_unread(db):
     extra: Any = {"wsgi.input": body, "HTTP_TRANSFER_ENCODING": "chunked"}
     refused = Client().generic("POST", reverse("account_login"), b"", FORM, **extra)
     assert (refused.status_code, body.read_bytes) == (411, 0)
+
+
+def change_session_and_lose_client(request):
+    request.session["changed"] = True
+    request.META["test.client"].close()
+    return HttpResponse("served")
+
+
+urlpatterns = [path("left", change_session_and_lose_client)]
+
+
+@pytest.mark.urls(__name__)
+def test_a_client_that_hangs_up_before_the_session_is_saved_is_no_failure(db, caplog):
+    client, server = socket.socketpair()
+    with server:
+        reply = Client().get("/left", **{"gunicorn.socket": server, "test.client": client})
+    assert (reply.status_code, reply.json()["error"]["message"]) == (408, "The client disconnected.")
+    assert [each for each in caplog.records if each.levelname == "ERROR"] == []
