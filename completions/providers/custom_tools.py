@@ -4,8 +4,9 @@ Only a request whose language turns the calls back is translated so (``ChatReque
 cannot be enforced so: the model is told it.
 """
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from completions.chat import Call, ChatRequest, RequestBody
 from completions.request.fields import Fields

@@ -320,7 +320,7 @@ def test_an_upstream_at_a_private_address_is_unreachable_unless_permitted(
 
 
 def test_silence_before_a_stream_is_a_timeout_and_costs_nothing(api, alice, upstream, settings):
-    settings.UPSTREAM_FIRST_BYTE_SECONDS = 1
+    settings.UPSTREAM_FIRST_BYTE_SECONDS, settings.UPSTREAM_TOTAL_SECONDS = 1, 2  # until then it is read on, after the 504
     upstream.will([HANG])
     answer = ask(api, stream=True)
     assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
