@@ -18,6 +18,7 @@ from billing.sign_in import limits
 from completions.relay import circuit_breaker, local_faults
 from gateway_project.activity.models import Activity
 from gateway_project.db.pipelined_transaction import PipelinedConnection
+from gateway_project.web import in_flight
 from tests import factories, template_database
 
 # The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
@@ -134,6 +135,12 @@ def _acts_are_recorded_in_transactions() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_recheck_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("completions.tasks._RECHECK_SECONDS", 0)
+
+
+@pytest.fixture(autouse=True)
+def _unpaced_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no page wait for the pace of its owner: a test asks for more pages in a second than a person does."""
+    monkeypatch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
 
 
 @pytest.fixture(autouse=True)

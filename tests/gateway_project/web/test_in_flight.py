@@ -16,14 +16,21 @@ from tests.pages.conftest import other_owner, owner, signed_in  # noqa: F401  fi
 
 REQUESTS, SIGN_IN = "/dashboard/requests/", "/accounts/login/"
 ELSEWHERE: Any = {"REMOTE_ADDR": "192.0.2.7"}
+AHEAD_SECONDS = in_flight._AHEAD_SECONDS  # which other tests do not have
 
 
 @pytest.fixture(autouse=True)
 def _no_wait(monkeypatch, settings):
     monkeypatch.setattr(in_flight, "_WAIT_SECONDS", 0)
     monkeypatch.setattr(in_flight, "_PAGE_WAIT_SECONDS", 0)
+    monkeypatch.setattr(in_flight, "_AHEAD_SECONDS", AHEAD_SECONDS)
     settings.USER_PAGES_IN_FLIGHT = settings.ADDRESS_PAGES_IN_FLIGHT = 1
+    _forget()  # what tests elsewhere used
     yield
+    _forget()
+
+
+def _forget():
     for pages in (in_flight.pages_of_address, in_flight.pages_of_user):
         pages._used_until.clear()  # by the clock of a test
         pages._places_by_owner.clear()  # with the maximum of a test
