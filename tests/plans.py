@@ -1,8 +1,11 @@
 """How PostgreSQL would run a statement on tables that are as full as in use.
 
-On an almost empty table several indexes cost the same, and which one it takes depends on what other tests left in the files.
+On an almost empty table several indexes cost the same, and which one it takes depends on what other tests left in the files;
+and a scan of all its rows may be cheaper than any index.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection
@@ -13,6 +16,15 @@ def plan_of(sql: str, values: Any = None) -> str:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {sql}", values)
         return "\n".join(line for (line,) in cursor.fetchall())
+
+
+@contextmanager
+def without_scans() -> Iterator[None]:
+    """Let scans of whole tables cost too much. Needs a transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        yield
+        cursor.execute("SET LOCAL enable_seqscan = on")
 
 
 def repeat_completion(completion_id: str, number: int = 3_000) -> None:

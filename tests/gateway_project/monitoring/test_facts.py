@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
-from django.db import connection
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
@@ -14,7 +13,7 @@ from completions import facts as completion_facts
 from completions.models import Route
 from gateway_project.monitoring import collector, facts, task_runs
 from gateway_project.monitoring.models import Process, TaskRun
-from tests import usage
+from tests import plans, usage
 
 TASKS = {str(entry["task"]) for entry in settings.CELERY_BEAT_SCHEDULE.values()}
 
@@ -76,10 +75,8 @@ def test_routes_that_other_processes_are_told_to_probe_are_counted_by_provider(e
 
 @pytest.mark.parametrize("fact", billing_facts.FACTS[3:], ids=lambda fact: fact.name)
 def test_counting_holds_reads_open_ones_only(db, fact):
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # else PostgreSQL would scan such a small table
-        cursor.execute(f"EXPLAIN {fact.sql}")
-        plan = "\n".join(line for (line,) in cursor.fetchall())
+    with plans.without_scans():
+        plan = plans.plan_of(fact.sql)
     assert "Scan using open_holds_by_" in plan or "Scan on open_holds_by_" in plan
 
 

@@ -12,7 +12,7 @@ from keys.models import RefusalCount, RefusedRequest
 from keys.refusal_history import collector, tables
 from keys.refusal_history.collector import KEYS_MAX, KINDS_MAX, LATEST_MAX, RefusalCollector, process_collector
 from keys.refusal_history.tables import Refusal
-from tests import factories
+from tests import factories, plans
 from tests.outage import with_the_database_unavailable
 from tests.waiting import somebody_waits, until
 
@@ -196,10 +196,8 @@ def test_what_is_older_than_thirty_days_is_deleted(key):
 def test_no_statement_of_the_history_scans_a_table(key):
     process_collector.record(key.pk, refused(1))
     statement = tables.write_statement(collector._of_each_key(process_collector.take()))
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")  # else PostgreSQL would scan such small tables
-        cursor.execute(f"EXPLAIN {statement.sql.replace('$1', '%s')}", [as_json(statement.parameter)])
-        plan = "\n".join(line for (line,) in cursor.fetchall())
-    old = RefusalCount.objects.filter(hour__lt=AT).explain() + RefusedRequest.objects.filter(at__lt=AT).explain()
+    with plans.without_scans():
+        plan = plans.plan_of(statement.sql.replace("$1", "%s"), [as_json(statement.parameter)])
+        old = RefusalCount.objects.filter(hour__lt=AT).explain() + RefusedRequest.objects.filter(at__lt=AT).explain()
     assert "Seq Scan" not in plan + old
     assert "refused_requests_by_key" in plan
