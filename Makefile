@@ -13,6 +13,8 @@ COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3
 
 .PHONY: help run test mutants faults coverage lint bench agents lock clean
 .DEFAULT_GOAL := help
+# Processes that start again and again, in tests and behind `make run`, would compile all modules each time.
+unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 
 help:  ## List the commands

@@ -201,11 +201,9 @@ def post_worker_init(worker: Any) -> None:
 
     # Python finds a setting of gunicorn's that is an attribute without a call: nothing changes them in a worker.
     vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
-    # All modules are loaded and stay, so the collector need not scan them again. It may also run less often: reference counts
-    # free nearly all objects of a request. The collector took a sixth of the time of a completion.
+    # All modules are loaded and stay, so the collector need not scan them again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 50, 100)
     # Logging would look up the thread, the process name and the source line for every record; our log lines show none of them.
     logging.logThreads = logging.logMultiprocessing = False
     logging._srcfile = None
