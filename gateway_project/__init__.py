@@ -42,8 +42,8 @@ contracts are in pyproject.toml.
 
 import gc
 
-# In every process of the gateway: reference counts free nearly all objects, so the collector may run less often than by default,
-# where it takes a quarter of a start, and a sixth of a completion.
+# In every process of the gateway: reference counts free nearly all objects, so the collector may run less often than it would.
+# By default it takes a quarter of a start, and a sixth of a completion.
 gc.set_threshold(20_000, 50, 100)
 
 from gateway_project.celery import app as celery_app  # noqa: E402
