@@ -150,8 +150,9 @@ class CompletionView(RequestView):
         """Return the reply to a request, whose body has not been read."""
         caller = request.user
         assert isinstance(caller, Caller)
-        length = strict_json.content_length(request)
-        idempotency_value = request.META.get("HTTP_IDEMPOTENCY_KEY")
+        plain = request._request  # REST framework's request looks for each attribute in itself first
+        length = strict_json.content_length(plain)
+        idempotency_value = plain.META.get("HTTP_IDEMPOTENCY_KEY")
         try:
             with _take_slot(caller, idempotency_value) as slot:
                 if length <= large_work.LARGE_BYTES:
@@ -173,7 +174,7 @@ class CompletionView(RequestView):
         if isinstance(admitted, Replay):
             replayed = _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
             return _kept_until_sent(replayed, caller, slot)
-        self.dispatched = dispatch = Dispatch(admitted, request.META.get("gunicorn.socket"))
+        self.dispatched = dispatch = Dispatch(admitted, request._request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
         if chat.stream:
             assert isinstance(self.reply_format, ReplyFormat)
