@@ -3,12 +3,15 @@ from django.urls import path
 from completions import views
 from completions.inbound.embeddings.views import EmbeddingsView
 from completions.inbound.messages.views import CountTokensView, MessagesView
+from completions.inbound.openrouter.views import GenerationView, KeyView
 from completions.inbound.responses.views import ResponsesView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
     path("completions/<str:completion_id>", views.PastCompletionView.as_view()),
     path("embeddings", EmbeddingsView.as_view()),
+    path("generation", GenerationView.as_view()),
+    path("key", KeyView.as_view()),
     path("messages", MessagesView.as_view()),
     path("messages/count_tokens", CountTokensView.as_view()),
     path("models", views.ModelListView.as_view()),

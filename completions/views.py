@@ -160,7 +160,8 @@ _listings: TTLCache[tuple[tuple[str, ...] | None, bool | None], list[Listing]] =
 
 
 def _render_list(listings: list[Listing]) -> bytes:
-    return bytes(JSONRenderer().render({"object": "list", "data": [model_object(listing) for listing in listings]}))
+    whole = {"total_count": len(listings), "links": {"next": None}}  # OpenRouter's SDKs refuse a list without them
+    return bytes(JSONRenderer().render({"object": "list", "data": [model_object(each) for each in listings], **whole}))
 
 
 class ModelView(RatedView):

@@ -10,7 +10,7 @@ from gateway_project.web import hosts
 _NOTHING = "There is nothing at this path"
 _CHAT = ("chat", "completions")
 _MESSAGES = (("messages",), ("messages", "count_tokens"))
-_OF_V1 = (_CHAT, *_MESSAGES, ("responses",), ("embeddings",), ("quote",), ("models",), ("usage",))
+_OF_V1 = (_CHAT, *_MESSAGES, ("responses",), ("embeddings",), ("quote",), ("models",), ("usage",), ("key",), ("generation",))
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 # Endpoints of other APIs that the gateway does not have, by a segment of their paths.

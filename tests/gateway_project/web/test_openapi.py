@@ -38,6 +38,8 @@ PATHS = {
     "/v1/models": "get",
     "/v1/models/{model_id}": "get",
     "/v1/usage": "get",
+    "/v1/key": "get",
+    "/v1/generation": "get",
     "/api/billing/balance": "get",
     "/api/billing/ledger": "get",
     "/api/billing/ledger.csv": "get",
@@ -345,7 +347,7 @@ def test_a_completion_is_described_as_json_and_as_an_event_stream(document):
     content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert set(content) == {"application/json", "text/event-stream"}
     completion = resolve(document, content["application/json"]["schema"])
-    assert set(completion["required"]) == {"id", "object", "created", "model", "choices", "usage"}
+    assert set(completion["required"]) == {"id", "object", "created", "model", "system_fingerprint", "choices", "usage"}
 
 
 def test_the_described_completion_has_the_fields_of_a_served_one(document, api, echo_model):

@@ -95,7 +95,7 @@ def test_a_response_of_before_is_told_that_none_is_kept(path):
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
         told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
-        " /messages/count_tokens, /responses, /embeddings, /quote, /models, /usage."
+        " /messages/count_tokens, /responses, /embeddings, /quote, /models, /usage, /key, /generation."
     )
 
 
