@@ -31,7 +31,9 @@ PATHS = {
     "/v1/chat/completions": "post",
     "/v1/messages": "post",
     "/v1/messages/count_tokens": "post",
+    "/v1/messages/quote": "post",
     "/v1/responses": "post",
+    "/v1/responses/quote": "post",
     "/v1/embeddings": "post",
     "/v1/quote": "post",
     "/v1/completions/{completion_id}": "get",
@@ -54,7 +56,7 @@ MANAGED = [
 ]
 OPERATIONS = [*PATHS.items(), *MANAGED]
 PUBLIC = {"/api/rankings"}
-MESSAGES = {"/v1/messages", "/v1/messages/count_tokens"}
+MESSAGES = {"/v1/messages", "/v1/messages/quote", "/v1/messages/count_tokens"}
 ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)]
 
 
