@@ -100,6 +100,9 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
 
     ``sort`` says what the others are ordered by. The maxima are nanodollars per million tokens, which a model may cost;
     ``min_quality`` is of 0 to 100, which the model that an alias stands for must have.
+
+    Without ``allows_fallbacks`` only those of ``order`` are asked, or one provider where there is no order. With
+    ``requires_parameters`` only those are asked that are sent every field.
     """
 
     order: tuple[str, ...] = ()
@@ -109,6 +112,12 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     max_input_nanos: int | None = None
     max_output_nanos: int | None = None
     min_quality: float | None = None
+    allows_fallbacks: bool = True
+    requires_parameters: bool = False
+
+    @property
+    def asks_one_provider(self) -> bool:
+        return not self.allows_fallbacks and not self.order
 
     @property
     def bound_models(self) -> bool:
@@ -125,6 +134,20 @@ class Labels(msgspec.Struct, frozen=True):
 
     end_user: str | None = None
     tags: dict[str, str] | None = None
+
+
+class Reasoning(msgspec.Struct, frozen=True):
+    """How much the model is to reason: None where the request does not say. ``is_excluded``: the reply shows none of it.
+
+    ``budget_tokens`` is for models that take one; ``effort`` is about as much, for the others. ``name`` is the caller's own
+    name of the field, ``unheeded`` its members that no provider gets.
+    """
+
+    effort: str | None = None
+    budget_tokens: int | None = None
+    is_excluded: bool = False
+    name: str = "reasoning_effort"
+    unheeded: tuple[str, ...] = ()
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -169,6 +192,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     takes_custom_as_functions: bool = False  # see ``completions.providers.custom_tools``
     has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
+    reasoning: Reasoning = Reasoning()
     inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
 
     def max_tokens_of(self, offer: "Offer") -> int | None:

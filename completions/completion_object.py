@@ -9,13 +9,19 @@ from completions.models import Completion
 from gateway_project import compact_json, dollars, errors, timestamps
 
 
-def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
-    """Return the reply, for ``compact_json.dumps``. Raises PathNotFound also for the completion of another account."""
+def find_completion(completion_id: str, account_id: UUID) -> Completion:
+    """Return a completion and its model. Raises PathNotFound also for the completion of another account."""
     found = None
     if "\x00" not in completion_id:  # no id contains one, and PostgreSQL rejects a comparison with one
-        found = Completion.objects.filter(pk=completion_id, account_id=account_id).first()
+        found = Completion.objects.select_related("model").filter(pk=completion_id, account_id=account_id).first()
     if found is None:
         raise errors.PathNotFound(f"The account has no completion {completion_id!r}.")
+    return found
+
+
+def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
+    """Return the reply, for ``compact_json.dumps``. Raises PathNotFound."""
+    found = find_completion(completion_id, account_id)
     return {
         "id": found.pk,
         "object": "completion",

@@ -12,8 +12,8 @@ from rest_framework import serializers
 
 from billing import money
 from completions.catalog.lookup import Listing
-from completions.models import Category, Completion, ModelKind
-from completions.request import schema
+from completions.models import Category, Completion, LanguageModel, ModelKind
+from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project import dollars
@@ -31,6 +31,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "created": int(model.created_at.timestamp()),
         "owned_by": model.maker,
         "name": model.name,
+        "canonical_slug": model.pk,
         "kind": model.kind,
         "available": listing.is_available,
         "category": model.category,
@@ -39,11 +40,26 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "pricing": {
             "prompt": _per_token(price.input_nanos),
             "completion": _per_token(price.output_nanos),
-            "input_cache_read": _per_token(price.cached_input_nanos),
-            "input_cache_write": _per_token(price.cache_write_nanos),
-            "image": None if price.image_nanos is None else dollars.format_plain(price.image_nanos),
+            "input_cache_read": _per_token(price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos),
+            "input_cache_write": _per_token(price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos),
+            "image": dollars.format_plain(price.image_nanos or 0),
         },
-        "architecture": {"input_modalities": inputs, "output_modalities": outputs},
+        "architecture": {
+            "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
+            "input_modalities": inputs,
+            "output_modalities": outputs,
+        },
+        "context_length": model.context_window,
+        "top_provider": {
+            "context_length": model.context_window,
+            "max_completion_tokens": model.max_output_tokens,
+            "is_moderated": False,
+        },
+        "supported_parameters": _supported_parameters(model),
+        "default_parameters": None,
+        "per_request_limits": None,
+        "supported_voices": None,
+        "links": {"details": f"/v1/models/{model.pk}"},
         "capabilities": {"image_support": model.image_support, "function_calling": model.function_calling},
         "commercial_use": model.commercial_use,
         "license": model.license,
@@ -51,9 +67,16 @@ def model_object(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _per_token(nanos_per_million: int | None) -> str | None:
-    if nanos_per_million is None:
-        return None
+def _supported_parameters(model: LanguageModel) -> list[str]:
+    """Return what every provider of the model heeds, in OpenRouter's words."""
+    if model.kind == ModelKind.EMBEDDING:
+        return []
+    of_tools = ["tools", "tool_choice"] if model.function_calling else []
+    of_reasoning = ["reasoning", "reasoning_effort"] if model.reasoning else []
+    return ["max_tokens", "stop", "structured_outputs", *of_tools, *of_reasoning]
+
+
+def _per_token(nanos_per_million: int) -> str:
     return f"{(Decimal(nanos_per_million) / (dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE)).normalize():f}"
 
 
@@ -222,6 +245,28 @@ class ProviderPreferencesSerializer(serializers.Serializer[Any]):
     min_quality = _optional(
         serializers.FloatField, min_value=0, max_value=100, help_text="The least quality of the model that an alias stands for."
     )
+    allow_fallbacks = _optional(
+        serializers.BooleanField, help_text="false: only those of order are asked, or one provider without an order."
+    )
+    require_parameters = _optional(
+        serializers.BooleanField, help_text="true: only providers are asked that are sent every field of the request."
+    )
+
+
+class ReasoningOptionsSerializer(serializers.Serializer[Any]):
+    effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="As reasoning_effort.")
+    max_tokens = _optional(
+        serializers.IntegerField,
+        min_value=1,
+        max_value=reasoning.BUDGET_TOKENS_MAX,
+        help_text="Instead of effort: about as many tokens. Less than max_tokens.",
+    )
+    exclude = _optional(serializers.BooleanField, help_text="true: the reply shows no reasoning.")
+    enabled = _optional(serializers.BooleanField, help_text="true: with medium effort, if nothing else is said; false: none.")
+
+
+class UsageOptionsSerializer(serializers.Serializer[Any]):
+    include = _optional(serializers.BooleanField, help_text="true: a stream ends with its usage. Whole replies always have it.")
 
 
 @extend_schema_serializer(
@@ -268,6 +313,9 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     parallel_tool_calls = _optional(serializers.BooleanField)
     response_format = _optional(SchemaField, _RESPONSE_FORMAT)
     reasoning_effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS)
+    reasoning = ReasoningOptionsSerializer(
+        required=False, allow_null=True, help_text="How much to reason, in OpenRouter's words, and whether to show it."
+    )
     verbosity = _optional(serializers.ChoiceField, choices=schema.VERBOSITIES)
     user = _optional(
         serializers.CharField,
@@ -283,6 +331,7 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     store = _optional(serializers.BooleanField, help_text="Has no effect: no prompt and no reply is stored.")
     stream = serializers.BooleanField(required=False, allow_null=True, default=False)
     stream_options = StreamOptionsSerializer(required=False, allow_null=True, help_text="Only with stream.")
+    usage = UsageOptionsSerializer(required=False, allow_null=True, help_text="In OpenRouter's words.")
 
 
 class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
@@ -331,6 +380,7 @@ class ChatCompletionSerializer(serializers.Serializer[Any]):
     object = serializers.CharField(help_text="chat.completion")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     model = serializers.CharField(help_text="The model that answered.")
+    system_fingerprint = SchemaField({"type": "string", "nullable": True}, allow_null=True, help_text="null")
     choices = ChatCompletionChoiceSerializer(many=True)
     usage = CompletionUsageSerializer(help_text="The tokens that are charged.")
 
@@ -424,14 +474,13 @@ _UNIT_PRICE = "US dollars per token, exactly."
 class ModelPricingSerializer(serializers.Serializer[Any]):
     prompt = serializers.CharField(help_text=_UNIT_PRICE)
     completion = serializers.CharField(help_text=_UNIT_PRICE)
-    input_cache_read = serializers.CharField(allow_null=True, help_text=f"{_UNIT_PRICE} null: as prompt.")
-    input_cache_write = serializers.CharField(allow_null=True, help_text=f"{_UNIT_PRICE} null: as prompt.")
-    image = serializers.CharField(
-        allow_null=True, help_text="US dollars for each image of the prompt, beside its tokens. null: nothing."
-    )
+    input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
+    input_cache_write = serializers.CharField(help_text=_UNIT_PRICE)
+    image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
 
 
 class ModelArchitectureSerializer(serializers.Serializer[Any]):
+    modality = serializers.CharField(help_text="Both lists as one text, such as text+image->text.")
     input_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, image")
     output_modalities = serializers.ListField(child=serializers.CharField(), help_text="text, or embeddings")
 
@@ -441,12 +490,26 @@ class ModelCapabilitiesSerializer(serializers.Serializer[Any]):
     function_calling = serializers.BooleanField()
 
 
+class TopProviderSerializer(serializers.Serializer[Any]):
+    context_length = serializers.IntegerField(min_value=1)
+    max_completion_tokens = serializers.IntegerField(min_value=1)
+    is_moderated = serializers.BooleanField(help_text="false")
+
+
+class ModelLinksSerializer(serializers.Serializer[Any]):
+    details = serializers.CharField(help_text="The path of this object.")
+
+
+_NONE = {"type": "object", "nullable": True}
+
+
 class ModelSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="What to send as model.")
     object = serializers.CharField(help_text="model")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     owned_by = serializers.CharField(help_text="The maker of the model.")
     name = serializers.CharField()
+    canonical_slug = serializers.CharField(help_text="The id of the model, also where id is an alias.")
     kind = serializers.ChoiceField(
         choices=ModelKind.values, help_text="chat: writes text, at /v1/chat/completions. embedding: at /v1/embeddings."
     )
@@ -456,15 +519,30 @@ class ModelSerializer(serializers.Serializer[Any]):
     max_output_tokens = serializers.IntegerField(min_value=1)
     pricing = ModelPricingSerializer()
     architecture = ModelArchitectureSerializer()
+    context_length = serializers.IntegerField(min_value=1, help_text="As context_window, in OpenRouter's words.")
+    top_provider = TopProviderSerializer(help_text="As context_window and max_output_tokens, in OpenRouter's words.")
+    supported_parameters = serializers.ListField(
+        child=serializers.CharField(), help_text="Fields of a request that every provider of the model heeds."
+    )
+    default_parameters = SchemaField(_NONE, allow_null=True, help_text="null")
+    per_request_limits = SchemaField(_NONE, allow_null=True, help_text="null")
+    supported_voices = SchemaField(_NONE, allow_null=True, help_text="null")
+    links = ModelLinksSerializer()
     capabilities = ModelCapabilitiesSerializer()
     commercial_use = serializers.BooleanField()
     license = serializers.CharField(allow_null=True)
     alias_of = serializers.CharField(required=False, help_text="The model that the id currently stands for.")
 
 
+class PageLinksSerializer(serializers.Serializer[Any]):
+    next = serializers.CharField(allow_null=True, help_text="null: there are no pages.")
+
+
 class ModelListSerializer(serializers.Serializer[Any]):
     object = serializers.CharField(help_text="list")
     data = ModelSerializer(many=True)  # type: ignore[assignment]
+    total_count = serializers.IntegerField(min_value=0)
+    links = PageLinksSerializer()
 
 
 _EXACT_DOLLARS = "US dollars, exactly."

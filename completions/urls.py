@@ -2,19 +2,24 @@ from django.urls import path
 
 from completions import views
 from completions.inbound.embeddings.views import EmbeddingsView
-from completions.inbound.messages.views import CountTokensView, MessagesView
-from completions.inbound.responses.views import ResponsesView
+from completions.inbound.messages.views import CountTokensView, MessageQuoteView, MessagesView
+from completions.inbound.openrouter.views import GenerationView, KeyView
+from completions.inbound.responses.views import ResponseQuoteView, ResponsesView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
     path("completions/<str:completion_id>", views.PastCompletionView.as_view()),
     path("embeddings", EmbeddingsView.as_view()),
+    path("generation", GenerationView.as_view()),
+    path("key", KeyView.as_view()),
     path("messages", MessagesView.as_view()),
     path("messages/count_tokens", CountTokensView.as_view()),
+    path("messages/quote", MessageQuoteView.as_view()),
     path("models", views.ModelListView.as_view()),
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("quote", views.QuoteView.as_view()),
     path("responses", ResponsesView.as_view()),
+    path("responses/quote", ResponseQuoteView.as_view()),
     path("usage", views.UsageView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),
 ]

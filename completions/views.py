@@ -12,14 +12,13 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.catalog import eligibility, lookup
+from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.chat import ChatRequest, RequestBody
 from completions.completion_object import describe_completion
 from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.inbound.messages import model_list
-from completions.quote_object import describe_quote
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
@@ -36,7 +35,7 @@ from completions.serializers import (
 from gateway_project import compact_json, errors
 from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, wrong_paths
-from keys.authentication import AnyCallerAuthentication, Caller
+from keys.authentication import AnyCallerAuthentication
 from keys.models import ApiKey
 from keys.usage import describe_usage
 
@@ -51,10 +50,6 @@ _COMPLETION_DESCRIPTION = (
     "Sends a conversation to a model and returns its reply, whole or as a stream of server-sent events. Each event of a stream "
     "is `data: ` and a chat.completion.chunk; the last is `data: [DONE]`. A stream that fails after its beginning ends with "
     '`data: {"error": {...}}` instead.'
-)
-_QUOTE_DESCRIPTION = (
-    "Decides a chat completion as it would be decided now, and tells what it would hold, which is the most that it can cost, by"
-    " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
 )
 
 
@@ -88,7 +83,7 @@ class ChatCompletionsView(CompletionView):
 
 
 class QuoteView(RequestView):
-    """What a chat request would hold and at most cost. It is a read of its key, and takes no slot of its completions."""
+    """What a chat request would hold and at most cost."""
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return _read_chat(fields, raw, pause)
@@ -96,14 +91,12 @@ class QuoteView(RequestView):
     @extend_schema(
         operation_id="createQuote",
         summary="Quote a completion",
-        description=_QUOTE_DESCRIPTION,
+        description=descriptions.QUOTE,
         request=ChatCompletionRequestSerializer,
         responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponse:
-        with self.reading(request) as (key, chat):
-            described = describe_quote(chat, eligibility.eligible_offers(chat), Caller(key.pk, key.account_id))
-        return HttpResponse(compact_json.dumps(described), content_type="application/json")
+        return self.quote(request)
 
 
 class PastCompletionView(RatedView):
@@ -160,7 +153,8 @@ _listings: TTLCache[tuple[tuple[str, ...] | None, bool | None], list[Listing]] =
 
 
 def _render_list(listings: list[Listing]) -> bytes:
-    return bytes(JSONRenderer().render({"object": "list", "data": [model_object(listing) for listing in listings]}))
+    whole = {"total_count": len(listings), "links": {"next": None}}  # OpenRouter's SDKs refuse a list without them
+    return bytes(JSONRenderer().render({"object": "list", "data": [model_object(each) for each in listings], **whole}))
 
 
 class ModelView(RatedView):

@@ -166,7 +166,7 @@ def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:
     """
     if req.unreader.buf.tell():
         time.sleep(_PIPELINED_PAUSE_SECONDS)
-    if getattr(req.body.reader, "length", 0):
+    if getattr(req.body.reader, "length", 0) or getattr(req.body.reader, "parser", None):
         from gateway_project.web import gunicorn_bodies
 
         gunicorn_bodies.discard(req, environ.get("gunicorn.socket"))

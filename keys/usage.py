@@ -1,6 +1,6 @@
 """The body of GET /v1/usage: the key, its limits and what is left, its usage, and the account's balance."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection
 
@@ -64,8 +64,8 @@ _SUMS = """
     FROM (
         SELECT name, first_day, last_day FROM (SELECT (statement_timestamp() AT TIME ZONE 'UTC')::date AS today) AS clock
         CROSS JOIN LATERAL (
-            VALUES ('today', today, today), ('thisMonth', date_trunc('month', today)::date, 'infinity'),
-                ('total', '-infinity', 'infinity')
+            VALUES ('today', today, today), ('thisWeek', date_trunc('week', today)::date, 'infinity'),
+                ('thisMonth', date_trunc('month', today)::date, 'infinity'), ('total', '-infinity', 'infinity')
         ) AS span (name, first_day, last_day)
     ) AS span
     LEFT JOIN keys_spendingday ON key_id = %s AND day BETWEEN first_day AND last_day
@@ -73,18 +73,32 @@ _SUMS = """
 """
 
 
-def _usage(key: ApiKey) -> dict[str, Any]:
+class Sums(NamedTuple):
+    """What a key used in a span of days."""
+
+    completions: int
+    prompt_tokens: int
+    completion_tokens: int
+    spent_nanos: int
+
+
+def read_sums(key: ApiKey) -> dict[str, Sums]:
+    """Return what the key used ``today``, ``thisWeek``, which begins on Monday, ``thisMonth`` and in ``total``."""
     with connection.cursor() as cursor:
         cursor.execute(_SUMS, [key.pk])
-        sums = {name: [int(total) for total in totals] for name, *totals in cursor.fetchall()}
-    return {name: _described(*sums[name]) for name in ("today", "thisMonth", "total")}
+        return {name: Sums(*map(int, totals)) for name, *totals in cursor.fetchall()}
 
 
-def _described(completions: int, prompt_tokens: int, completion_tokens: int, spent_nanos: int) -> dict[str, Any]:
+def _usage(key: ApiKey) -> dict[str, Any]:
+    sums = read_sums(key)
+    return {name: _described(sums[name]) for name in ("today", "thisMonth", "total")}
+
+
+def _described(sums: Sums) -> dict[str, Any]:
     return {
-        "completions": completions,
-        "promptTokens": prompt_tokens,
-        "completionTokens": completion_tokens,
-        "totalTokens": prompt_tokens + completion_tokens,
-        "costInDollars": dollars.format_plain(spent_nanos),
+        "completions": sums.completions,
+        "promptTokens": sums.prompt_tokens,
+        "completionTokens": sums.completion_tokens,
+        "totalTokens": sums.prompt_tokens + sums.completion_tokens,
+        "costInDollars": dollars.format_plain(sums.spent_nanos),
     }

@@ -405,12 +405,13 @@ def text_events(block: str) -> list[Any]:
 
 
 def choices_of(event: Any) -> Any:
-    return event if event == "[DONE]" else (event["choices"], event["usage"])
+    return event if event == "[DONE]" else (event["choices"], event.get("usage"))
 
 
 READ = {
     "## GET /v1/models/{model_id}": "/v1/models/demo/echo",
     "## GET /v1/usage": "/v1/usage",
+    "## GET /v1/key": "/v1/key",
     "## GET /api/billing/balance": "/api/billing/balance",
     "## GET /api/billing/ledger": "/api/billing/ledger?limit=1",
 }
@@ -436,6 +437,7 @@ def test_what_happened_to_a_completion_matches_its_example(carol):
     [*_, done] = events = chat.events(chat.ask(carol, stream=True, user="customer-7", metadata={"team": "search"}))
     assert done == "[DONE]"
     assert_as_shown(carol.get(f"/v1/completions/{events[0]['id']}"), example("## GET /v1/completions/{completion_id}"))
+    assert_as_shown(carol.get(f"/v1/generation?id={events[0]['id']}"), example("## GET /v1/generation"))
 
 
 def test_the_ledger_csv_matches_its_example(carol):
@@ -449,7 +451,7 @@ def test_the_ledger_csv_matches_its_example(carol):
 
 def test_the_objects_in_the_list_of_models_match_the_example_of_one(carol):
     listing = carol.get("/v1/models").json()
-    assert set(listing) == {"object", "data"}
+    assert set(listing) == {"object", "data", "total_count", "links"}
     assert shape(listing["data"][0]) | shape(example("## GET /v1/models/{model_id}")) == shape(
         example("## GET /v1/models/{model_id}")
     )

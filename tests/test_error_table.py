@@ -136,8 +136,8 @@ def other_scheme(scenario: Scenario) -> Request:
     return Request(None, headers={"HTTP_AUTHORIZATION": f"Basic {scenario.secret}"})
 
 
-def chunked(scenario: Scenario) -> Request:
-    return scenario.request(raw=b"", headers={"HTTP_TRANSFER_ENCODING": "chunked"})
+def encoded(scenario: Scenario) -> Request:
+    return scenario.request(raw=b"{}", headers={"HTTP_CONTENT_ENCODING": "br"})
 
 
 def body_too_large(scenario: Scenario) -> Request:
@@ -265,7 +265,7 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
         "bad message": (lambda scenario: scenario.request(fields={"messages": [{}]}), *bad("messages[0].role")),
         "above the model": (lambda scenario: scenario.request(fields={"max_tokens": 4097}), *bad("max_tokens")),
         "bad echo": (lambda scenario: scenario.request(fields={"echo": {"status": 200}}), *bad("echo.status")),
-        "chunked": (chunked, 411, INVALID, INVALID, None, {}),
+        "encoded": (encoded, 415, INVALID, INVALID, None, {"accept-encoding": "gzip"}),
         "too large": (body_too_large, 413, INVALID, INVALID, None, {}),
         "not called JSON": (lambda scenario: scenario.request(content_type="text/plain"), 415, INVALID, INVALID, None, {}),
         "a form": (lambda scenario: scenario.request(content_type="multipart/form-data"), 415, INVALID, INVALID, None, {}),

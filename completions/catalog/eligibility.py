@@ -10,9 +10,13 @@ from dataclasses import replace
 
 from completions import providers
 from completions.catalog import lookup, route_speeds
-from completions.chat import Candidate, ChatRequest, Offer, ProviderPreferences, Route
+from completions.chat import Call, Candidate, ChatRequest, Offer, ProviderPreferences, Route
 from completions.pricing import token_budget
+from completions.providers import ignored_fields
 from gateway_project import errors
+
+# The gateway heeds them: what it keeps of a request, and what it does not keep.
+_LABELS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "store", "user"})
 
 
 def eligible_offers(request: ChatRequest) -> list[Offer]:
@@ -44,6 +48,8 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     for route in preferred:
         try:
             _check(request, route)
+            if request.provider_preferences and request.provider_preferences.requires_parameters:
+                _require_every_field_sent(request, offer, route)
             routes.append(route)
         except errors.InvalidRequest as error:
             refusal = refusal or error
@@ -92,13 +98,27 @@ def _check(request: ChatRequest, route: Route) -> None:
         raise errors.wrong("model", "has no provider that makes embeddings")
 
 
+def _require_every_field_sent(request: ChatRequest, offer: Offer, route: Route) -> None:
+    """Raise InvalidRequest if the provider of the route would not be sent a field, other than those that are the gateway's."""
+    call = Call(request, offer, route, request.max_tokens_of(offer) or offer.max_output_tokens)
+    if unsent := [name for name in providers.unsent_fields(call) if name not in _LABELS]:
+        fields = ignored_fields.header_value(unsent)
+        reason = f"leaves no provider of {offer.model_id}: {route.provider_slug} is not sent {fields}"
+        raise errors.wrong("provider.require_parameters", reason, quotes_request=True)
+
+
 def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequence[Route]:
     """Return the routes that the caller allows, those of its order first. Raises InvalidRequest if it allows none."""
     if preferences is None:
         return offer.routes
     only, ignored = preferences.only, preferences.ignore
+    ordered = preferences.order if not preferences.allows_fallbacks else ()
     allowed = [
-        route for route in offer.routes if (not only or route.provider_slug in only) and route.provider_slug not in ignored
+        route
+        for route in offer.routes
+        if (not only or route.provider_slug in only)
+        and (not ordered or route.provider_slug in ordered)
+        and route.provider_slug not in ignored
     ]
     if offer.routes and not allowed:
         raise errors.wrong("provider", f"leaves no provider of {offer.model_id}")
@@ -106,7 +126,8 @@ def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequenc
         allowed = route_speeds.sort(allowed, offer.model_id, preferences.sort)
     places = {slug: place for place, slug in enumerate(dict.fromkeys(preferences.order))}
     moved = [replace(route, priority=places.get(route.provider_slug, len(places) + route.priority)) for route in allowed]
-    return sorted(moved, key=lambda route: route.priority)
+    moved.sort(key=lambda route: route.priority)
+    return moved if not preferences.asks_one_provider else [route for route in moved if route.priority == moved[0].priority]
 
 
 def _require_capabilities(request: ChatRequest, offer: Offer) -> None:

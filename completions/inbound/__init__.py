@@ -11,4 +11,5 @@ descriptions     what OpenAPI says of all endpoints
 messages         Anthropic's Messages
 responses        OpenAI's Responses
 embeddings       OpenAI's embeddings
+openrouter       what OpenRouter's clients ask beside completions: their key, and what happened to a completion
 """

@@ -20,13 +20,14 @@ from completions.charging import admission, idempotency, preadmission
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
+from completions.quote_object import describe_quote
 from completions.relay import fair_queue, slots, whole
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
-from gateway_project import errors, large_work
+from gateway_project import compact_json, errors, large_work
 from gateway_project.db import pool
 from gateway_project.net import disconnects
 from gateway_project.web import strict_json
@@ -77,8 +78,10 @@ class ReceivedBodyParser(BaseParser):
 def receive_body(request: Request, arrived: Arrived) -> ReceivedBody:
     """Wait until the body has arrived. Raises an ApiError."""
     plain = request._request
-    if plain.META.get("CONTENT_TYPE") == ReceivedBodyParser.media_type and plain.META.get("CONTENT_LENGTH", "0") != "0":
+    if plain.META.get("CONTENT_TYPE") == ReceivedBodyParser.media_type:
         return ReceivedBody(strict_json.read_body(plain, arrived))  # what REST framework would do, after some thirty calls
+    if "HTTP_TRANSFER_ENCODING" in plain.META:
+        request._stream = plain  # type: ignore[assignment]  # DRF reads no body without a Content-Length
     received = request.data
     assert isinstance(received, ReceivedBody)  # the parser raises on anything else
     return received
@@ -104,13 +107,19 @@ class RequestView(RatedView):
             request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
             return fields, self.read(fields, raw if len(raw) > _SMALL_BYTES else None, pause)
 
+    def quote(self, request: Request) -> HttpResponse:
+        """Return what a request would hold and at most cost. It is a read of its key, and takes no slot of its completions."""
+        with self.reading(request) as (key, chat):
+            described = describe_quote(chat, eligibility.eligible_offers(chat), Caller(key.pk, key.account_id))
+        return HttpResponse(compact_json.dumps(described), content_type="application/json")
+
     @contextmanager
     def reading(self, request: Request) -> Iterator[tuple[ApiKey, ChatRequest]]:
         """Receive and parse a body that no provider is asked with. The block runs in the turn of the key's requests."""
         key = request.auth
         assert isinstance(key, ApiKey)
         pool.release_connection()  # the body may come slowly
-        with _counted(key, strict_json.content_length(request)) as self.body_arrived:
+        with _counted(key, strict_json.bytes_max(request)) as self.body_arrived:
             received = receive_body(request, self.body_arrived)
             with fair_queue.process_queue.start(key.pk):
                 raw = received.take()
@@ -151,7 +160,7 @@ class CompletionView(RequestView):
         caller = request.user
         assert isinstance(caller, Caller)
         plain = request._request  # REST framework's request looks for each attribute in itself first
-        length = strict_json.content_length(plain)
+        length = strict_json.bytes_max(plain)
         idempotency_value = plain.META.get("HTTP_IDEMPOTENCY_KEY")
         try:
             with _take_slot(caller, idempotency_value) as slot:

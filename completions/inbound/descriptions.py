@@ -36,6 +36,10 @@ HEADERS = [
 MAX_TOKENS = openapi.response_header(
     "x-gateway-max-tokens", int, "The model's maximum, where max_tokens is more: that many were asked for.", _ATTEMPTED
 )
+QUOTE = (
+    "Decides a completion as it would be decided now, and tells what it would hold, which is the most that it can cost, by"
+    " which routes. No provider is asked; nothing is held, charged or counted against its limits. It counts as a read."
+)
 ERRORS = (
     errors.InvalidRequest,
     errors.InvalidApiKey,
@@ -44,7 +48,6 @@ ERRORS = (
     errors.RequestTimeout,
     errors.RequestInProgress,
     errors.ReplyUnreadable,
-    errors.LengthRequired,
     errors.RequestTooLarge,
     errors.UnsupportedMediaType,
     errors.RateLimitExceeded,
@@ -57,7 +60,6 @@ READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks 
     errors.InvalidApiKey,
     errors.ModelNotFound,
     errors.RequestTimeout,
-    errors.LengthRequired,
     errors.RequestTooLarge,
     errors.UnsupportedMediaType,
     errors.RateLimitExceeded,

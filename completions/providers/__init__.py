@@ -24,6 +24,7 @@ To add a provider that speaks another format:
    to ``tests/completions/relay/test_stream_conformance.py``.
 """
 
+from completions.chat import Call
 from completions.providers.anthropic.adapter import AnthropicAdapter
 from completions.providers.base import Adapter, Embedder
 from completions.providers.echo import EchoAdapter, EchoEmbedder
@@ -43,3 +44,10 @@ EMBEDDERS: dict[str, Embedder] = {
     "gemini": GeminiEmbedder(),
     "echo": EchoEmbedder(),
 }
+
+
+def unsent_fields(call: Call) -> list[str]:
+    """Return the request's fields that its provider is not sent, and that the gateway does not heed itself."""
+    if call.request.inputs:
+        return EMBEDDERS[call.route.kind].ignored_fields(call.request)
+    return ADAPTERS[call.route.kind].ignored_fields(call)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence, Set
 from completions.chat import ChatRequest
 
 # Heeded by the gateway and by every kind of provider. ``n`` and ``modalities`` are refused where more is asked than there is.
+# Adapters name ``reasoning`` where a model cannot heed it.
 HONOURED = frozenset(
     {
         "max_completion_tokens",
@@ -16,8 +17,10 @@ HONOURED = frozenset(
         "models",
         "n",
         "provider",
+        "reasoning",
         "stream",
         "stream_options",
+        "usage",
     }
 )
 
@@ -42,6 +45,8 @@ def find(
         ignored = [name for name, value in fields.items() if name not in sent and value is not None]
     if request.contents.message_fields and sent_in_messages is not None:
         ignored += [f"messages.{name}" for name in sorted(request.contents.message_fields.difference(sent_in_messages))]
+    if request.reasoning.unheeded:
+        ignored += request.reasoning.unheeded
     if request.block_fields:
         ignored += sorted(name for name in request.block_fields if name.rpartition(".")[2] not in sent_in_blocks)
     return ignored + [f"anthropic-beta.{beta}" for beta in request.betas] if request.betas else ignored

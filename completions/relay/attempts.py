@@ -203,8 +203,12 @@ class Dispatch:
         until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
         pace = partial(fair_queue.process_queue.spend, self.admitted.completion.key_id)
         calls: dict[int, Call] = {}  # by route: an alias may stand for a model that the request also names
+        preferences = self.admitted.request.provider_preferences
         for offered in self.admitted.admitted_offers:
-            for route in in_order(offered.offer.routes):
+            routes = in_order(offered.offer.routes)
+            if preferences and preferences.asks_one_provider:
+                routes = [min(routes, key=circuit_breaker.stands_back)]
+            for route in routes:
                 call = Call(self.admitted.request, offered.offer, route, offered.max_tokens, until, self.client, pace=pace)
                 calls.setdefault(route.id, call)
         return list(calls.values())
@@ -225,7 +229,7 @@ class Dispatch:
         self.call = call
         self.attempts += 1
         call.request.body.restore()
-        self.ignored_fields = _find_ignored_fields(call)  # now: the body is released while the attempt waits
+        self.ignored_fields = providers.unsent_fields(call)  # now: the body is released while the attempt waits
         self.attempted_at = time.monotonic()
         try:
             outcome = send(call)
@@ -374,12 +378,6 @@ class Dispatch:
             provider_keys.wait_seconds(route),
             local_faults.wait_seconds(route),
         )
-
-
-def _find_ignored_fields(call: Call) -> list[str]:
-    if call.request.inputs:
-        return providers.EMBEDDERS[call.route.kind].ignored_fields(call.request)
-    return providers.ADAPTERS[call.route.kind].ignored_fields(call)
 
 
 def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:

@@ -3,9 +3,11 @@
 The id, the creation time and the model of every object are the gateway's own, not the upstream's.
 """
 
+import json
 from abc import ABC, abstractmethod
 from typing import Any
 
+import msgspec
 from django.conf import settings
 
 from completions import sse
@@ -72,11 +74,15 @@ class ChatFormat(ReplyFormat):
     """Replies of chat completions."""
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        usage_object = _usage_object(usage, charged_nanos)
-        return compact_json.dumps({**_head(dispatch, "chat.completion"), "choices": received.choices, "usage": usage_object})
+        choices = received.choices
+        if dispatch.admitted.request.reasoning.is_excluded:
+            choices = [{**choice, "message": _without_reasoning(choice["message"])} for choice in choices]
+        # OpenRouter's SDKs refuse a reply without a fingerprint, and take null.
+        reply = {**_head(dispatch, "chat.completion"), "system_fingerprint": None, "choices": choices}
+        return compact_json.dumps({**reply, "usage": _usage_object(usage, charged_nanos)})
 
     def events(self, dispatch: Dispatch) -> EventWriter:
-        return ChatEventWriter(dispatch)
+        return (AnswerEventWriter if dispatch.admitted.request.reasoning.is_excluded else ChatEventWriter)(dispatch)
 
 
 class ChatEventWriter(EventWriter):
@@ -87,10 +93,9 @@ class ChatEventWriter(EventWriter):
         self._include_usage = dispatch.admitted.request.include_usage
         head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
         self._before = b"data: " + head[:-1] + b',"choices":'
-        self._after = b',"usage":null}\n\n' if self._include_usage else b"}\n\n"
 
     def _format(self, chunks: list[Chunk]) -> bytes:
-        return b"".join([self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None])
+        return b"".join([self._before + chunk.choices + b"}\n\n" for chunk in chunks if chunk.usage is None])
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return the usage, if the client asked for it, and the end marker."""
@@ -106,6 +111,31 @@ class ChatEventWriter(EventWriter):
         text so far as the whole reply.
         """
         return b"data: " + compact_json.dumps_ascii(error.body()) + b"\n\n"
+
+
+class AnswerEventWriter(ChatEventWriter):
+    """Writes chat.completion.chunk objects without the model's reasoning. While it reasons, the client gets heartbeats."""
+
+    def _format(self, chunks: list[Chunk]) -> bytes:
+        shown = [msgspec.structs.replace(chunk, choices=left) for chunk in chunks if (left := _answer_choices(chunk.choices))]
+        return super()._format(shown) or sse.HEARTBEAT
+
+
+_REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+
+
+def _without_reasoning(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if name not in _REASONING}
+
+
+def _answer_choices(choices: bytes) -> bytes:
+    """Return the choices of a chunk without reasoning; nothing where there was nothing else."""
+    left = []
+    for choice in json.loads(choices or b"[]"):  # msgspec refuses halves of surrogate pairs
+        delta = _without_reasoning(choice["delta"])
+        if delta == choice["delta"] or delta or choice.get("finish_reason"):
+            left.append({**choice, "delta": delta})
+    return compact_json.dumps_ascii(left) if left else b""
 
 
 def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:

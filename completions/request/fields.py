@@ -78,14 +78,14 @@ def read_required(fields: Fields, name: str, path: str = "") -> Any:
     return value
 
 
-def read_integer(fields: Fields, name: str, minimum: int, maximum: int) -> int | None:
+def read_integer(fields: Fields, name: str, minimum: int, maximum: int, path: str = "") -> int | None:
     value = fields.get(name)
     if value is None:
         return None
     if type(value) is not int:  # True is an int to Python
-        refuse(name, "must be an integer")
+        refuse(_join(path, name), "must be an integer")
     if not minimum <= value <= maximum:
-        refuse(name, f"must be between {minimum} and {maximum}")
+        refuse(_join(path, name), f"must be between {minimum} and {maximum}")
     return int(value)
 
 
@@ -100,10 +100,10 @@ def read_number(fields: Fields, name: str, minimum: int, maximum: int) -> float 
     return float(value)
 
 
-def read_choice(fields: Fields, name: str, choices: tuple[str, ...]) -> str | None:
+def read_choice(fields: Fields, name: str, choices: tuple[str, ...], path: str = "") -> str | None:
     value = fields.get(name)
     if value is not None and value not in choices:
-        refuse(name, f"must be one of {', '.join(choices)}")
+        refuse(_join(path, name), f"must be one of {', '.join(choices)}")
     return value
 
 

@@ -91,6 +91,7 @@ _NOT_PROMPT = UNPAID_FIELDS | {
     "temperature",
     "top_logprobs",
     "top_p",
+    "usage",
     "user",
     "verbosity",
 }

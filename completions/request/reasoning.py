@@ -1,8 +1,16 @@
-"""Whether a request asks the model to reason: to generate tokens that its reply need not show. Pure."""
+"""Whether and how much a request asks the model to reason: to generate tokens that its reply need not show. Pure."""
 
 from typing import Any
 
-from completions.request.fields import Fields
+from completions.chat import Reasoning
+from completions.request.fields import Fields, check_object, read_boolean, read_choice, read_integer, refuse
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+BUDGET_TOKENS_MAX = 2**31 - 1
+_ENABLED_EFFORT = "medium"  # OpenRouter's, of a model that is only told to reason
+# The effort that is sent where a provider takes no budget, as at Google's OpenAI-compatible endpoint.
+_EFFORT_BY_TOKENS = ((1_024, "low"), (8_192, "medium"), (BUDGET_TOKENS_MAX, "high"))
+HEEDED = frozenset({"effort", "max_tokens", "exclude", "enabled"})
 
 # OpenAI's field, and those by which other providers switch reasoning on and off. ``include_reasoning`` only hides it.
 _FIELDS = (
@@ -27,3 +35,32 @@ def _is_off(value: Any) -> bool:
         return value in _OFF
     switches = [value[name] for name in _SWITCHES if value.get(name) is not None]
     return bool(switches) and all(switch in _SWITCHED_OFF for switch in switches)
+
+
+def read(fields: Fields) -> Reasoning:
+    """Return what ``reasoning``, OpenRouter's object, says beside a checked ``reasoning_effort``. Raises InvalidRequest."""
+    given = check_object(fields["reasoning"], "reasoning")
+    is_enabled = read_boolean(given, "enabled", "reasoning")
+    effort = _read_effort(given, fields.get("reasoning_effort"))
+    budget_tokens = read_integer(given, "max_tokens", 1, BUDGET_TOKENS_MAX, "reasoning")
+    if budget_tokens and effort:
+        refuse("reasoning.max_tokens", "must not be given together with an effort")
+    if budget_tokens:
+        effort = next(effort for tokens, effort in _EFFORT_BY_TOKENS if budget_tokens <= tokens)
+    elif is_enabled:
+        effort = effort or _ENABLED_EFFORT
+    is_off = given.get("enabled") is False
+    return Reasoning(
+        effort="none" if is_off else effort,
+        budget_tokens=None if is_off else budget_tokens,
+        is_excluded=read_boolean(given, "exclude", "reasoning"),
+        name="reasoning",
+        unheeded=tuple(f"reasoning.{name}" for name, value in given.items() if name not in HEEDED and value is not None),
+    )
+
+
+def _read_effort(given: Fields, beside: str | None) -> str | None:
+    effort = read_choice(given, "effort", EFFORTS, "reasoning")
+    if effort and beside and effort != beside:
+        refuse("reasoning.effort", "must be equal to reasoning_effort")
+    return effort or beside

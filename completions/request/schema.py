@@ -7,7 +7,8 @@ Adapters rely on the following and do not check it again; each field may also be
 
 ``temperature``, ``top_p``, ``frequency_penalty``, ``presence_penalty``  numbers in OpenAI's ranges
 ``seed``, ``n``, ``top_logprobs``  integers in range; ``top_logprobs`` comes only with ``logprobs``
-``reasoning_effort``, ``verbosity``  one of REASONING_EFFORTS, of VERBOSITIES
+``reasoning_effort``, ``verbosity``  one of REASONING_EFFORTS, of VERBOSITIES; instead of the first, adapters read
+  ``ChatRequest.reasoning``, because the field ``reasoning`` may say it, too
 ``logit_bias``  numbers by token
 ``stop``  a string or an array of at most STOPS_MAX strings, any of which may be empty
 ``stream``, ``logprobs``, ``parallel_tool_calls``, ``store``  booleans
@@ -30,8 +31,8 @@ from typing import Any
 
 from django.conf import settings
 
-from completions.chat import ChatRequest, Labels, ProviderPreferences, RequestBody
-from completions.request import messages, prompt
+from completions.chat import ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
+from completions.request import messages, prompt, reasoning
 from completions.request.fields import (
     Fields,
     check_array,
@@ -61,13 +62,15 @@ LABEL_CHARACTERS_MAX = 512  # of the value of a tag, and of the id of an end use
 FALLBACKS_MAX = 5
 PROVIDER_LISTS = ("order", "only", "ignore")
 PROVIDER_SORTS = ("price", "throughput", "latency")
-PROVIDER_PREFERENCES = (*PROVIDER_LISTS, "sort", "max_price", "min_quality")
+PROVIDER_PREFERENCES = (*PROVIDER_LISTS, "sort", "max_price", "min_quality", "allow_fallbacks", "require_parameters")
+# Fields of OpenRouter's, with the value that asks for nothing. With another one they are refused.
+PROVIDER_DEFAULTS = {"data_collection": "allow", "enforce_distillable_text": False, "zdr": False}
 SUFFIXES = {":floor": "price", ":nitro": "throughput"}  # of a model's id: how its providers are sorted
 PRICE_NAMES = ("prompt", "completion")
 PROVIDERS_MAX = 20
 PRICE_MAX = 1_000_000
 _PRICE = re.compile(r"[0-9]{1,7}(\.[0-9]{1,18})?")
-REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+REASONING_EFFORTS = reasoning.EFFORTS
 VERBOSITIES = ("low", "medium", "high")
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 TOOL_CHOICES = ("none", "auto", "required")
@@ -92,10 +95,11 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         pause=pause,
     )
     max_tokens_field = _max_tokens_field(fields)
+    max_tokens = read_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX)
     return ChatRequest(
         model=model,
         body=body,
-        max_tokens=read_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX),
+        max_tokens=max_tokens,
         stream=stream,
         include_usage=_read_include_usage(fields, stream),
         prompt_tokens_max=contents.prompt_tokens_max + prompt.count_fields(fields),
@@ -107,16 +111,32 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         contents=contents,
         provider_preferences=read_provider_preferences(fields, sort),
         labels=labels,
+        reasoning=Reasoning(fields.get("reasoning_effort"))
+        if fields.get("reasoning") is None
+        else _read_reasoning(fields, max_tokens),
     )
+
+
+def _read_reasoning(fields: Fields, max_tokens: int | None) -> Reasoning:
+    asked = reasoning.read(fields)
+    if max_tokens and asked.budget_tokens and asked.budget_tokens >= max_tokens:
+        refuse("reasoning.max_tokens", "must be less than the tokens that the whole reply may have")
+    return asked
 
 
 def _read_sorted_model(fields: Fields) -> tuple[str, str | None]:
     """Return the id of the model without a suffix, and how its providers are sorted."""
-    model_id = read_model(fields)
+    model_id = read_model(fields) if fields.get("model") is not None else _read_first_of_models(fields)
     for suffix, sort in SUFFIXES.items():
         if model_id.endswith(suffix) and len(model_id) > len(suffix):
             return model_id.removesuffix(suffix), sort
     return model_id, None
+
+
+def _read_first_of_models(fields: Fields) -> str:
+    """Return the first of ``models``: a request may have these alone. Raises InvalidRequest about ``model`` without any."""
+    models = fields.get("models")
+    return _check_model_id(models[0], "models[0]") if isinstance(models, list) and models else read_model(fields)
 
 
 def read_model(fields: Fields) -> str:
@@ -148,8 +168,8 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
     ``sort`` is what the id of the model says. It gives way to the field.
     """
     given = read_object(fields, "provider")
-    for name in given:
-        if name not in PROVIDER_PREFERENCES:
+    for name, value in given.items():
+        if name not in PROVIDER_PREFERENCES and value not in (None, PROVIDER_DEFAULTS.get(name)):
             refuse(f"provider.{name[:64]}", f"is not known; known are {', '.join(PROVIDER_PREFERENCES)}", quotes_request=True)
     max_input_nanos, max_output_nanos = _read_max_price(given)
     preferences = ProviderPreferences(
@@ -158,6 +178,8 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
         max_input_nanos=max_input_nanos,
         max_output_nanos=max_output_nanos,
         min_quality=_read_min_quality(given),
+        allows_fallbacks=given.get("allow_fallbacks") is None or read_boolean(given, "allow_fallbacks", "provider"),
+        requires_parameters=read_boolean(given, "require_parameters", "provider"),
     )
     return None if preferences == ProviderPreferences() else preferences
 
@@ -224,13 +246,14 @@ def _max_tokens_field(fields: Fields) -> str:
 
 def _read_include_usage(fields: Fields, stream: bool) -> bool:
     options = fields.get("stream_options")
+    is_wanted = fields.get("usage") is not None and read_boolean(read_object(fields, "usage"), "include", "usage")
     if options is None:
-        return False
+        return is_wanted
     check_object(options, "stream_options")
     if not stream:
         refuse("stream_options", "is only allowed when stream is true")
     read_boolean(options, "include_obfuscation", "stream_options")
-    return read_boolean(options, "include_usage", "stream_options")
+    return read_boolean(options, "include_usage", "stream_options") or is_wanted
 
 
 # --- Sampling and the format of the reply ---------------------------------------------------------------------------

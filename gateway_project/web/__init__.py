@@ -10,7 +10,8 @@
 - ``cors``                requests of pages of other origins
 - ``page_middleware``     Django's middleware for pages, skipped for API requests
 - ``strict_json``         the parser of request bodies
-- ``gunicorn_bodies``     reads large bodies from gunicorn's socket, and discards those that nobody read
+- ``gunicorn_bodies``     reads large and chunked bodies from gunicorn's socket, and discards those that nobody read
+- ``packed_bodies``       unpacks bodies that are compressed
 - ``in_flight``           how many requests of an account, a user or an address are in flight, and how often pages come
 - ``bodies_in_flight``    how many bytes of large bodies a process receives, parses and holds
 - ``downloads``           files that are streamed, few at a time

@@ -30,6 +30,7 @@ _GROUPS = {
     "/v1/responses": "Completions",
     "/v1/quote": "Completions",
     "/v1/completions": "Completions",
+    "/v1/generation": "Completions",
     "/v1/embeddings": "Completions",
     "/v1/": "Models and usage",
     "/api/billing/": "Balance and ledger",

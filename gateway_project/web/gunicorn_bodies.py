@@ -6,16 +6,21 @@ second, in which the process serves nobody. Here a body is received in slices th
 
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import gevent
 from django.conf import settings
 from gevent.socket import wait_read
-from gunicorn.http.body import Body, LengthReader
+from gunicorn.http.body import Body, ChunkedReader, LengthReader
+from gunicorn.http.errors import NoMoreData, ParseException
 
 from gateway_project import large_work
 
+# Of one body: each takes 10 microseconds, and may have a single byte.
+CHUNKS_MAX = 20_000
+_PAUSE_CHUNKS = 200
 _SLICE_BYTES = 262_144
 _IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refused
 
@@ -38,12 +43,39 @@ def read(environ: dict[str, Any], length: int, arrived: Callable[[int], None]) -
     return bytes(received)
 
 
+class InvalidChunks(Exception):
+    """A body is not in chunked transfer coding, ends too early, or has more than CHUNKS_MAX chunks."""
+
+
+def read_chunks(environ: dict[str, Any]) -> Iterator[bytes]:
+    """Yield a body in chunked transfer coding piece by piece, each a megabyte at most. Raises InvalidChunks."""
+    body = environ["wsgi.input"]
+    if not _is_chunked(body):  # another server has taken the chunks apart
+        while piece := body.read(_SLICE_BYTES):
+            yield piece
+        return
+    try:
+        for number, piece in enumerate(body.reader.parser or ()):
+            if number >= CHUNKS_MAX:
+                raise InvalidChunks
+            if number % _PAUSE_CHUNKS == _PAUSE_CHUNKS - 1:
+                gevent.sleep(0)
+            yield piece
+    except (ParseException, NoMoreData):
+        body.failed = True  # nobody knows where the next request begins
+        raise InvalidChunks from None
+    body.reader.parser = None
+
+
 def discard(request: Any, client: Any) -> None:
     """Discard what was not read of the body of gunicorn's ``request``, after the reply was sent.
 
     The client may be sending it still, and would not see the reply if the connection were closed at once. If it has not sent
     all of it in time, the connection is closed; otherwise it may be used again.
     """
+    if _is_chunked(request.body):
+        _discard_chunks(request)
+        return
     if not _is_direct(request.body, client):
         return
     reader = request.body.reader
@@ -54,6 +86,23 @@ def discard(request: Any, client: Any) -> None:
         _receive(reader, client, left, len, idle_seconds=_IDLE_SECONDS)
     if reader.length:
         request.force_close()
+
+
+def _discard_chunks(request: Any) -> None:
+    """Discard the rest of a chunked body for a short time, and close the connection: the body may have no end."""
+    if request.body.reader.parser is None:
+        return
+    received = 0
+    with suppress(InvalidChunks, OSError), gevent.Timeout(_IDLE_SECONDS, False):
+        for piece in read_chunks({"wsgi.input": request.body}):
+            received += len(piece)
+            if received > settings.REQUEST_BYTES_MAX:
+                break
+    request.force_close()
+
+
+def _is_chunked(body: Any) -> bool:
+    return isinstance(body, Body) and isinstance(body.reader, ChunkedReader)
 
 
 def _is_direct(body: Any, client: Any) -> bool:

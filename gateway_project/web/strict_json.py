@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from gateway_project import errors, large_work
 from gateway_project.deadline import Deadline
 from gateway_project.net import disconnects
-from gateway_project.web import gunicorn_bodies
+from gateway_project.web import gunicorn_bodies, packed_bodies
 
 DEPTH_MAX = 64
 _SLICE_BYTES = 262_144  # takes up to 3 ms
@@ -40,12 +40,30 @@ class StrictJSONParser(BaseParser):
             return loads(body, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
 
 
+def bytes_max(request: HttpRequest | Request) -> int:
+    """Return the most bytes that a body may take in memory: its length, if it is neither chunked nor compressed.
+
+    Raises an ApiError for what is certain to be refused.
+    """
+    if "HTTP_TRANSFER_ENCODING" not in request.META and "HTTP_CONTENT_ENCODING" not in request.META:
+        return _announced_bytes(request)
+    received_bytes = settings.REQUEST_BYTES_MAX if _is_chunked(request) else _announced_bytes(request)
+    return received_bytes + (settings.REQUEST_BYTES_MAX if _is_packed(request) else 0)
+
+
 def content_length(request: HttpRequest | Request) -> int:
     """Return the length of the body that the request announces, at most REQUEST_BYTES_MAX. Raises an ApiError.
 
-    A view that needs a body calls this first: DRF takes a body without a length for an empty form, and does not parse it.
+    A view that needs a body, and takes none that is chunked or compressed, calls this first: DRF takes a body without a length
+    for an empty form, and does not parse it.
     """
     refuse_chunks(request)
+    if _is_packed(request):
+        raise _unsupported_encoding("identity")
+    return _announced_bytes(request)
+
+
+def _announced_bytes(request: HttpRequest | Request) -> int:
     length = request.META.get("CONTENT_LENGTH") or ""
     if not (length.isascii() and length.isdigit() and int(length)):
         raise errors.InvalidRequest("The request body is empty. Send a JSON object.")
@@ -56,8 +74,27 @@ def content_length(request: HttpRequest | Request) -> int:
 
 def refuse_chunks(request: HttpRequest | Request) -> None:
     """Raise LengthRequired for a body without a length. A view whose body may be absent calls this first, for that reason."""
-    if not request.META.get("CONTENT_LENGTH") and "HTTP_TRANSFER_ENCODING" in request.META:
-        raise errors.LengthRequired("Send the request with a Content-Length; chunked request bodies are not read.")
+    if _is_chunked(request):
+        raise errors.LengthRequired("Send the request with a Content-Length; chunked request bodies are not read here.")
+
+
+def _is_chunked(request: HttpRequest | Request) -> bool:
+    return not request.META.get("CONTENT_LENGTH") and "HTTP_TRANSFER_ENCODING" in request.META
+
+
+def _is_packed(request: HttpRequest | Request) -> bool:
+    """Return whether a body is compressed with gzip. Raises UnsupportedMediaType for any other way."""
+    encoding: str = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip"):
+        raise _unsupported_encoding("gzip or identity")
+    return encoding.endswith("gzip")
+
+
+def _unsupported_encoding(supported: str) -> errors.UnsupportedMediaType:
+    return errors.UnsupportedMediaType(
+        f"The Content-Encoding of the request body must be {supported}.",
+        headers={"Accept-Encoding": supported.removesuffix(" or identity")},
+    )
 
 
 def uncounted(_arrived_bytes: int) -> None:
@@ -65,16 +102,21 @@ def uncounted(_arrived_bytes: int) -> None:
 
 
 def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) -> bytes:
-    """Read the body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS. Raises an ApiError.
+    """Read the body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS, and unpack it. Raises an ApiError.
 
     ``arrived`` is called with how many bytes have arrived, again and again where the body is large.
     """
-    length = content_length(request)
+    is_encoded = "HTTP_TRANSFER_ENCODING" in request.META or "HTTP_CONTENT_ENCODING" in request.META
+    is_chunked = is_encoded and _is_chunked(request)
+    length = 0 if is_chunked else _announced_bytes(request)
     try:
         # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
         with Deadline(settings.REQUEST_BODY_TIMEOUT_SECONDS, _Late()):
-            body = gunicorn_bodies.read(request.META, length, arrived)
-            if body is None:
+            if is_chunked:
+                body = _read_chunks(request, arrived)
+            elif (direct := gunicorn_bodies.read(request.META, length, arrived)) is not None:
+                body = direct
+            else:
                 body = request.read(length)
                 arrived(len(body))
     except _Late:
@@ -82,7 +124,25 @@ def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) 
         raise errors.RequestTimeout("The request body did not arrive in time.") from None
     if len(body) < length:
         raise errors.InvalidRequest("The request body ended before its Content-Length.")
-    return body
+    return packed_bodies.unpack(body, arrived) if is_encoded and _is_packed(request) else body
+
+
+def _read_chunks(request: HttpRequest, arrived: Callable[[int], None]) -> bytes:
+    body = bytearray()
+    try:
+        for piece in gunicorn_bodies.read_chunks(request.META):
+            body += piece
+            if len(body) > settings.REQUEST_BYTES_MAX:
+                raise errors.RequestTooLarge(f"The request body is larger than {settings.REQUEST_BYTES_MAX} bytes.")
+            arrived(len(body))
+    except gunicorn_bodies.InvalidChunks:
+        raise errors.InvalidRequest(
+            "The request body is not in chunked transfer coding, ended too early, or has more than"
+            f" {gunicorn_bodies.CHUNKS_MAX} chunks."
+        ) from None
+    if not body:
+        raise errors.InvalidRequest("The request body is empty. Send a JSON object.")
+    return bytes(body)
 
 
 class _Late(BaseException):

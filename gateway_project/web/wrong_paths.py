@@ -10,7 +10,8 @@ from gateway_project.web import hosts
 _NOTHING = "There is nothing at this path"
 _CHAT = ("chat", "completions")
 _MESSAGES = (("messages",), ("messages", "count_tokens"))
-_OF_V1 = (_CHAT, *_MESSAGES, ("responses",), ("embeddings",), ("quote",), ("models",), ("usage",))
+_QUOTES = (("messages", "quote"), ("responses", "quote"), ("quote",))  # the last is the end of the others
+_OF_V1 = (_CHAT, *_MESSAGES, ("responses",), ("embeddings",), *_QUOTES, ("models",), ("usage",), ("key",), ("generation",))
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 # Endpoints of other APIs that the gateway does not have, by a segment of their paths.
@@ -60,6 +61,6 @@ def _misplaced(request: HttpRequest, segments: tuple[str, ...], root_url: str, r
     if f"/{'/'.join(segments)}" == right_path != request.path_info:
         return f"{_NOTHING}: it has a slash too many. Send the request to {root_url}/{rest}."
     if root == "/v1":  # Anthropic's clients add the version themselves
-        set_url = root_url.removesuffix(root) if endpoint in _MESSAGES else root_url
+        set_url = root_url.removesuffix(root) if endpoint in (*_MESSAGES, _QUOTES[0]) else root_url
         return f"{_NOTHING}. Set base_url to {set_url}, so that the request goes to {root_url}/{rest}."
     return f"{_NOTHING}. Send the request to {root_url}/{rest}."

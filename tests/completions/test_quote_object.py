@@ -255,3 +255,35 @@ def test_large_bodies_count_towards_the_bytes_in_flight_of_the_account(api, echo
     settings.ACCOUNT_BYTES_IN_FLIGHT_MAX = 100_000
     large = {"model": "demo/echo", "messages": [{"role": "user", "content": "x" * 150_000}]}
     chat.assert_error(api.post(PATH, large), 429, "rate_limit_exceeded")
+
+
+# --- In the other languages ---------------------------------------------------------------------------------------------
+
+LANGUAGES = {
+    "/v1/messages": {"max_tokens": 100, "messages": [{"role": "user", "content": "Hello"}], "system": "Be brief."},
+    "/v1/responses": {"max_output_tokens": 100, "input": "Hello", "instructions": "Be brief."},
+}
+
+
+@pytest.mark.parametrize("path", LANGUAGES)
+def test_a_quote_of_another_language_is_what_its_completion_holds(api, large, path):
+    fields = {"model": "acme/large", **LANGUAGES[path]}
+    before = chat.everything_written()
+    reply = api.post(f"{path}/quote", fields)
+    assert (reply.status_code, reply["content-type"]) == (200, "application/json")
+    assert chat.everything_written() == before
+    told = json.loads(reply.content, parse_float=Decimal)
+    assert (told["object"], told["max_tokens"], told["routes"][0]["provider"]) == ("quote", 100, "scripted")
+    completion = api.post(path, fields)
+    assert told["max_cost"] == Decimal(completion["x-gateway-max-cost"])
+
+
+@pytest.mark.parametrize("path", LANGUAGES)
+def test_a_quote_of_another_language_names_its_own_fields(api, large, upstream, path):
+    refused = api.post(f"{path}/quote", {"model": "acme/large", **LANGUAGES[path], "temperature": 9})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["message"][:11]) == (400, "temperature")
+    assert (refused.json().get("type") == "error") == (path == "/v1/messages")
+    unknown = api.post(f"{path}/quote", {**LANGUAGES[path], "model": "acme/none"})
+    assert unknown.status_code == 404
+    assert not upstream.requests

@@ -1,10 +1,11 @@
 """Large bodies on a real server: refused before they are sent, discarded after the reply, received as they come."""
 
+import gzip
 import json
 import select
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -13,7 +14,7 @@ from completions.models import Completion
 from keys import lifecycle
 from tests import factories, waiting
 from tests.live.conftest import REQUEST_BYTES_MAX
-from tests.live.gateway import Answer, answer, eventually, head, read_until, wait_until_settled
+from tests.live.gateway import Answer, answer, eventually, head, read_all, read_until, wait_until_settled
 
 LENGTH = 90_000  # above 64 KB, and below the bound of the gateway under test
 
@@ -130,3 +131,59 @@ def test_large_bodies_are_read_whole_and_the_next_request_after_them(gateway, se
         assert read_answer(client).status == 200
     wait_until_settled(alice)
     assert Completion.objects.count() == 3
+
+
+# --- In chunks ----------------------------------------------------------------------------------------------------------
+
+CHUNKED = "Transfer-Encoding: chunked"
+ASKED = b'{"model": "demo/echo", "messages": [{"role": "user", "content": "one two"}]}'
+
+
+def kept_open(secret: str) -> bytes:
+    return head(secret, CHUNKED).replace(b"Connection: close\r\n", b"")
+
+
+def in_chunks(body: bytes, size: int) -> bytes:
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    return b"".join(b"%X\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+def test_a_body_in_chunks_is_read_and_the_next_request_after_it(gateway, alice, secret, echo_model):
+    kept = kept_open(secret)
+    packed = head(secret, CHUNKED, "Content-Encoding: gzip")
+    with gateway.dial() as client:
+        client.sendall(kept + in_chunks(ASKED, 1) + kept + in_chunks(ASKED, 30) + packed + in_chunks(gzip.compress(ASKED), 20))
+        replies = read_all(client)
+    assert replies.count(b'"content":"one two"') == 3
+    wait_until_settled(alice)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"zz\r\n", 400),
+        (in_chunks(ASKED, 9).removesuffix(b"0\r\n\r\n") + b"9\r\n{", 400),
+        (in_chunks(b" " * 20_001, 1), 400),
+        (in_chunks(b" " * (REQUEST_BYTES_MAX + 1), 60_000), 413),
+        (in_chunks(b"", 1), 400),
+    ],
+    ids=["no chunks", "cut off", "too many", "too large", "empty"],
+)
+def test_a_body_in_wrong_chunks_is_refused_and_its_connection_closed(gateway, secret, body, status):
+    with gateway.dial() as client:
+        client.sendall(kept_open(secret) + body)
+        client.shutdown(socket.SHUT_WR)
+        assert answer(client).status == status
+    assert not Hold.objects.exists()
+
+
+def test_a_body_in_chunks_without_an_end_is_not_read_for_a_caller_who_is_refused(gateway, alice):
+    piece = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+    with gateway.dial() as client:
+        client.sendall(kept_open("mgw_live_wrong") + piece)
+        assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 401 ")
+        with suppress(ConnectionError):
+            for _ in range(1_000):
+                client.sendall(piece)
+            pytest.fail("it reads without an end")
+    assert not Hold.objects.exists()

@@ -150,13 +150,6 @@ def nothing_happened(alice):
     return not alice.holds.exists() and not alice.completions.exists() and alice.last_seq == 1
 
 
-def test_a_chunked_body_is_refused(gateway, alice, secret):
-    with gateway.dial() as client:
-        client.sendall(head(secret, "Transfer-Encoding: chunked") + b'f\r\n{"model":"a", }\r\n0\r\n\r\n')
-        assert read_all(client).startswith(b"HTTP/1.1 411 ")
-    assert nothing_happened(alice)
-
-
 def test_a_body_over_the_limit_is_refused(gateway, alice, secret):
     answer = gateway.ask(secret, padding="x" * REQUEST_BYTES_MAX)
     assert (answer.status, answer.json()["error"]["code"]) == (413, "invalid_request_error")

@@ -3,7 +3,7 @@
 from typing import Any
 
 _MESSAGES = "/v1/messages"
-_PATHS = (_MESSAGES, "/v1/messages/count_tokens")
+_PATHS = (_MESSAGES, "/v1/messages/quote", "/v1/messages/count_tokens")
 _TEXT = {"type": "string"}
 _NAME = "AnthropicError"
 _SCHEMA = {

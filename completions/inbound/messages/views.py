@@ -1,4 +1,4 @@
-"""POST /v1/messages and /v1/messages/count_tokens. Each reply has Anthropic's headers, and each error its shape."""
+"""POST /v1/messages, and its quote and count_tokens. Each reply has Anthropic's headers, and each error its shape."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from completions.inbound.messages.serializers import (
 from completions.pricing import cost
 from completions.request import schema
 from completions.request.fields import Fields
+from completions.serializers import QuoteSerializer
 from gateway_project import compact_json
 from gateway_project.web import error_replies, openapi
 
@@ -61,15 +62,17 @@ class _AnthropicReplies(RatedView):
         return response
 
 
-class MessagesView(_AnthropicReplies, CompletionView):
+class _ReadsMessages(_AnthropicReplies, RequestView):
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        request, self.places = messages_request.parse(fields, raw, self.request.META.get(_BETAS, ""), pause)
+        return request
+
+
+class MessagesView(_ReadsMessages, CompletionView):
     """One request in the language of Anthropic's Messages. It goes the way of every completion."""
 
     reply_format = reply.MessagesFormat()
     fingerprinted_path = "/v1/messages"
-
-    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places = messages_request.parse(fields, raw, self.request.META.get(_BETAS, ""), pause)
-        return request
 
     @extend_schema(
         operation_id="createMessage",
@@ -86,6 +89,21 @@ class MessagesView(_AnthropicReplies, CompletionView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
+
+
+class MessageQuoteView(_ReadsMessages):
+    """What a request in Anthropic's Messages would hold and at most cost."""
+
+    @extend_schema(
+        operation_id="createMessageQuote",
+        summary="Quote a completion, in Anthropic's Messages",
+        description=descriptions.QUOTE,
+        auth=descriptions.AUTH,
+        request=MessageRequestSerializer,
+        responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        return self.quote(request)
 
 
 class CountTokensView(_AnthropicReplies, RequestView):

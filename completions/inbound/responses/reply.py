@@ -104,6 +104,10 @@ def _completed(dispatch: Dispatch, repeated: Fields, said: Output, usage: Usage,
     )
 
 
+# OpenRouter's SDKs refuse a response without these.
+_UNUSED = dict.fromkeys(("completed_at", "frequency_penalty", "presence_penalty"))
+
+
 def _response(dispatch: Dispatch, repeated: Fields, **fields: Any) -> Fields:
     completion = dispatch.admitted.completion
     return {
@@ -114,6 +118,7 @@ def _response(dispatch: Dispatch, repeated: Fields, **fields: Any) -> Fields:
         "incomplete_details": None,
         "model": dispatch.call.offer.model_id,
         "usage": None,
+        **_UNUSED,
         **repeated,
         **fields,
     }

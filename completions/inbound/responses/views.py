@@ -1,4 +1,4 @@
-"""POST /v1/responses. Errors have the shape of all errors, and the names of the caller's fields."""
+"""POST /v1/responses and /v1/responses/quote. Errors have the shape of all errors, and the names of the caller's fields."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +10,13 @@ from rest_framework.request import Request
 
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions
-from completions.inbound.completion_view import CompletionView
+from completions.inbound.completion_view import CompletionView, RequestView
 from completions.inbound.responses import places, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.places import Places
 from completions.inbound.responses.serializers import ResponseRequestSerializer, ResponseSerializer
 from completions.request.fields import Fields
+from completions.serializers import QuoteSerializer
 from gateway_project.web import error_replies, openapi
 
 _IGNORED = "x-gateway-ignored-fields"
@@ -25,20 +26,30 @@ _DESCRIPTION = (
 )
 
 
-class ResponsesView(CompletionView):
-    """One request in the language of OpenAI's Responses. It goes the way of every completion."""
+class _ReadsResponses(RequestView):
+    """Reads requests, and names the caller's own fields in errors and headers."""
 
-    fingerprinted_path = "/v1/responses"
     places = Places()  # of a request that has been read
+    repeated: Fields  # of it: what the reply repeats
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places, repeated = responses_request.parse(fields, raw, pause)
-        self.reply_format = reply.ResponsesFormat(repeated, self.places.called)
+        request, self.places, self.repeated = responses_request.parse(fields, raw, pause)
         return request
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
         return super().handle_exception(caller_errors.renamed(error, lambda path: places.rename(path, self.places)))
+
+
+class ResponsesView(_ReadsResponses, CompletionView):
+    """One request in the language of OpenAI's Responses. It goes the way of every completion."""
+
+    fingerprinted_path = "/v1/responses"
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        request = super().read(fields, raw, pause)
+        self.reply_format = reply.ResponsesFormat(self.repeated, self.places.called)
+        return request
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
@@ -61,3 +72,17 @@ class ResponsesView(CompletionView):
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)
+
+
+class ResponseQuoteView(_ReadsResponses):
+    """What a request in OpenAI's Responses would hold and at most cost."""
+
+    @extend_schema(
+        operation_id="createResponseQuote",
+        summary="Quote a completion, in OpenAI's Responses",
+        description=descriptions.QUOTE,
+        request=ResponseRequestSerializer,
+        responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        return self.quote(request)

@@ -22,7 +22,7 @@ _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies t
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
 # These are sent to some models, or instead of one another. The others are always translated, or refused by ``check``.
-_DEPEND_ON_MODEL = frozenset({"reasoning_effort", "temperature", "top_p"})
+_DEPEND_ON_MODEL = frozenset({"reasoning", "reasoning_effort", "temperature", "top_p"})
 _NAME_THE_USER = frozenset({"metadata", "safety_identifier", "user"})
 _TRANSLATED_FIELDS = (
     HONOURED
@@ -90,7 +90,7 @@ def ignored_fields(call: Call) -> list[str]:
 def switches_reasoning_off(call: Call) -> bool:
     """Return whether the model does not think: it is told not to, or thinks only when it is asked to."""
     model = Model.named(call.route.upstream_model)
-    return call.request.fields.get("reasoning_effort") == "none" and (model.thinks_by_default or not model.may_think_unasked)
+    return call.request.reasoning.effort == "none" and (model.thinks_by_default or not model.may_think_unasked)
 
 
 def _ignored_by_model(call: Call) -> list[str]:
@@ -99,9 +99,9 @@ def _ignored_by_model(call: Call) -> list[str]:
     thinking = _thinking(call, model, tool_choice)
     sampling = _sampling(fields, model, is_thinking="thinking" in thinking)
     ignored = [name for name in ("temperature", "top_p") if fields.get(name) is not None and name not in sampling]
-    effort = fields.get("reasoning_effort")
+    effort = call.request.reasoning.effort
     is_heeded = effort is None or thinking or (effort == "none" and not model.may_think_unasked)
-    return ignored if is_heeded else [*ignored, "reasoning_effort"]
+    return ignored if is_heeded else [*ignored, call.request.reasoning.name]
 
 
 def _conversation(request: ChatRequest) -> Fields:
@@ -250,7 +250,7 @@ class Model:
 
 def _thinking(call: Call, model: Model, tool_choice: Fields) -> Fields:
     """Return ``reasoning_effort`` as the fields that the model understands; empty where it cannot think."""
-    effort = call.request.fields.get("reasoning_effort")
+    effort = call.request.reasoning.effort
     if effort is None:
         return {}
     if effort == "none":
@@ -260,7 +260,7 @@ def _thinking(call: Call, model: Model, tool_choice: Fields) -> Fields:
         return {}
     if model.takes_effort:
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
-    budget = budget_tokens(effort, call.max_tokens)
+    budget = max(call.request.reasoning.budget_tokens or budget_tokens(effort, call.max_tokens), THINKING_TOKENS_MIN)
     if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(call.request.messages):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}

@@ -10,7 +10,7 @@ runs at Google.
 import re
 from typing import Any
 
-from completions.chat import Call, ChatRequest
+from completions.chat import Call, ChatRequest, Reasoning
 from completions.pricing import cost
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
@@ -81,7 +81,7 @@ def switches_reasoning_off(call: Call) -> bool:
     """Return whether the model does not think. Gemini 3 has no level for that, and no Pro model takes a budget of 0."""
     model = call.route.upstream_model
     can_be_off = not _takes_thinking_levels(model) and "pro" not in model
-    return can_be_off and call.request.fields.get("reasoning_effort") == "none"
+    return can_be_off and call.request.reasoning.effort == "none"
 
 
 def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
@@ -100,7 +100,7 @@ def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fi
             **_stop_sequences(request.fields),
             **_logprobs(request.fields),
             **_response_format(request.fields, budget),
-            **_thinking(request.fields, upstream_model, takes_levels),
+            **_thinking(request.reasoning, upstream_model, takes_levels),
         },
     }
 
@@ -147,18 +147,23 @@ def _response_format(fields: Fields, budget: ExpansionBudget) -> Fields:
     return {"responseMimeType": "application/json", "responseSchema": gemini_schema.translate(schema, path, budget)}
 
 
-def _thinking(fields: Fields, upstream_model: str, takes_levels: bool) -> Fields:
-    """Return the thinking config. Without ``reasoning_effort`` there is none: the model may be one that cannot think.
+def _thinking(reasoning: Reasoning, upstream_model: str, takes_levels: bool) -> Fields:
+    """Return the thinking config. Without an effort there is none: the model may be one that cannot think.
 
     Thoughts are included in the reply whenever thinking was asked for.
     """
-    effort = fields.get("reasoning_effort")
+    effort = reasoning.effort
     if effort is None:
         return {}
     config: Fields = {"includeThoughts": effort != "none"}
     if takes_levels:
         return {"thinkingConfig": {**config, "thinkingLevel": _level(effort, upstream_model)}}
-    return {"thinkingConfig": {**config, "thinkingBudget": _BUDGETS_TOKENS[effort]}}
+    return {"thinkingConfig": {**config, "thinkingBudget": _budget_tokens(reasoning, effort)}}
+
+
+def _budget_tokens(reasoning: Reasoning, effort: str) -> int:
+    """Return the budget. Every model that takes one takes that of "max"."""
+    return min(reasoning.budget_tokens or _BUDGETS_TOKENS[effort], _BUDGETS_TOKENS["max"])
 
 
 def _level(effort: str, upstream_model: str) -> str:

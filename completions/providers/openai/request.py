@@ -20,7 +20,7 @@ from completions.request.prompt import UNPAID_FIELDS
 Fields = dict[str, Any]
 
 # Never copied from the caller's body: the fields that ``body`` sets itself, the echo provider's, and the unpaid ones.
-_NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "models", "stream_options"} | UNPAID_FIELDS
+_NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "models", "stream_options", "usage"} | UNPAID_FIELDS
 
 # Accepted by every one of the providers below.
 _COMMON = frozenset(
@@ -171,8 +171,9 @@ def ignored_fields(call: Call) -> list[str]:
 
 def switches_reasoning_off(call: Call) -> bool:
     """Return whether the upstream's own switch is off. Elsewhere a model may ignore it: gpt-oss reasons whatever it is told."""
-    switches = _quirk(call).reasoning_off
-    return bool(switches) and all(_has(call.request.fields.get(name), value) for name, value in switches.items())
+    quirk = _quirk(call)
+    given = {**call.request.fields, **_reasoning(call.request, quirk)}
+    return bool(quirk.reasoning_off) and all(_has(given.get(name), value) for name, value in quirk.reasoning_off.items())
 
 
 def _has(given: Any, wanted: Any) -> bool:
@@ -199,6 +200,14 @@ def _stream_options(call: Call) -> Fields:
     return given if _passes_unknown_fields(call) else {name: given[name] for name in given if name in _STREAM_OPTIONS}
 
 
+def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
+    """Return what ``reasoning``, OpenRouter's object, is to this upstream. ``reasoning_effort`` is copied."""
+    effort = request.reasoning.effort
+    if request.fields.get("reasoning") is None or effort is None:
+        return {}
+    return {"reasoning_effort": effort, **(quirk.reasoning_off if effort == "none" else {})}
+
+
 def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     """Return the caller's fields that are paid for and that the upstream is sent.
 
@@ -208,6 +217,8 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     # Some servers written in Go match names without their case: to them MODEL is the model and Max_Tokens the limit, and the
     # last one wins.
     plain = {name: value for name, value in given.items() if value is not None and name == name.casefold()}
+    if "reasoning" in plain:
+        plain |= _reasoning(call.request, quirk)
     fields = {name: value for name, value in plain.items() if name not in _NOT_COPIED}
     if _passes_unknown_fields(call):
         return fields

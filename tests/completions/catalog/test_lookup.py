@@ -82,10 +82,22 @@ def test_a_model_is_openais_object_with_our_additions(api):
             "prompt": "0.00000015",
             "completion": "0.0000006",
             "input_cache_read": "0.000000075",
-            "input_cache_write": None,
-            "image": None,
+            "input_cache_write": "0.00000015",
+            "image": "0.00",
         },
-        "architecture": {"input_modalities": ["text", "image"], "output_modalities": ["text"]},
+        "architecture": {
+            "modality": "text+image->text",
+            "input_modalities": ["text", "image"],
+            "output_modalities": ["text"],
+        },
+        "canonical_slug": "openai/gpt-4o-mini",
+        "context_length": 128_000,
+        "top_provider": {"context_length": 128_000, "max_completion_tokens": 16_384, "is_moderated": False},
+        "supported_parameters": ["max_tokens", "stop", "structured_outputs", "tools", "tool_choice"],
+        "default_parameters": None,
+        "per_request_limits": None,
+        "supported_voices": None,
+        "links": {"details": "/v1/models/openai/gpt-4o-mini"},
         "capabilities": {"image_support": True, "function_calling": True},
         "commercial_use": True,
         "license": "Proprietary",
@@ -114,7 +126,7 @@ def test_models_are_listed_by_id(api):
 
 
 def test_without_models_the_list_is_empty(api):
-    assert api.get(LIST).json() == {"object": "list", "data": []}
+    assert api.get(LIST).json() == {"object": "list", "data": [], "total_count": 0, "links": {"next": None}}
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,50 @@ def test_a_provider_that_is_excluded_is_not_asked(api, upstream, spare, preferen
     assert not upstream.requests
 
 
+def test_without_fallbacks_one_provider_is_asked(api, upstream, spare):
+    upstream.will(refusal(500))
+    reply = ask(api, provider={"allow_fallbacks": False})
+    assert (reply.status_code, reply["x-gateway-provider"]) == (502, "scripted")
+    assert not spare.requests
+
+
+def test_without_fallbacks_those_of_the_order_are_asked_and_no_others(api, upstream, spare):
+    spare.will(refusal(500))
+    assert ask(api, provider={"order": ["spare"], "allow_fallbacks": False}).status_code == 502
+    assert not upstream.requests
+    assert provider_of(ask(api, provider={"order": ["spare", "scripted"], "allow_fallbacks": False})) == "scripted"
+
+
+def test_without_fallbacks_providers_of_one_priority_share_the_requests(api, large, upstream, spare):
+    large.routes.update(priority=1, weight=1)
+    upstream.will(refusal(400))
+    spare.will(refusal(400))
+    for _ in range(20):
+        assert ask(api, provider={"allow_fallbacks": False})["x-gateway-attempts"] == "1"
+    assert upstream.requests
+    assert spare.requests
+
+
+def test_a_quote_shows_the_providers_that_may_be_the_only_one(api):
+    body = {"model": "acme/large", "messages": MESSAGES, "provider": {"allow_fallbacks": False}}
+    assert [route["provider"] for route in api.post("/v1/quote", body).json()["routes"]] == ["scripted"]
+
+
+def test_a_provider_that_is_not_sent_a_field_is_not_asked_where_all_are_required(api, large, upstream, spare):
+    large.routes.get(provider="spare").provider.__class__.objects.filter(pk="spare").update(passes_unknown_fields=True)
+    asked = {"invented": 1, "user": "u", "metadata": {"team": "x"}, "provider": {"require_parameters": True}}
+    assert provider_of(ask(api, **asked)) == "spare"
+    assert provider_of(ask(api, **{**asked, "invented": None})) == "scripted"
+
+
+def test_where_no_provider_is_sent_every_field_the_request_is_refused_with_its_name(api, upstream, spare):
+    before = everything_written()
+    reply = ask(api, invented=1, provider={"require_parameters": True})
+    error = assert_error(reply, 400, "invalid_request_error", "provider.require_parameters")
+    assert error["message"].endswith("scripted is not sent invented.")
+    assert everything_written() == before
+
+
 def test_a_stream_obeys_too(api, spare):
     spare.will(streamed())
     reply = ask_streamed(api, provider={"only": ["spare"]})
@@ -57,7 +101,10 @@ def test_the_field_itself_is_not_sent_and_not_called_ignored(api, upstream, larg
     assert "provider" not in upstream.requests[0].body
 
 
-@pytest.mark.parametrize("provider", [None, {}, {"only": []}, {"order": None}])
+NOTHING_ASKED = {"allow_fallbacks": True, "require_parameters": False, "data_collection": "allow", "zdr": False, "sort": None}
+
+
+@pytest.mark.parametrize("provider", [None, {}, {"only": []}, {"order": None}, NOTHING_ASKED, dict.fromkeys(NOTHING_ASKED)])
 def test_no_preference_is_no_preference(api, provider):
     assert provider_of(ask(api, provider=provider)) == "scripted"
 
@@ -78,7 +125,12 @@ def test_no_preference_is_no_preference(api, provider):
         ({"min_quality": 101}, "provider.min_quality"),
         ({"min_quality": "90"}, "provider.min_quality"),
         ({"min_quality": 50}, "provider.min_quality"),
-        ({"allow_fallbacks": None}, "provider.allow_fallbacks"),
+        ({"allow_fallbacks": "no"}, "provider.allow_fallbacks"),
+        ({"require_parameters": 1}, "provider.require_parameters"),
+        ({"data_collection": "deny"}, "provider.data_collection"),
+        ({"zdr": True}, "provider.zdr"),
+        ({"quantizations": []}, "provider.quantizations"),
+        ({"allow_fallbacks": False, "order": ["spare"], "only": ["scripted"]}, "provider"),
         ({"only": "spare"}, "provider.only"),
         ({"order": ["spare"] * 21}, "provider.order"),
         ({"ignore": ["spare", 1]}, "provider.ignore[1]"),

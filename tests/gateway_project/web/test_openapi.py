@@ -31,13 +31,17 @@ PATHS = {
     "/v1/chat/completions": "post",
     "/v1/messages": "post",
     "/v1/messages/count_tokens": "post",
+    "/v1/messages/quote": "post",
     "/v1/responses": "post",
+    "/v1/responses/quote": "post",
     "/v1/embeddings": "post",
     "/v1/quote": "post",
     "/v1/completions/{completion_id}": "get",
     "/v1/models": "get",
     "/v1/models/{model_id}": "get",
     "/v1/usage": "get",
+    "/v1/key": "get",
+    "/v1/generation": "get",
     "/api/billing/balance": "get",
     "/api/billing/ledger": "get",
     "/api/billing/ledger.csv": "get",
@@ -52,7 +56,7 @@ MANAGED = [
 ]
 OPERATIONS = [*PATHS.items(), *MANAGED]
 PUBLIC = {"/api/rankings"}
-MESSAGES = {"/v1/messages", "/v1/messages/count_tokens"}
+MESSAGES = {"/v1/messages", "/v1/messages/quote", "/v1/messages/count_tokens"}
 ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)]
 
 
@@ -345,7 +349,7 @@ def test_a_completion_is_described_as_json_and_as_an_event_stream(document):
     content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert set(content) == {"application/json", "text/event-stream"}
     completion = resolve(document, content["application/json"]["schema"])
-    assert set(completion["required"]) == {"id", "object", "created", "model", "choices", "usage"}
+    assert set(completion["required"]) == {"id", "object", "created", "model", "system_fingerprint", "choices", "usage"}
 
 
 def test_the_described_completion_has_the_fields_of_a_served_one(document, api, echo_model):

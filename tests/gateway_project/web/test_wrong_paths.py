@@ -49,7 +49,13 @@ def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
 
 @pytest.mark.parametrize(
     ("path", "endpoint"),
-    [("/responses", "responses"), ("/quote", "quote"), ("/v1/v1/models", "models"), ("/usage", "usage")],
+    [
+        ("/responses", "responses"),
+        ("/quote", "quote"),
+        ("/openai/v1/responses/quote", "responses/quote"),
+        ("/v1/v1/models", "models"),
+        ("/usage", "usage"),
+    ],
 )
 def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpoint):
     assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
@@ -60,7 +66,7 @@ def test_a_client_with_a_key_gets_no_page_of_models(header):
     assert told("/models", "GET", **header) == f"There is nothing at this path. {SET_BASE_URL}models."
 
 
-@pytest.mark.parametrize("path", ["/v1/v1/messages", "/messages", "/anthropic/v1/messages/count_tokens"])
+@pytest.mark.parametrize("path", ["/v1/v1/messages", "/messages", "/anthropic/v1/messages/count_tokens", "/messages/quote"])
 def test_a_wrong_base_url_for_messages_is_told_the_right_one_without_the_version(path):
     endpoint = path[path.index("messages") :]
     set_url = f"Set base_url to {HERE}, so that the request goes to {HERE}/v1/{endpoint}."
@@ -95,7 +101,8 @@ def test_a_response_of_before_is_told_that_none_is_kept(path):
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
         told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
-        " /messages/count_tokens, /responses, /embeddings, /quote, /models, /usage."
+        " /messages/count_tokens, /responses, /embeddings, /messages/quote, /responses/quote, /quote, /models, /usage, /key,"
+        " /generation."
     )
 
 

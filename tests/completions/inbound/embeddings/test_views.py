@@ -296,9 +296,9 @@ def test_the_body_is_sent_whole_to_a_second_route(api, embedder, upstream, spare
 
 
 def test_the_list_of_models_says_the_kind(api, embedder, large):
-    kinds = {model["id"]: (model["kind"], model["architecture"]) for model in api.get("/v1/models").json()["data"]}
-    assert kinds["acme/embed"] == ("embedding", {"input_modalities": ["text"], "output_modalities": ["embeddings"]})
-    assert kinds["acme/large"] == ("chat", {"input_modalities": ["text"], "output_modalities": ["text"]})
+    kinds = {model["id"]: (model["kind"], model["architecture"]["modality"]) for model in api.get("/v1/models").json()["data"]}
+    assert kinds["acme/embed"] == ("embedding", "text->embeddings")
+    assert kinds["acme/large"] == ("chat", "text->text")
 
 
 # --- Large batches ----------------------------------------------------------------------------------------------------

@@ -241,6 +241,29 @@ def test_thinking_is_omitted_after_a_tool_result_on_models_that_want_signed_thin
     assert "thinking" in body(*done, model=model, reasoning_effort="high")
 
 
+@pytest.mark.parametrize(
+    ("model", "reasoning", "thinking"),
+    [
+        (BUDGET, {"max_tokens": 2_000}, {"type": "enabled", "budget_tokens": 2_000}),
+        (BUDGET, {"max_tokens": 100}, {"type": "enabled", "budget_tokens": 1_024}),  # the least that it takes
+        (BUDGET, {"max_tokens": 9_000}, None),  # more than it may generate
+        (BUDGET, {"effort": "medium"}, {"type": "enabled", "budget_tokens": 2_048}),
+        (BUDGET, {"enabled": False}, None),
+        (BUDGET, {"exclude": True}, None),
+        (NEWEST, {"max_tokens": 2_000}, {"type": "adaptive", "display": "summarized"}),
+        (NEWEST, {"enabled": False}, {"type": "disabled"}),
+    ],
+)
+def test_openrouters_reasoning_is_thinking(model, reasoning, thinking):
+    assert body(model=model, reasoning=reasoning).get("thinking") == thinking
+
+
+def test_reasoning_that_a_model_cannot_heed_is_named_as_the_caller_does():
+    for fields in ({"reasoning": {"effort": "high"}}, {"reasoning_effort": "high"}):
+        call = make_call(make_request(**fields), make_offer("anthropic", OLD), 4_096)
+        assert anthropic_request.ignored_fields(call) == list(fields)
+
+
 @pytest.mark.parametrize("effort", REASONING_EFFORTS)
 @pytest.mark.parametrize("model", [NEWEST, SAMPLING, BUDGET, OLD])
 def test_every_effort_that_the_schema_accepts_has_a_translation(model, effort):

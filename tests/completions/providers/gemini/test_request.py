@@ -212,6 +212,20 @@ def test_effort_becomes_a_budget_or_a_level(model, effort, expected):
     assert body(upstream_model=model, reasoning_effort=effort)["generationConfig"]["thinkingConfig"] == expected
 
 
+@pytest.mark.parametrize(
+    ("model", "reasoning", "expected"),
+    [
+        ("gemini-2.5-flash", {"max_tokens": 2_000}, {"thinkingBudget": 2_000, "includeThoughts": True}),
+        ("gemini-2.5-flash", {"max_tokens": 99_000}, {"thinkingBudget": 24_576, "includeThoughts": True}),
+        ("gemini-2.5-flash", {"enabled": False}, {"thinkingBudget": 0, "includeThoughts": False}),
+        ("gemini-3.5-flash", {"max_tokens": 2_000}, {"thinkingLevel": "medium", "includeThoughts": True}),
+        ("gemini-3.5-flash", {"exclude": True}, None),
+    ],
+)
+def test_openrouters_reasoning_is_a_budget_or_a_level(model, reasoning, expected):
+    assert body(upstream_model=model, reasoning=reasoning)["generationConfig"].get("thinkingConfig") == expected
+
+
 @pytest.mark.parametrize("effort", REASONING_EFFORTS)
 @pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3.5-flash", "gemini-3.1-pro-preview"])
 def test_every_effort_that_the_schema_accepts_has_a_translation(model, effort):

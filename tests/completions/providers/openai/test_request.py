@@ -1,5 +1,8 @@
 """The body of a request in OpenAI's format: what a host's own switches do. ``test_adapter`` has what is sent."""
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from completions.providers.openai import request as openai_request
@@ -20,9 +23,31 @@ from tests.completions.providers.chat_requests import make_request
         ("api.together.ai", {"reasoning": {"enabled": False}}, False),
         ("models.example.org", {"reasoning_effort": "none"}, False),
         ("models.example.org", {"": "none"}, False),
+        ("api.openai.com", {"reasoning": {"enabled": False}}, True),
+        ("api.z.ai", {"reasoning": {"effort": "none"}}, True),
+        ("api.z.ai", {"reasoning": {"effort": "low"}}, False),
     ],
     ids=str,
 )
 def test_reasoning_is_switched_off_only_by_the_switch_of_the_host(host, fields, is_off):
     call = make_call(make_request(**fields), make_offer(base_url=f"https://{host}/v1"), 50)
     assert openai_request.switches_reasoning_off(call) == is_off
+
+
+@pytest.mark.parametrize(
+    ("host", "passes", "reasoning", "sent"),
+    [
+        ("api.openai.com", False, {"max_tokens": 2_000}, {"reasoning_effort": "medium"}),
+        ("api.openai.com", False, {"enabled": False}, {"reasoning_effort": "none"}),
+        ("api.openai.com", False, {"exclude": True}, {}),
+        ("api.z.ai", False, {"enabled": False}, {"reasoning_effort": "none", "thinking": {"type": "disabled"}}),
+        ("api.together.ai", False, {"enabled": True}, {"reasoning_effort": "medium", "reasoning": {"enabled": True}}),
+        ("models.example.org", True, {"effort": "low"}, {"reasoning_effort": "low", "reasoning": {"effort": "low"}}),
+    ],
+    ids=str,
+)
+def test_openrouters_reasoning_is_what_the_host_takes(host, passes, reasoning, sent):
+    call = make_call(make_request(reasoning=reasoning), make_offer(base_url=f"https://{host}/v1"), 50)
+    route = dataclasses.replace(call.route, passes_unknown_fields=passes)
+    asked = openai_request.body(msgspec.structs.replace(call, route=route), stream=False)
+    assert {name: value for name, value in asked.items() if name in ("reasoning", "reasoning_effort", "thinking")} == sent

@@ -1,0 +1,122 @@
+"""The shapes of GET /v1/key and GET /v1/generation, for the OpenAPI description."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from completions.serializers import SchemaField
+
+_DOLLARS = {"type": "number", "format": "decimal"}
+_ABSENT = "Always null: the gateway has none."
+_NOT_KEPT = "Always null: it is not kept."
+
+
+def _null(help_text: str) -> SchemaField:
+    return SchemaField({"type": "string", "nullable": True}, allow_null=True, help_text=help_text)
+
+
+class KeyRateLimitSerializer(serializers.Serializer[Any]):
+    requests = serializers.IntegerField(min_value=-1, help_text="Requests in the interval. -1: no limit.")
+    interval = serializers.CharField(help_text="1m")
+    note = serializers.CharField()
+
+
+class FreeModelRequestsSerializer(serializers.Serializer[Any]):
+    limit = serializers.IntegerField(help_text="0")
+    remaining = serializers.IntegerField(help_text="0")
+    used = serializers.IntegerField(help_text="0")
+
+
+class KeyDataSerializer(serializers.Serializer[Any]):
+    label = serializers.CharField(help_text="The name of the key.")  # type: ignore[assignment]
+    limit = SchemaField(_DOLLARS, allow_null=True, help_text="Its spending limit in US dollars. null: it has none.")
+    limit_remaining = SchemaField(_DOLLARS, allow_null=True, help_text="What is left of it beside running requests.")
+    limit_reset = serializers.ChoiceField(
+        choices=("daily", "weekly", "monthly"), allow_null=True, help_text="How often the limit begins anew. null: never."
+    )
+    usage = SchemaField(_DOLLARS, help_text="What the key was charged in all, in US dollars, exactly.")
+    usage_daily = SchemaField(_DOLLARS, help_text="Of that, today. Days are in UTC.")
+    usage_weekly = SchemaField(_DOLLARS, help_text="Of that, since Monday.")
+    usage_monthly = SchemaField(_DOLLARS, help_text="Of that, in the calendar month.")
+    expires_at = serializers.DateTimeField(allow_null=True)
+    is_free_tier = serializers.BooleanField(help_text="Whether the account was never charged.")
+    rate_limit = KeyRateLimitSerializer()
+    is_management_key = serializers.BooleanField(help_text="false")
+    is_provisioning_key = serializers.BooleanField(help_text="false")
+    include_byok_in_limit = serializers.BooleanField(help_text="false")
+    byok_usage = SchemaField(_DOLLARS, help_text="0, as the three that follow.")
+    byok_usage_daily = SchemaField(_DOLLARS)
+    byok_usage_weekly = SchemaField(_DOLLARS)
+    byok_usage_monthly = SchemaField(_DOLLARS)
+    free_model_daily_requests = FreeModelRequestsSerializer()
+    allowed_data_regions = serializers.ListField(child=serializers.CharField(), help_text="global")
+    budgets = serializers.ListField(child=serializers.DictField(), max_length=0)
+    effective_budget = _null(_ABSENT)
+    creator_user_id = _null(_ABSENT)
+    organization_id = _null(_ABSENT)
+    workspace_id = _null(_ABSENT)
+
+
+class KeyObjectSerializer(serializers.Serializer[Any]):
+    data = KeyDataSerializer()  # type: ignore[assignment]
+
+
+class ProviderResponseSerializer(serializers.Serializer[Any]):
+    provider_name = serializers.CharField()
+    status = serializers.IntegerField(allow_null=True, help_text="null: the provider sent none.")
+
+
+class GenerationDataSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    request_id = serializers.CharField(allow_null=True, help_text="The x-request-id of its reply.")
+    upstream_id = serializers.CharField(allow_null=True, help_text="The provider's own id of the request.")
+    api_type = serializers.ChoiceField(choices=("completions", "embeddings"))
+    model = serializers.CharField(help_text="The model that answered.")
+    provider_name = serializers.CharField(help_text="The provider that answered, or was asked last.")
+    provider_responses = ProviderResponseSerializer(many=True, help_text="The attempts, in order.")
+    created_at = serializers.DateTimeField()
+    data_region = serializers.CharField(help_text="global")
+    origin = serializers.CharField(allow_blank=True, help_text="Empty: it is not kept.")
+    external_user = serializers.CharField(allow_null=True, help_text="As its request said: user, or else safety_identifier.")
+    is_byok = serializers.BooleanField(help_text="false")
+    streamed = serializers.BooleanField()
+    latency = serializers.IntegerField(
+        min_value=0, allow_null=True, help_text="Milliseconds to the first text of a stream, or to the whole reply."
+    )
+    generation_time = serializers.IntegerField(
+        min_value=0, allow_null=True, help_text="Milliseconds from the first text to the last, or of the whole reply."
+    )
+    tokens_prompt = serializers.IntegerField(min_value=0)
+    tokens_completion = serializers.IntegerField(min_value=0)
+    native_tokens_prompt = serializers.IntegerField(min_value=0)
+    native_tokens_completion = serializers.IntegerField(min_value=0)
+    native_tokens_cached = serializers.IntegerField(min_value=0)
+    num_media_prompt = serializers.IntegerField(min_value=0, help_text="Images of the prompt.")
+    total_cost = SchemaField(_DOLLARS, help_text="What was charged, in US dollars, exactly.")
+    usage = SchemaField(_DOLLARS, help_text="The same.")
+    app_id = _null(_NOT_KEPT)
+    cache_discount = _null(_NOT_KEPT)
+    cancelled = _null(_NOT_KEPT)
+    finish_reason = _null(_NOT_KEPT)
+    http_referer = _null(_NOT_KEPT)
+    moderation_latency = _null(_NOT_KEPT)
+    native_finish_reason = _null(_NOT_KEPT)
+    native_tokens_completion_images = _null(_NOT_KEPT)
+    native_tokens_reasoning = _null(_NOT_KEPT)
+    num_fetches = _null(_NOT_KEPT)
+    num_input_audio_prompt = _null(_NOT_KEPT)
+    num_media_completion = _null(_NOT_KEPT)
+    num_search_results = _null(_NOT_KEPT)
+    preset_id = _null(_NOT_KEPT)
+    response_cache_source_id = _null(_NOT_KEPT)
+    router = _null(_NOT_KEPT)
+    service_tier = _null(_NOT_KEPT)
+    session_id = _null(_NOT_KEPT)
+    upstream_inference_cost = _null(_NOT_KEPT)
+    user_agent = _null(_NOT_KEPT)
+    web_search_engine = _null(_NOT_KEPT)
+    workspace_id = _null(_NOT_KEPT)
+
+
+class GenerationObjectSerializer(serializers.Serializer[Any]):
+    data = GenerationDataSerializer()  # type: ignore[assignment]

@@ -1,0 +1,55 @@
+"""GET /v1/key and GET /v1/generation, as OpenRouter has them. They are reads of the key."""
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+
+from completions.inbound.completion_view import RatedView
+from completions.inbound.openrouter.generation import describe_generation
+from completions.inbound.openrouter.key import describe_key
+from completions.inbound.openrouter.serializers import GenerationObjectSerializer, KeyObjectSerializer
+from gateway_project import compact_json, errors
+from gateway_project.web import openapi
+from keys.models import ApiKey
+
+_ID = OpenApiParameter("id", str, required=True, description="The id of a completion of the account.")
+
+
+class KeyView(RatedView):
+    """What the key has used and may use. Also when it is used up."""
+
+    @extend_schema(
+        operation_id="retrieveCurrentKey",
+        summary="Retrieve the key, as OpenRouter says it",
+        description="What the key has used and may use, in OpenRouter's shape. GET /v1/usage tells more.",
+        responses={200: KeyObjectSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+    )
+    def get(self, request: Request) -> HttpResponse:
+        assert isinstance(request.auth, ApiKey)
+        return _json(describe_key(request.auth))
+
+
+class GenerationView(RatedView):
+    """What happened to a completion of the account, once it is settled."""
+
+    @extend_schema(
+        operation_id="retrieveGeneration",
+        summary="Retrieve what happened to a completion, as OpenRouter says it",
+        description="Who answered a completion of the account, its tokens and its exact cost, in OpenRouter's shape.",
+        parameters=[_ID],
+        responses={
+            200: GenerationObjectSerializer,
+            **openapi.error_responses(
+                errors.InvalidRequest, errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded
+            ),
+        },
+    )
+    def get(self, request: Request) -> HttpResponse:
+        assert isinstance(request.auth, ApiKey)
+        if not (completion_id := request.query_params.get("id")):
+            raise errors.wrong("id", "is required")
+        return _json(describe_generation(completion_id, request.auth.account_id))
+
+
+def _json(described: object) -> HttpResponse:
+    return HttpResponse(compact_json.dumps(described), content_type="application/json")
