@@ -20,7 +20,7 @@ from tests.conftest import client_for
 RAW = b'{"a": "' + b"x" * 5_000 + b'"}'
 
 
-def arriving(body: bytes, **headers: str) -> Any:
+def arriving(body: bytes, **headers: Any) -> Any:
     request = RequestFactory().post("/", body, content_type="application/json", **headers)
     environ = {**request.environ, "wsgi.input": io.BytesIO(body)}
     if "HTTP_TRANSFER_ENCODING" in headers:
@@ -75,8 +75,9 @@ def test_another_encoding_is_a_415_that_names_those_that_are_read(api, echo_mode
 
 def test_a_packed_body_of_the_management_api_is_a_415(alice):
     client = client_for(management_keys.issue(alice, name="terraform", created_by=alice.members.get())[1])
+    packed: Any = gzip.compress(b"{}")
     headers: Any = {"content_type": "application/json", "HTTP_CONTENT_ENCODING": "gzip"}
-    assert_error(client.generic("POST", "/api/keys", gzip.compress(b"{}"), **headers), 415, "invalid_request_error")
+    assert_error(client.generic("POST", "/api/keys", packed, **headers), 415, "invalid_request_error")
 
 
 BROKEN = {
