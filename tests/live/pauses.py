@@ -21,7 +21,7 @@ def shorten() -> None:
 
 
 def end_soon() -> None:
-    """Let this worker look more often whether it shall end, and whether its last request has ended: gunicorn does once a second."""
+    """Let this worker look ten times a second whether it shall end and its last request has ended. gunicorn looks once."""
     import gevent
     from gunicorn.workers import ggevent
 
