@@ -16,9 +16,10 @@ def on_starting(server: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     from completions.charging import checkpoints
-    from tests.live import crashes, preloading
+    from tests.live import crashes, pauses, preloading
 
     preloading.tell()
+    pauses.end_soon()
     checkpoints.INTERVAL_SECONDS = 0.1  # type: ignore[assignment]  # so that tests need not wait for one
     crashes.watch()
     _production["post_worker_init"](worker)
