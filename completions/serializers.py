@@ -175,6 +175,9 @@ class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
         required=False, help_text="The call that this is the result of. In a message of a tool."
     )
     refusal = optional(serializers.CharField, help_text="What the model said when it refused. In a message of an assistant.")
+    reasoning_content = optional(
+        serializers.CharField, help_text="The thinking that a reply had. In a message of an assistant."
+    )
 
 
 class FunctionDefinitionSerializer(serializers.Serializer[Any]):

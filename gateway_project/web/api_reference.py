@@ -22,7 +22,7 @@ from gateway_project.web import hosts, openapi, public_page
 
 Schema = dict[str, Any]
 SEARCH_CHARACTERS_MAX = 100
-_DEPTH_MAX = 6
+_DEPTH_MAX = 7
 # Groups by the beginning of their paths; a path belongs to the first that fits.
 _GROUPS = {
     "/v1/chat/": "Completions",
@@ -208,12 +208,10 @@ def _media(document: Schema, kind: str, media: Schema) -> Media:
 
 def _events(document: Schema, schema: Schema) -> Iterator[Field]:
     """Yield the events of a stream by their types, without their fields, most of which are the reply's; else their fields."""
-    types = [(event["properties"].get("type", {}).get("const"), event) for event in _variants(document, schema)]
-    if not all(name for name, _ in types):
-        yield from _fields(document, schema)
-        return
-    for name, event in types:
-        yield Field(name, "event", False, event.get("description", ""))
+    for event in _variants(document, schema):
+        name = event["properties"].get("type", {}).get("const")
+        fields = [Field(name, "event", False, event.get("description", ""))] if name else _fields(document, event)
+        yield from fields
 
 
 def _curl(address: str, path: str, method: str, operation: Schema, body: Any) -> str:
@@ -251,7 +249,7 @@ def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) 
     objects = [variant for variant in variants if "properties" in variant]
     for name in dict.fromkeys(name for variant in objects for name in variant["properties"]):
         found = [variant["properties"][name] for variant in objects if name in variant["properties"]]
-        field = found[0] if len(found) == 1 else {"oneOf": found, "description": _description(document, found[0])}
+        field = found[0] if len(found) == 1 else {"oneOf": found, "description": _descriptions(document, found)}
         path = f"{prefix}.{name}" if prefix else name
         is_required = all(name in variant.get("required", ()) for variant in objects)
         yield Field(path, _kind(document, field), is_required, _description(document, field))
@@ -272,6 +270,12 @@ def _variants(document: Schema, schema: Schema) -> list[Schema]:
 def _description(document: Schema, schema: Schema) -> str:
     variants = _variants(document, schema)
     return str(schema.get("description") or (variants[0].get("description", "") if len(variants) == 1 else ""))
+
+
+def _descriptions(document: Schema, schemas: list[Schema]) -> str:
+    """Return what all alternatives of a field are described by. Those of constants say no more than their values."""
+    found = [_description(document, each) for each in schemas if "const" not in each]
+    return " ".join(dict.fromkeys(found))
 
 
 def _kind(document: Schema, schema: Schema) -> str:

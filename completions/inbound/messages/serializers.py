@@ -207,6 +207,7 @@ class AnthropicErrorDetailsSerializer(serializers.Serializer[Any]):
     details = SchemaField(_OBJECT, required=False, help_text="What Anthropic's SDKs read of a refused thread.")
 
 
+@extend_schema_serializer(description="An error, as Anthropic's API has it.")
 class AnthropicErrorResponseSerializer(serializers.Serializer[Any]):
     type = Constant("error")
     error = AnthropicErrorDetailsSerializer(help_text="What is wrong.")
