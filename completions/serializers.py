@@ -362,7 +362,7 @@ class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
     role = serializers.CharField(help_text="assistant")
     content = serializers.CharField(allow_blank=True, allow_null=True, help_text="The text. It may be null beside tool calls.")
     refusal = optional(serializers.CharField, help_text="What the model said instead, if it refused.")
-    tool_calls = _tool_calls(help_text="The tools that the model calls.")
+    tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model calls.")
     reasoning_content = optional(serializers.CharField, help_text="The thinking of the model, if its provider returns it.")
 
 
@@ -407,29 +407,31 @@ class ChatCompletionSerializer(serializers.Serializer[Any]):
 
 
 class CalledFunctionDeltaSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(required=False, help_text="The function, in the first delta of the call.")
-    arguments = serializers.CharField(required=False, help_text="More of the arguments.")
+    name = optional(serializers.CharField, help_text="The function, in the first delta of the call.")
+    arguments = optional(serializers.CharField, help_text="More of the arguments.")
 
 
 class CalledCustomToolDeltaSerializer(serializers.Serializer[Any]):
-    name = serializers.CharField(required=False, help_text="The tool, in the first delta of the call.")
-    input = serializers.CharField(required=False, help_text="More of the input.")
+    name = optional(serializers.CharField, help_text="The tool, in the first delta of the call.")
+    input = optional(serializers.CharField, help_text="More of the input.")
 
 
 class ChatCompletionChunkToolCallSerializer(serializers.Serializer[Any]):
     index = serializers.IntegerField(help_text="The number of the call, from 0.")
-    id = serializers.CharField(required=False, help_text="The id of the call, in its first delta.")
-    type = serializers.CharField(required=False, help_text="function or custom, in the first delta of the call.")
+    id = optional(serializers.CharField, help_text="The id of the call, in its first delta.")
+    type = optional(serializers.CharField, help_text="function or custom, in the first delta of the call.")
     function = CalledFunctionDeltaSerializer(required=False, help_text="More of a call of a function.")
     custom = CalledCustomToolDeltaSerializer(required=False, help_text="More of a call of a custom tool.")
 
 
 class ChatCompletionChunkDeltaSerializer(serializers.Serializer[Any]):
-    role = serializers.CharField(required=False, help_text="assistant")
+    role = optional(serializers.CharField, help_text="assistant")
     content = optional(serializers.CharField, help_text="More text.")
     refusal = optional(serializers.CharField, help_text="More of what the model says instead, if it refuses.")
-    tool_calls = serializers.ListField(
-        child=ChatCompletionChunkToolCallSerializer(), required=False, help_text="More of the tools that the model calls."
+    tool_calls = optional(
+        serializers.ListField,
+        child=ChatCompletionChunkToolCallSerializer(),
+        help_text="More of the tools that the model calls.",
     )
     reasoning_content = optional(serializers.CharField, help_text="More of the model's thinking.")
 

@@ -122,6 +122,14 @@ def test_chunks_are_those_that_are_described(ask):
     assert last["error"]["code"] == "upstream_error"
 
 
+def test_nulls_of_a_provider_are_described(ask):
+    nulls = {"tool_calls": None, "refusal": None, "reasoning_content": None}
+    message = {"role": "assistant", "content": None, **nulls}
+    assert ask(CHAT, whole(message=message), stream=False, stream_options=None)["choices"][0]["message"] == message
+    _, second, *_ = ask(CHAT, stream(ROLE, chunk({"role": None, "content": "Hi", **nulls}), *ended("stop")))
+    assert second["choices"][0]["delta"] == {"role": None, "content": "Hi", **nulls}
+
+
 def test_every_event_of_a_message_is_described_and_served(document, api, ask, check, upstream):
     found = ask(MESSAGES, stream(*SAID, *called(FUNCTION_CALL), *ended("tool_calls")))
     broken = ask(MESSAGES, stream(*SAID, CLOSE))

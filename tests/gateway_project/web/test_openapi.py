@@ -262,6 +262,8 @@ def test_every_operation_has_examples_of_its_schemas(document, subtests):
             for media in medias:
                 assert media.get("example"), operation["operationId"]
                 validate(document, media)
+                for event in re.findall("^data: ({.+)$", media.get("x-stream", ""), re.MULTILINE):
+                    validate(document, {**media, "example": json.loads(event)})
             for parameter in operation.get("parameters", []):
                 if parameter["in"] == "path" or "example" in parameter:
                     jsonschema.validate(parameter["example"], parameter["schema"])
