@@ -115,7 +115,7 @@ print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
 """
 
 
-@pytest.mark.parametrize("pid_line", ["1", str(os.getpid()), "not a number", ""])
+@pytest.mark.parametrize("pid_line", ["1", str(os.getpid()), "not a number", ""], ids=["init", "ours", "no-number", "nothing"])
 def test_a_process_that_is_no_postgresql_does_not_count_as_running(tmp_path, pid_line):
     (tmp_path / "postgresql").mkdir()
     (tmp_path / "postgresql" / "postmaster.pid").write_text(f"{pid_line}\n{tmp_path}\n1700000000\n5432\n")
