@@ -502,7 +502,7 @@ class ChatCompletionChunkSerializer(serializers.Serializer[Any]):
     usage = CompletionUsageSerializer(
         required=False,
         allow_null=True,
-        help_text="The tokens that are charged: in the last chunk, if include_usage asked for it. There it is null before.",
+        help_text="The tokens that are charged: in the last chunk, if it was asked for. Before, it is null for include_usage.",
     )
 
 

@@ -275,6 +275,7 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     output = serializers.ListField(child=output_item(), help_text="What the model says, thinks and calls.")
     incomplete_details = IncompleteDetailsSerializer(allow_null=True, help_text="Why it is incomplete.")
     error = ModelResponseErrorSerializer(allow_null=True, help_text="Why a stream failed.")
+    completed_at = serializers.IntegerField(allow_null=True, help_text="Always null.")
     usage = ModelResponseUsageSerializer(allow_null=True, help_text="The tokens that are charged. null before the end.")
     # What it repeats of the request.
     background = serializers.BooleanField(help_text="Always false.")
@@ -288,6 +289,8 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     safety_identifier = serializers.CharField(allow_null=True, help_text="As the request said.")
     service_tier = serializers.CharField(help_text="Always default.")
     store = serializers.BooleanField(help_text="Always false: nothing is kept.")
+    frequency_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
+    presence_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
     temperature = serializers.FloatField(allow_null=True, help_text="As the request said.")
     text = ModelResponseTextSerializer(allow_null=True, help_text=f"As the request said; text by default. {_LONG}")
     tool_choice = SchemaField(_TOOL_CHOICE, allow_null=True, help_text=f"As the request said; auto by default. {_LONG}")
