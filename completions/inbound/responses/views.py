@@ -33,7 +33,8 @@ class ResponsesView(CompletionView):
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request, self.places, repeated = responses_request.parse(fields, raw, pause)
-        self.reply_format = reply.ResponsesFormat(repeated, self.places.called)
+        encrypts_reasoning = responses_request.ENCRYPTED in (fields.get("include") or ())
+        self.reply_format = reply.ResponsesFormat(repeated, self.places.called, encrypts_reasoning=encrypts_reasoning)
         return request
 
     def handle_exception(self, exc: Exception) -> Any:
