@@ -100,6 +100,23 @@ _CONTENT = {
         },
     ]
 }
+_REASONING_DETAILS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["type"],
+        "properties": {
+            "type": {"type": "string", "enum": ["reasoning.text", "reasoning.encrypted", "reasoning.summary"]},
+            "text": _TEXT,
+            "summary": _TEXT,
+            "signature": {"type": "string", "description": "Of a text: what the provider needs back, sealed."},
+            "data": {"type": "string", "description": "What the provider needs back and does not show, sealed."},
+            "id": {"type": "string", "nullable": True, "description": "Of the call of a tool that it belongs to."},
+            "format": {"type": "string", "nullable": True, "description": "Whose reasoning it is."},
+            "index": {"type": "integer", "description": "Of the detail. In a stream its pieces have the same."},
+        },
+    },
+}
 _NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 _TOOL_CALLS = {
     "type": "array",
@@ -186,6 +203,11 @@ class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
     tool_calls = SchemaField(_TOOL_CALLS, required=False, help_text="In a message of an assistant.")
     tool_call_id = serializers.CharField(required=False, help_text="In a message of a tool.")
     refusal = serializers.CharField(required=False, allow_null=True)
+    reasoning_content = serializers.CharField(required=False, allow_null=True, help_text="Of an assistant's reply.")
+    reasoning = serializers.CharField(required=False, allow_null=True, help_text="The same text.")
+    reasoning_details = SchemaField(
+        _REASONING_DETAILS, required=False, allow_null=True, help_text="Of an assistant's reply, as they came."
+    )
 
 
 class StreamOptionsSerializer(serializers.Serializer[Any]):
@@ -292,6 +314,10 @@ class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
     tool_calls = SchemaField(_TOOL_CALLS, required=False)
     reasoning_content = serializers.CharField(
         required=False, help_text="The thinking of the model, if its provider returns it."
+    )
+    reasoning = serializers.CharField(required=False, help_text="The same text.")
+    reasoning_details = SchemaField(
+        _REASONING_DETAILS, required=False, help_text="Send it back, so that the model goes on with what it thought."
     )
 
 

@@ -106,7 +106,9 @@ class MessageSerializer(serializers.Serializer[Any]):
     type = serializers.CharField(help_text="message")
     role = serializers.CharField(help_text="assistant")
     model = serializers.CharField(help_text="The model that answered.")
-    content = SchemaField(_BLOCKS)
+    content = SchemaField(
+        _BLOCKS, help_text="Blocks of text, tool_use, thinking and redacted_thinking. Send them back as they came."
+    )
     stop_reason = serializers.CharField(help_text="end_turn, max_tokens, stop_sequence, tool_use or refusal.")
     stop_sequence = serializers.CharField(allow_null=True)
     usage = MessageUsageSerializer()

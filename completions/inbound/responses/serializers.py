@@ -63,7 +63,21 @@ _TEXT_OPTIONS = {
     },
 }
 _INCLUDE = {"type": "array", "items": {"type": "string", "enum": [request.LOGPROBS, request.ENCRYPTED]}}
-_OUTPUT = {"type": "array", "items": {"type": "object", "required": ["id", "type"], "properties": {"id": _TEXT, "type": _TEXT}}}
+_OUTPUT_ITEM = {
+    "type": "object",
+    "required": ["id", "type"],
+    "properties": {
+        "id": _TEXT,
+        "type": _TEXT,
+        "summary": {"type": "array", "items": _OBJECT, "description": "Of reasoning: what the model shows of it."},
+        "encrypted_content": {
+            "type": "string",
+            "nullable": True,
+            "description": "Of reasoning, where it is included: what the provider needs back, sealed. null: nothing.",
+        },
+    },
+}
+_OUTPUT = {"type": "array", "items": _OUTPUT_ITEM}
 
 
 def _optional(kind: type[serializers.Field[Any, Any, Any, Any]], *args: Any, **kwargs: Any) -> Any:
