@@ -39,10 +39,15 @@ def is_sealed(value: Any) -> bool:
 
 
 def secrets(message: Fields) -> list[Any]:
-    """Return what a message, or a delta, has that only a provider can read: seals, and what callers have from elsewhere."""
-    details = message.get("reasoning_details")
-    found = [detail.get("signature") or detail.get("data") for detail in details if isinstance(detail, dict)] if details else []
-    return [value for value in found if value]
+    """Return what a message, or a delta, has that only a provider can read: seals, and what callers have from elsewhere.
+
+    Each is returned once: some clients repeat the details of a message with each of its calls.
+    """
+    found: dict[Any, Any] = {}
+    for detail in message.get("reasoning_details") or ():
+        if isinstance(detail, dict) and (value := detail.get("signature") or detail.get("data")):
+            found[value if isinstance(value, str) else id(value)] = value
+    return list(found.values())
 
 
 def seals(message: Fields) -> list[str]:

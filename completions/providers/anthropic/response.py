@@ -239,11 +239,16 @@ class _Thinking:
                 self._block = {**self._block, "signature": delta["signature"]}
 
     def end(self) -> dict[str, Any] | None:
-        """Return what ends a block of thinking in chat; None without a signature, or if no such block has begun."""
+        """Return what ends a block of thinking in chat; None without a signature, or if no such block has begun.
+
+        Only the first is the signature of a text: of texts that follow one another, OpenRouter's clients make one, with the
+        first signature.
+        """
         block, self._block = self._block, None
         if block is None or not (sealed := self._sealed(block)):
             return None
-        detail = sealed_reasoning.hidden_detail if "data" in block else sealed_reasoning.signature_detail
+        is_hidden = "data" in block or self.index > 0
+        detail = sealed_reasoning.hidden_detail if is_hidden else sealed_reasoning.signature_detail
         self.index += 1
         return detail(sealed, _FORMAT, self.index - 1)
 
@@ -253,11 +258,11 @@ class _Thinking:
         for block in blocks:
             self.begin(block, calls=calls)
             calls += block["type"] == "tool_use"
-            detail = self.end()
+            index, detail = self.index, self.end()
             if block["type"] == "thinking":
                 signature = (detail or {}).get("signature", "")
-                detail = sealed_reasoning.text_detail(block["thinking"], _FORMAT, len(details), signature)
-            details += [detail] if detail else []
+                details.append(sealed_reasoning.text_detail(block["thinking"], _FORMAT, index, signature))
+            details += [detail] if detail and "data" in detail else []
         return details
 
     def _sealed(self, block: dict[str, Any]) -> str:

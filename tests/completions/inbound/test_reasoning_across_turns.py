@@ -282,10 +282,33 @@ def test_chat_has_the_members_of_openrouter(api, upstream):
         "format": "anthropic-claude-v1",
         "index": 0,
     }
-    assert [each["index"] for each in second[0]["reasoning_details"]] == [0, 1]
-    hidden, shown = third[0]["reasoning_details"]
-    assert [hidden["type"], shown["type"], shown["index"]] == ["reasoning.encrypted", "reasoning.text", 1]
+    assert shapes(second) == [("text", 0, "signature"), ("text", 1), ("encrypted", 1, "data")]
+    assert shapes(third) == [("encrypted", 0, "data"), ("text", 1), ("encrypted", 1, "data")]
     assert strict.said[2][0]["data"] not in json.dumps(loop.steps), "what the provider hides stays sealed"
+
+
+def shapes(said: list[dict[str, Any]]) -> list[Any]:
+    """Return the type and the index of each detail, and the name of its secret."""
+    details = said[0]["reasoning_details"]
+    names = [[name for name in ("signature", "data") if name in detail] for detail in details]
+    return [
+        (detail["type"].removeprefix("reasoning."), detail["index"], *secret)
+        for detail, secret in zip(details, names, strict=True)
+    ]
+
+
+def test_clients_may_join_and_repeat_details(api, upstream):
+    """Vercel's provider for OpenRouter makes one text of those that follow one another, and tells it with each call."""
+    strict, loop = Claude(upstream), Loop(api, Chat, OPUS)
+    loop.step()
+    loop.step()
+    message = loop.history[2]
+    first, second, hidden = message["reasoning_details"]
+    joined = {**first, "text": first["text"] + second["text"]}
+    message["reasoning_details"] = [joined, hidden, joined, hidden]
+    loop.step()
+    assert strict.received[2].body["messages"][3]["content"] == strict.said[1]
+    assert "x-gateway-ignored-fields" not in loop.headers
 
 
 def test_a_seal_of_gemini_names_its_call(api, upstream):
@@ -310,8 +333,8 @@ def test_responses_have_encrypted_content_only_where_it_is_included(api, upstrea
 
 
 def test_details_must_be_objects(api, upstream):
-    for details, param in (("no", "messages[1].reasoning_details"), ([1], "messages[1].reasoning_details[0]")):
+    for role, details, param in (("assistant", "no", ""), ("assistant", [1], "[0]"), ("user", 5, ""), ("tool", [None], "[0]")):
         loop = Loop(api, Chat, OPUS)
-        loop.history = [{"role": "assistant", "content": "Hi", "reasoning_details": details}]
-        assert loop.ask().json()["error"]["param"] == param
+        loop.history = [{"role": role, "content": "Hi", "tool_call_id": "c", "reasoning_details": details}]
+        assert loop.ask().json()["error"]["param"] == f"messages[1].reasoning_details{param}"
     assert upstream.requests == []
