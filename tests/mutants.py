@@ -978,7 +978,11 @@ mutant(
 mutant(
     "thinking_comes_first",
     "Claude's thinking is sent back before all text, and not where the model thought.",
-    code("completions.providers.anthropic.response:_Thinking.begin", "(self._characters, calls)", "(0, 0)"),
+    code(
+        "completions.providers.anthropic.response:_Thinking.begin",
+        '= block, [block.get("thinking") or ""], at',
+        '= block, [block.get("thinking") or ""], (0, 0)',
+    ),
     f"{TURNS}::test_claude_thinks_after_each_result_of_a_tool[adaptive-Chat-whole]",
 )
 

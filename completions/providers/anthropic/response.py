@@ -41,6 +41,7 @@ _TEXT_FIELDS = {
     "thinking_delta": ("thinking", "reasoning_content"),
 }
 _FORMAT = "anthropic-claude-v1"  # of reasoning, in OpenRouter's words
+_THINKING = ("thinking", "redacted_thinking")
 _UNPAID = re.compile(r"credit balance is too low|specified (?:workspace )?API usage limits")
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -70,6 +71,7 @@ class StreamReader:
         self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
         self._thinking = _Thinking(seal) if seal else None
+        self._characters = 0  # of the text so far
 
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
@@ -124,15 +126,15 @@ class StreamReader:
 
     def _begin_block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         if block["type"] != "tool_use":
-            if self._thinking:
-                self._thinking.begin(block, calls=len(self._tool_calls))
+            if self._thinking and block["type"] in _THINKING:
+                self._thinking.begin(block, (self._characters, len(self._tool_calls)))
             return self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
         return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
 
     def _read_delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         if delta["type"] != "input_json_delta":
-            if self._thinking:
+            if self._thinking and self._thinking.block:
                 self._thinking.add(delta)
             return self._text_chunks(delta)
         tool_call = self._tool_calls.get(index)
@@ -141,7 +143,7 @@ class StreamReader:
     def _end_block(self, index: int) -> list[Chunk]:
         tool_call = self._tool_calls.get(index)
         if tool_call is None:
-            detail = self._thinking and self._thinking.end()
+            detail = self._thinking.end() if self._thinking and self._thinking.block else None
             return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
         if tool_call.has_arguments:
             return []
@@ -166,6 +168,7 @@ class StreamReader:
             return []
         if self._thinking and ours == "reasoning_content":
             return self._generated_chunks(sealed_reasoning.text_members(text, _FORMAT, self._thinking.index), text)
+        self._characters += len(text)
         return self._generated_chunks({ours: text}, text)
 
     def _arguments_chunks(self, tool_call: "_ToolCall", text: str) -> list[Chunk]:
@@ -216,27 +219,20 @@ class _Thinking:
     """
 
     def __init__(self, seal: Seal) -> None:
-        self.index = 0  # of the block among its kind
+        self.block: dict[str, Any] | None = None  # that has begun
+        self.index = 0  # of it, among its kind
         self._seal = seal
-        self._characters = 0
         self._at = (0, 0)
-        self._block: dict[str, Any] | None = None  # that has begun
-        self._text: list[str] = []  # of it
+        self._text: list[str] = []
 
-    def begin(self, block: dict[str, Any], *, calls: int) -> None:
-        if block["type"] in ("thinking", "redacted_thinking"):
-            self._block, self._text, self._at = block, [block.get("thinking") or ""], (self._characters, calls)
-        else:
-            self._characters += len(block.get("text") or "")
+    def begin(self, block: dict[str, Any], at: tuple[int, int]) -> None:
+        self.block, self._text, self._at = block, [block.get("thinking") or ""], at
 
     def add(self, delta: dict[str, Any]) -> None:
-        match delta["type"]:
-            case "text_delta":
-                self._characters += len(delta.get("text") or "")
-            case "thinking_delta":
-                self._text.append(delta.get("thinking") or "")
-            case "signature_delta" if self._block:
-                self._block = {**self._block, "signature": delta["signature"]}
+        if delta["type"] == "signature_delta":
+            self.block = {**(self.block or {}), "signature": delta["signature"]}
+        elif delta["type"] == "thinking_delta":
+            self._text.append(delta.get("thinking") or "")
 
     def end(self) -> dict[str, Any] | None:
         """Return what ends a block of thinking in chat; None without a signature, or if no such block has begun.
@@ -244,7 +240,7 @@ class _Thinking:
         Only the first is the signature of a text: of texts that follow one another, OpenRouter's clients make one, with the
         first signature.
         """
-        block, self._block = self._block, None
+        block, self.block = self.block, None
         if block is None or not (sealed := self._sealed(block)):
             return None
         is_hidden = "data" in block or self.index > 0
@@ -254,16 +250,25 @@ class _Thinking:
 
     def whole(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the details of a whole reply."""
-        details, calls = list[dict[str, Any]](), 0
+        details, characters, calls = list[dict[str, Any]](), 0, 0
         for block in blocks:
-            self.begin(block, calls=calls)
-            calls += block["type"] == "tool_use"
-            index, detail = self.index, self.end()
-            if block["type"] == "thinking":
-                signature = (detail or {}).get("signature", "")
-                details.append(sealed_reasoning.text_detail(block["thinking"], _FORMAT, index, signature))
-            details += [detail] if detail and "data" in detail else []
+            match block["type"]:
+                case "text":
+                    characters += len(block["text"])
+                case "tool_use":
+                    calls += 1
+                case "thinking" | "redacted_thinking":
+                    self.begin(block, (characters, calls))
+                    details += self._whole(block)
         return details
+
+    def _whole(self, block: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the details of one block: its text, if it has one, and its seal, if that is not the text's signature."""
+        index, sealed = self.index, self.end() or {}
+        hidden = [sealed] if "data" in sealed else []
+        if block["type"] != "thinking":
+            return hidden
+        return [sealed_reasoning.text_detail(block["thinking"], _FORMAT, index, sealed.get("signature", "")), *hidden]
 
     def _sealed(self, block: dict[str, Any]) -> str:
         if block.get("data"):
