@@ -124,7 +124,13 @@ def test_gemini_refuses_a_call_without_its_signature(api, upstream):
 
 THOUGHT = {"role": "assistant", "content": None, "reasoning_content": "Let me look."}
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-HIDDEN = {"type": "reasoning.encrypted", "data": "gAAAAABo", "id": "rs_1", "format": "openai-responses-v1", "index": 0}
+HIDDEN: dict[str, Any] = {
+    "type": "reasoning.encrypted",
+    "data": "gAAAAABo",
+    "id": "rs_1",
+    "format": "openai-responses-v1",
+    "index": 0,
+}
 
 
 @STREAMS
