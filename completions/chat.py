@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -330,6 +331,7 @@ class Call(msgspec.Struct, frozen=True):
     client: Any = None  # the client's socket, where the server shows it
     head: UpstreamHead = msgspec.field(default_factory=UpstreamHead)  # of the latest attempt
     pace: Pace = no_pace
+    account_id: UUID | None = None  # of the caller
 
 
 @dataclass(frozen=True, slots=True)

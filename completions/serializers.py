@@ -185,6 +185,21 @@ def _tool_calls(**options: Any) -> serializers.ListField:
     return serializers.ListField(child=call, required=False, **options)
 
 
+class ReasoningDetailSerializer(serializers.Serializer[Any]):
+    type = serializers.ChoiceField(
+        choices=("reasoning.text", "reasoning.encrypted", "reasoning.summary"), help_text="The kind of detail."
+    )
+    text = serializers.CharField(required=False, help_text="What the model shows of its thinking.")
+    summary = serializers.CharField(required=False, help_text="A summary of it.")
+    signature = optional(serializers.CharField, help_text="Of a text: what the provider needs back, sealed.")
+    data = serializers.CharField(  # type: ignore[assignment]
+        required=False, help_text="What the provider needs back and does not show, sealed."
+    )
+    id = optional(serializers.CharField, help_text="The call of a tool that it belongs to.")
+    format = optional(serializers.CharField, help_text="Whose reasoning it is.")
+    index = serializers.IntegerField(required=False, help_text="Of the detail. In a stream its pieces have the same.")
+
+
 class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=ROLES, help_text="Who speaks.")
     content = _parts(
@@ -200,6 +215,10 @@ class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
     refusal = optional(serializers.CharField, help_text="What the model said when it refused. In a message of an assistant.")
     reasoning_content = optional(
         serializers.CharField, help_text="The thinking that a reply had. In a message of an assistant."
+    )
+    reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
+    reasoning_details = optional(
+        serializers.ListField, child=ReasoningDetailSerializer(), help_text="The details of it that a reply had, as they came."
     )
 
 
@@ -413,6 +432,12 @@ class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
     refusal = optional(serializers.CharField, help_text="What the model said instead, if it refused.")
     tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model calls.")
     reasoning_content = optional(serializers.CharField, help_text="The thinking of the model, if its provider returns it.")
+    reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
+    reasoning_details = optional(
+        serializers.ListField,
+        child=ReasoningDetailSerializer(),
+        help_text="Send them back, so that the model goes on with what it thought.",
+    )
 
 
 class ChatCompletionChoiceSerializer(serializers.Serializer[Any]):
@@ -484,6 +509,12 @@ class ChatCompletionChunkDeltaSerializer(serializers.Serializer[Any]):
         help_text="More of the tools that the model calls.",
     )
     reasoning_content = optional(serializers.CharField, help_text="More of the model's thinking.")
+    reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
+    reasoning_details = optional(
+        serializers.ListField,
+        child=ReasoningDetailSerializer(),
+        help_text="The details of it. Those of the same index belong together.",
+    )
 
 
 class ChatCompletionChunkChoiceSerializer(serializers.Serializer[Any]):

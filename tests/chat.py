@@ -62,3 +62,9 @@ def assert_error(reply: Any, status: int, code: str, param: str | None = None) -
     assert not error["message"].endswith(".."), error["message"]
     assert (error["code"], error["param"]) == (code, param)
     return error
+
+
+def reasoning(text: str, form: str = "unknown", index: int = 0) -> dict[str, Any]:
+    """Return the members of a message, or of a delta, that show what a model reasoned."""
+    detail = {"type": "reasoning.text", "text": text, "format": form, "index": index}
+    return {"reasoning_content": text, "reasoning": text, "reasoning_details": [detail]}

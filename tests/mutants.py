@@ -946,6 +946,43 @@ mutant(
     ),
     f"{ADMISSION}::test_a_spending_limit_is_exact_to_the_nanodollar[FIXED-None]",
 )
+# --- Reasoning that callers keep ----------------------------------------------------------------------------------------
+
+TURNS = "completions/inbound/test_reasoning_across_turns.py"
+
+mutant(
+    "a_seal_opens_for_every_account",
+    "What a provider hides of one account's reasoning is sent to it for another.",
+    code("completions.providers.sealed_reasoning:_purpose", "{call.account_id}:", ""),
+    f"{TURNS}::test_reasoning_of_another_account_is_left_out_and_named[Chat]",
+    f"{TURNS}::test_reasoning_of_another_account_is_left_out_and_named[Responses]",
+    dangerous=True,
+)
+mutant(
+    "a_seal_opens_for_every_model",
+    "A model's provider is sent the reasoning of another model, which it refuses.",
+    code("completions.providers.sealed_reasoning:_purpose", ":{call.offer.model_id}", ""),
+    f"{TURNS}::test_reasoning_of_claude_is_left_out_by_other_models[claude/haiku-Chat]",
+)
+mutant(
+    "reasoning_is_left_out_in_silence",
+    "The header does not name the reasoning that a provider is not sent.",
+    code(
+        "completions.providers.sealed_reasoning:_is_carried", "bool(given) and len(opened(call, message)) == len(given)", "True"
+    ),
+    f"{TURNS}::test_an_altered_seal_is_left_out_and_named",
+)
+mutant(
+    "thinking_comes_first",
+    "Claude's thinking is sent back before all text, and not where the model thought.",
+    code(
+        "completions.providers.anthropic.response:_Thinking.begin",
+        '= block, [block.get("thinking") or ""], at',
+        '= block, [block.get("thinking") or ""], (0, 0)',
+    ),
+    f"{TURNS}::test_claude_thinks_after_each_result_of_a_tool[adaptive-Chat-whole]",
+)
+
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
 IDEMPOTENCY = "completions/charging/test_idempotency.py"

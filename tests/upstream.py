@@ -139,6 +139,7 @@ class Upstream:
         self.requests: list[Received] = []
         self._scripts: list[Script] = [whole()]
         self._scripts_for: dict[str, Script] = {}  # by the Authorization header
+        self._answer: Callable[[Received], Script] | None = None
         self._stopped = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._connections: set[socket.socket] = set()
@@ -153,6 +154,10 @@ class Upstream:
     def will_for(self, authorization: str, script: Script) -> None:
         """Play this script for every request with this Authorization header."""
         self._scripts_for[authorization] = script
+
+    def will_answer(self, answer: "Callable[[Received], Script]") -> None:
+        """Play the script that a function makes of each request."""
+        self._answer = answer
 
     def sees_disconnect(self) -> bool:
         """Wait until the peer of the first request has disconnected. Return whether it did."""
@@ -189,6 +194,8 @@ class Upstream:
         self._connections.discard(connection)
 
     def _script_for(self, received: Received) -> Script:
+        if self._answer:
+            return self._answer(received)
         if script := self._scripts_for.get(received.headers.get("authorization", "")):
             return script
         return self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]

@@ -9,6 +9,7 @@ key_refusals    tells a refusal of our API key from one of a request
 exchange        one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
 error_body      what an upstream says about an error, in any of the shapes that upstreams use
 custom_tools    custom tools as functions, for providers that have none
+sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 wire            what the formats have in common: JSON, token counts, sizes of text
 embeddings      what replies with embeddings have in common

@@ -201,7 +201,8 @@ class Dispatch:
     def _calls(self) -> list[Call]:
         """Return one call for each route, in the order in which they are attempted."""
         until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
-        pace = partial(fair_queue.process_queue.spend, self.admitted.completion.key_id)
+        completion = self.admitted.completion
+        pace = partial(fair_queue.process_queue.spend, completion.key_id)
         calls: dict[int, Call] = {}  # by route: an alias may stand for a model that the request also names
         preferences = self.admitted.request.provider_preferences
         for offered in self.admitted.admitted_offers:
@@ -209,7 +210,16 @@ class Dispatch:
             if preferences and preferences.asks_one_provider:
                 routes = [min(routes, key=circuit_breaker.stands_back)]
             for route in routes:
-                call = Call(self.admitted.request, offered.offer, route, offered.max_tokens, until, self.client, pace=pace)
+                call = Call(
+                    self.admitted.request,
+                    offered.offer,
+                    route,
+                    offered.max_tokens,
+                    until,
+                    self.client,
+                    pace=pace,
+                    account_id=completion.account_id,
+                )
                 calls.setdefault(route.id, call)
         return list(calls.values())
 

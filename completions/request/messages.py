@@ -10,6 +10,7 @@ parts  of the user: text, image_url, input_audio, file; of the assistant: text, 
 ``file.file_data``  a string that is not an address; ``file_id`` and ``file_url`` are never there
 ``tool_calls``  of the assistant, absent or an array: each has an id, and a function with a name and arguments as a string, or,
   if its type is custom, a custom call with a name and input as a string; an absent type means function
+``reasoning_details``  absent or an array of objects
 ``function_call``  of the assistant, absent or with a name and arguments as a string
 ``tool_call_id``  of a tool: a string; ``name`` of a function: a string
 """
@@ -113,6 +114,9 @@ class _Checker:
             check_string(read_required(message, "name", path), f"{path}.name")
         if message.get("name") is not None:
             check_string(message["name"], f"{path}.name")
+        if message.get("reasoning_details") is not None:
+            for index, detail in enumerate(check_array(message["reasoning_details"], f"{path}.reasoning_details")):
+                check_object(detail, f"{path}.reasoning_details[{index}]")
         if others := prompt.others(message, _ROLE_AND_CONTENT):
             self._prompt_tokens_max += prompt.count_json(others)
             self._note_fields(others, role)

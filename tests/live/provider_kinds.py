@@ -67,10 +67,13 @@ KINDS = {
         gemini.whole("Hello you"),
         gemini.streamed(*gemini.HELLO),
         gemini.answered(
-            gemini.response({"text": "Let me see."}, gemini.call("add", CALLED), finish="STOP", usage=gemini.USAGE)
+            gemini.response(
+                {"text": "Let me see."}, gemini.call("add", CALLED, gemini.SIGNATURE), finish="STOP", usage=gemini.USAGE
+            )
         ),
         gemini.streamed(
-            gemini.text_response("Let me see."), gemini.response(gemini.call("add", CALLED), finish="STOP", usage=gemini.USAGE)
+            gemini.text_response("Let me see."),
+            gemini.response(gemini.call("add", CALLED, gemini.SIGNATURE), finish="STOP", usage=gemini.USAGE),
         ),
     ),
 }

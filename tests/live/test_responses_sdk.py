@@ -84,10 +84,11 @@ def test_a_result_and_an_image_over_every_kind(sdk, upstream, kind, is_streamed)
     assert str(upstream.requests[0].body).count(PNG) == 2
 
 
-def test_a_conversation_goes_on_with_the_items_of_the_reply(sdk, upstream, kind):
-    upstream.will(kind.call, kind.text)
+@STREAMED
+def test_a_conversation_goes_on_with_the_items_of_the_reply(sdk, upstream, kind, is_streamed):
+    upstream.will(kind.streamed_call if is_streamed else kind.call, kind.text)
     asked = [{"role": "user", "content": "What is 1 + 2?"}]
-    first = ask(sdk, False, input=asked, tools=[TOOL], include=["reasoning.encrypted_content"])
+    first = ask(sdk, is_streamed, input=asked, tools=[TOOL], include=["reasoning.encrypted_content"])
     items = [item.model_dump(exclude_none=True) for item in first.output]
     result = {"type": "function_call_output", "call_id": first.output[-1].call_id, "output": "3"}
     assert ask(sdk, False, input=[*asked, *items, result], tools=[TOOL]).output_text == "Hello you"

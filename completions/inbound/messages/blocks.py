@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from completions.inbound.events import event
+from completions.providers import sealed_reasoning
 from completions.request.fields import Fields
 
 _STOP_REASONS = {
@@ -23,7 +24,10 @@ _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "think
 def message(choice: Fields) -> Fields:
     """Return what a whole choice says, in blocks that are not empty, and why the model stopped."""
     said = choice["message"]
-    blocks = [_text_block(kind, said[member]) for member, kind in _SAID.items() if said.get(member)]
+    blocks = []
+    for member, kind in _SAID.items():
+        blocks += [_text_block(kind, said[member])] if said.get(member) else []
+        blocks += [_sealed_block(each) for each in sealed_reasoning.seals(said)] if kind == "thinking" else []
     blocks += [_tool_use(call) for call in said.get("tool_calls") or []]
     return {"content": blocks, **_stop(choice, is_refused=bool(said.get("refusal")))}
 
@@ -31,6 +35,11 @@ def message(choice: Fields) -> Fields:
 def _text_block(kind: str, text: str) -> Fields:
     """Return a block of text or thinking. Thinking of another maker's model has no signature."""
     return {"type": kind, kind: text, **({"signature": ""} if kind == "thinking" else {})}
+
+
+def _sealed_block(sealed: str) -> Fields:
+    """Return what the model's provider needs back, as the block that Anthropic's clients send back and do not look into."""
+    return {"type": "redacted_thinking", "data": sealed}
 
 
 def _tool_use(call: Fields) -> Fields:
@@ -65,7 +74,7 @@ class _Block:
     """A block that is being streamed, or that waits for the one before it to end. ``pieces`` are not sent yet."""
 
     start: Fields
-    key: str | int  # "text", "thinking", or the index of a tool call
+    key: str | int  # "text", "thinking", "sealed", or the index of a tool call
     pieces: list[str] = field(default_factory=list)
     arguments: str = ""  # as far as they are sent
 
@@ -108,6 +117,9 @@ class BlockStream:
             if text := delta.get(member):
                 self._is_refused = self._is_refused or member == "refusal"
                 events += self._add(self._latest(kind) or self._begin(kind, _text_block(kind, "")), text)
+            if kind == "thinking" and "reasoning_details" in delta:
+                for sealed in sealed_reasoning.seals(delta):
+                    events += self._add(self._begin("sealed", _sealed_block(sealed)), "")
         for call in delta.get("tool_calls") or []:
             events += self._read_call(call)
         if choice.get("finish_reason"):

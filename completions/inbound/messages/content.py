@@ -10,6 +10,7 @@ from typing import Any
 
 from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages.places import MessagePlace
+from completions.providers import sealed_reasoning
 from completions.request import messages as chat_messages
 from completions.request import prompt
 from completions.request.fields import (
@@ -183,6 +184,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
     parts: list[Fields] = []
     calls: list[Fields] = []
     thoughts: list[str] = []
+    sealed: list[Fields] = []
     place = MessagePlace(path)
     for index, block in enumerate(blocks):
         at = f"{path}.content[{index}]"
@@ -198,6 +200,9 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
                 thoughts.append(check_string(read_required(block, "thinking", at), f"{at}.thinking"))
                 conversation.unseen_tokens_max += _unseen(block, "signature", at)
                 conversation.has_unsigned_thinking |= not block.get("signature")
+            case _ if sealed_reasoning.is_sealed(block.get("data")):
+                check_members(block, {"type", "data"}, at)
+                sealed.append({"type": "reasoning.encrypted", "data": block["data"]})
             case _:
                 check_members(block, {"type", "data"}, at)
                 conversation.unseen_tokens_max += _unseen(block, "data", at)
@@ -208,6 +213,8 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
         message["tool_calls"] = calls
     if any(thoughts):
         message["reasoning_content"] = "\n".join(thoughts)
+    if sealed:
+        message["reasoning_details"] = sealed
     conversation.add(message, place)
 
 

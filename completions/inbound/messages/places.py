@@ -30,6 +30,7 @@ _FIELDS = {
     "response_format.json_schema.schema": "output_config.format.schema",
     "response_format": "output_config.format",
     "messages.reasoning_content": "messages.thinking",
+    "messages.reasoning_details": "messages.redacted_thinking",
     "messages.tool_call_id": "messages.tool_use_id",
 }
 _TOOL = re.compile(r"(tools\[\d+\])\.function(?:\.(name|parameters|description|strict))?")

@@ -10,6 +10,7 @@ from typing import Any
 
 from completions.inbound.responses import tools
 from completions.inbound.responses.places import ItemPlace
+from completions.providers import sealed_reasoning
 from completions.request.fields import (
     Fields,
     check_kind,
@@ -206,7 +207,9 @@ def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
 
 
 def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
-    """Add the text that another turn showed of its reasoning, and what it did not show, which no provider is sent."""
+    """Add the text that another turn showed of its reasoning, and what it did not show: seals of the gateway's own, or another
+    maker's secret, which no provider is sent.
+    """
     check_members(item, _LABELS | {"summary", "content", "encrypted_content"}, path)
     texts = _reasoning_texts(item, "summary", "summary_text", path) + _reasoning_texts(item, "content", "reasoning_text", path)
     encrypted = read_string(item, "encrypted_content", path)
@@ -215,7 +218,10 @@ def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
     message, _ = conversation.turn(path)
     if any(texts):
         message["reasoning_content"] = "\n".join(filter(None, (message.get("reasoning_content"), *texts)))
-    if encrypted:
+    if encrypted and all(map(sealed_reasoning.is_sealed, encrypted.split(" "))):
+        details = [{"type": "reasoning.encrypted", "data": sealed} for sealed in encrypted.split(" ")]
+        message["reasoning_details"] = [*message.get("reasoning_details", []), *details]
+    elif encrypted:
         message["encrypted_content"] = encrypted
 
 

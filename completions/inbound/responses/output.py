@@ -1,7 +1,7 @@
 """Items of the output from OpenAI's choices: of a whole reply, and one after another as a stream's events. Pure."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +10,13 @@ import msgspec
 from completions.inbound.events import as_json
 from completions.inbound.responses import tools
 from completions.inbound.responses.tools import Called, CallerTool
+from completions.providers import sealed_reasoning
 from completions.request.fields import Fields
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 # What a model says -> the kind of its item.
 _SAID = {"reasoning_content": "reasoning", "content": "output_text", "refusal": "refusal"}
+SealText = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,6 @@ class _Item:
         if not self.kind.part_type:
             return {**item, "status": status, **self.call, self.kind.text: said}
         parts = [] if status == "in_progress" else [self._part(said)]
-        if self.kind.item_type == "reasoning":
-            return {**item, "summary": parts}
         return {**item, "status": status, "role": "assistant", "content": parts}
 
     def _is_told(self) -> bool:
@@ -117,6 +117,39 @@ class _Item:
 
     def _probabilities(self, logprobs: list[Any]) -> Fields:
         return {"logprobs": logprobs} if self.kind.part_type == "output_text" else {}
+
+
+@dataclass(slots=True)
+class _ReasoningItem(_Item):
+    """What the model reasoned. ``sealed`` is what its provider needs back: an item may have that alone, and no text."""
+
+    sealed: list[str] = field(default_factory=list)
+    seal_text: SealText | None = None  # where the caller wants it encrypted
+
+    def opening(self) -> list[Fields]:
+        return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
+
+    def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
+        begun = [] if self._is_told() else self._part_event("added", "")
+        return [*begun, *_Item.delta(self, piece, logprobs)]
+
+    def closing(self, status: str) -> list[Fields]:
+        return _Item.closing(self, status) if self._is_told() else _Item.closing(self, status)[-1:]
+
+    def written(self, status: str, text: str | None = None) -> Fields:
+        item: Fields = {"id": self.id, "type": self.kind.item_type}
+        if status == "in_progress":
+            return {**item, "summary": []}
+        summary = [self._part(self._text())] if self._is_told() else []
+        return {**item, "summary": summary, **self._encrypted()}
+
+    def _encrypted(self) -> Fields:
+        """Return what is to be sent back. Of a provider that needs nothing but the text it is that."""
+        if self.seal_text is None:
+            return {}
+        if not self.sealed and (sealed := self.seal_text(self._text())):
+            self.sealed.append(sealed)
+        return {"encrypted_content": " ".join(self.sealed) or None}
 
 
 class _WrappedItem(_Item):
@@ -155,11 +188,13 @@ class Output:
     """Turns the deltas of one choice into events, and keeps the items.
 
     An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique, and
-    ``called`` says what calls of tools are, by the name in the chat request.
+    ``called`` says what calls of tools are, by the name in the chat request. ``seal_text`` is there if items of reasoning
+    are to have ``encrypted_content``.
     """
 
-    def __init__(self, name: str, called: Mapping[str, Called]) -> None:
+    def __init__(self, name: str, called: Mapping[str, Called], seal_text: SealText | None = None) -> None:
         self.incomplete_reason: str | None = None
+        self._seal_text = seal_text
         self._name = name
         self._called = called
         self._items: list[_Item] = []
@@ -171,6 +206,8 @@ class Output:
         for member, kind in _SAID.items():
             if text := delta.get(member):
                 events += self._say(_KINDS[kind], text, logprobs if kind == "output_text" else [])
+            if kind == "reasoning" and self._seal_text and "reasoning_details" in delta:
+                events += self._keep(sealed_reasoning.seals(delta))
         for call in delta.get("tool_calls") or []:
             events += self._read_call(call)
         if reason := choice.get("finish_reason"):
@@ -191,8 +228,19 @@ class Output:
 
     def _say(self, kind: _Kind, text: str, logprobs: list[Any]) -> list[Fields]:
         item = self._items[-1] if self._items and self._items[-1].kind is kind else None
-        begun = [] if item else self._begin(kind, "text", {})
+        begun = [] if item else self._begin(kind, "text", {}, _ReasoningItem if kind.item_type == "reasoning" else _Item)
         return [*begun, *self._items[-1].delta(text, logprobs)]
+
+    def _keep(self, sealed: list[str]) -> list[Fields]:
+        """Keep what the provider needs back, in the item of the reasoning that it belongs to, or in one of its own."""
+        if not sealed:
+            return []
+        is_begun = bool(self._items) and isinstance(self._items[-1], _ReasoningItem)
+        events = [] if is_begun else self._begin(_KINDS["reasoning"], "text", {}, _ReasoningItem)
+        item = self._items[-1]
+        assert isinstance(item, _ReasoningItem)
+        item.sealed += sealed
+        return events
 
     def _read_call(self, call: Fields) -> list[Fields]:
         """Read a delta of a call. Only the first of a call has its id; arguments that were complete get nothing added."""
@@ -226,12 +274,14 @@ class Output:
                 item.is_done = True
         index = len(self._items)
         self._items.append(item := item_class(kind, f"{kind.id_prefix}_{self._name}{index}", index, key, call))
+        if isinstance(item, _ReasoningItem):
+            item.seal_text = self._seal_text
         return events + item.opening()
 
 
-def of_whole(name: str, choice: Fields, called: Mapping[str, Called]) -> Output:
+def of_whole(name: str, choice: Fields, called: Mapping[str, Called], seal_text: SealText | None = None) -> Output:
     """Return the output of a whole choice."""
-    output, message = Output(name, called), choice["message"]
+    output, message = Output(name, called, seal_text), choice["message"]
     calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or [])]
     output.read({**choice, "delta": {**message, "tool_calls": calls}})
     return output

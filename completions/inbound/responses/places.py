@@ -23,6 +23,7 @@ _MEMBERS = {
 # The beginning of a path in the chat request -> in the caller's. The first that fits counts.
 _FIELDS = {
     "messages.reasoning_content": "input.summary",
+    "messages.reasoning_details": "input.encrypted_content",
     "messages": "input",
     "max_tokens": "max_output_tokens",
     "logprobs": "include",

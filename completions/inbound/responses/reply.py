@@ -4,13 +4,15 @@ The id, the model and the counts of tokens are the gateway's own.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.responses import output
-from completions.inbound.responses.output import Output
+from completions.inbound.responses.output import Output, SealText
 from completions.inbound.responses.tools import Called
+from completions.providers import sealed_reasoning
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
@@ -18,28 +20,35 @@ from gateway_project import compact_json, dollars, errors
 
 
 class ResponsesFormat(ReplyFormat):
-    """Replies of one request, which repeat fields of it. ``called``: what calls of its tools are, by their names in chat."""
+    """Replies of one request, which repeat fields of it. ``called``: what calls of its tools are, by their names in chat.
 
-    def __init__(self, repeated: Fields, called: Mapping[str, Called]) -> None:
+    ``encrypts_reasoning``: items of reasoning have what is to be sent back of it.
+    """
+
+    def __init__(self, repeated: Fields, called: Mapping[str, Called], *, encrypts_reasoning: bool = False) -> None:
         self._repeated = repeated
         self._called = called
+        self._encrypts_reasoning = encrypts_reasoning
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        said = output.of_whole(_name(dispatch), received.choices[0], self._called)
+        said = output.of_whole(_name(dispatch), received.choices[0], self._called, self._seal_text(dispatch))
         return as_json(_completed(dispatch, self._repeated, said, usage, charged_nanos))
 
     def events(self, dispatch: Dispatch) -> EventWriter:
-        return ResponsesEventWriter(dispatch, self._repeated, self._called)
+        return ResponsesEventWriter(dispatch, self._repeated, self._called, self._seal_text(dispatch))
+
+    def _seal_text(self, dispatch: Dispatch) -> SealText | None:
+        return partial(sealed_reasoning.seal_text, dispatch.call) if self._encrypts_reasoning else None
 
 
 class ResponsesEventWriter(EventWriter):
     """Writes the events of one response, numbered from 0."""
 
-    def __init__(self, dispatch: Dispatch, repeated: Fields, called: Mapping[str, Called]) -> None:
+    def __init__(self, dispatch: Dispatch, repeated: Fields, called: Mapping[str, Called], seal_text: SealText | None) -> None:
         super().__init__(dispatch)
         self._dispatch = dispatch
         self._repeated = repeated
-        self._output = Output(_name(dispatch), called)
+        self._output = Output(_name(dispatch), called, seal_text)
         self._written = 0
 
     def _format(self, chunks: list[Chunk]) -> bytes:

@@ -176,6 +176,9 @@ class ReasoningItemSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="The id of the item.")
     type = Constant("reasoning")
     summary = serializers.ListField(child=ReasoningSummaryTextSerializer(), help_text="What the model shows of its thinking.")
+    encrypted_content = optional(
+        serializers.CharField, help_text="Where it is included: what the provider needs back, sealed. null: nothing."
+    )
 
 
 class _CallSerializer(serializers.Serializer[Any]):

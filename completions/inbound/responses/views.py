@@ -48,7 +48,8 @@ class ResponsesView(_ReadsResponses, CompletionView):
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request = super().read(fields, raw, pause)
-        self.reply_format = reply.ResponsesFormat(self.repeated, self.places.called)
+        encrypts_reasoning = responses_request.ENCRYPTED in (fields.get("include") or ())
+        self.reply_format = reply.ResponsesFormat(self.repeated, self.places.called, encrypts_reasoning=encrypts_reasoning)
         return request
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,10 @@
 """The adapter for Anthropic's Messages API: api.anthropic.com, or a server with the same wire format."""
 
 from collections.abc import Generator
+from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import custom_tools, exchange
+from completions.providers import custom_tools, exchange, sealed_reasoning
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import untranslated
 from completions.providers.anthropic.response import StreamReader, parse_message, parse_reply, read_refusal
@@ -31,16 +32,20 @@ class AnthropicAdapter:
         return anthropic_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        parse = parse_reply if call.request.messages_body is None else parse_message
+        is_translated = call.request.messages_body is None
+        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call)) if is_translated else parse_message
         return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(keeps_events=call.request.messages_body is not None)
+        is_translated = call.request.messages_body is None
+        seal = partial(sealed_reasoning.seal, call) if is_translated else None
+        reader = StreamReader(keeps_events=not is_translated, seal=seal)
         yield from exchange.read_stream(_post(call, stream=True), reader)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:
-    headers = {"anthropic-version": _VERSION, **untranslated.headers(call)}
+    betas = anthropic_request.headers(call) if call.request.messages_body is None else untranslated.headers(call)
+    headers = {"anthropic-version": _VERSION, **betas}
     if call.route.api_key:
         headers["x-api-key"] = call.route.api_key
     return exchange.post(call, "/v1/messages", headers, _body, stream=stream, interpret=read_refusal)

@@ -6,7 +6,7 @@ that are not a JSON object.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from completions.providers import wire
@@ -14,8 +14,9 @@ from completions.request.fields import Fields, refuse
 
 Block = dict[str, Any]
 Turn = dict[str, Any]
+Thoughts = Callable[[Fields], list[Fields]]  # returns the blocks of thinking of a message, each with its place in the reply
 
-_INSTRUCTION_ROLES = ("system", "developer")
+INSTRUCTION_ROLES = ("system", "developer")
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _DOCUMENT_TYPES = ("application/pdf",)
 _DATA_URL = re.compile(r"data:([\w.+/-]+);base64,", re.IGNORECASE)
@@ -27,29 +28,35 @@ def instructions(messages: list[Fields]) -> list[Block]:
     return [
         block
         for path, message in _with_paths(messages)
-        if message["role"] in _INSTRUCTION_ROLES
+        if message["role"] in INSTRUCTION_ROLES
         for block in _content(message, path)
     ]
 
 
-def conversation(messages: list[Fields]) -> list[Turn]:
+def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) -> list[Turn]:
     """Return all other messages as turns that alternate between user and assistant.
 
     Consecutive messages of one role become one turn, because Anthropic wants the results of tools and what the user adds to
     them in the same turn.
     """
     turns: list[Turn] = []
+    thoughts: dict[int, list[Fields]] = {}  # by the index of their turn
     for path, message in _with_paths(messages):
-        if message["role"] in _INSTRUCTION_ROLES:
+        if message["role"] in INSTRUCTION_ROLES:
             continue
         role, blocks = _translate(message, path)
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
         elif blocks:
             turns.append({"role": role, "content": blocks})
+        if thoughts_of and turns and turns[-1]["role"] == role == "assistant" and (found := thoughts_of(message)):
+            thoughts.setdefault(len(turns) - 1, []).extend(found)
     _strip_last_turn(turns)
     if not turns:
         refuse("messages", "must have a message with content that is not an instruction")
+    for index, found in thoughts.items():
+        if index < len(turns):
+            turns[index]["content"] = _with_thoughts(turns[index]["content"], found)
     return turns
 
 
@@ -89,6 +96,32 @@ def _strip_last_turn(turns: list[Turn]) -> None:
             blocks += [{"type": "text", "text": text}] if text else []
         if not blocks:
             turns.pop()
+
+
+# --- Thinking ---------------------------------------------------------------------------------------------------
+
+
+def _with_thoughts(blocks: list[Block], thoughts: list[Fields]) -> list[Block]:
+    """Return the blocks of a turn with its thinking in the places where the model thought: Anthropic refuses it elsewhere.
+
+    It refuses a turn that ends with thinking, too, so that is left out.
+    """
+    placed, left, characters, calls = list[Block](), list(thoughts), 0, 0
+    for block in blocks:
+        if block["type"] == "tool_use":
+            while left and left[0]["at"][1] <= calls:
+                placed.append(left.pop(0)["block"])
+            calls += 1
+        elif block["type"] == "text":
+            start, text = characters, block["text"]
+            characters += len(text)
+            while left and left[0]["at"][1] <= calls and (place := max(left[0]["at"][0], start)) < characters:
+                placed += [_text_block(text[: place - start])] if place > start else []
+                start, text = place, text[place - start :]
+                placed.append(left.pop(0)["block"])
+            block = {**block, "text": text}
+        placed.append(block)
+    return placed
 
 
 # --- Content ----------------------------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ Only the fields named here are sent. Others could cost what no price in the cata
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest
+from completions.providers import sealed_reasoning
 from completions.providers.anthropic import messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
@@ -41,6 +43,8 @@ _TRANSLATED_FIELDS = (
     }
 )
 _TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
+# Lets models that think with a budget think again after the result of a tool; newer ones do so by themselves.
+_INTERLEAVED = "interleaved-thinking-2025-05-14"
 _TOOL_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
@@ -56,7 +60,8 @@ def check(request: ChatRequest) -> None:
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages."""
     fields = call.request.fields
-    conversation, tools, model = _conversation(call.request), _tools(fields), Model.named(call.route.upstream_model)
+    conversation = _conversation(call.request, partial(sealed_reasoning.opened, call))
+    tools, model = _tools(fields), Model.named(call.route.upstream_model)
     thinking = _thinking(call, model, tools.get("tool_choice", {}))
     output_config = {**thinking.pop("output_config", {}), **_output_format(fields)}
     return {
@@ -74,9 +79,17 @@ def body(call: Call, *, stream: bool) -> Fields:
     }
 
 
+def headers(call: Call) -> dict[str, str]:
+    """Return the header for models that need one to think between calls of tools."""
+    fields = call.request.fields
+    is_thinking = fields.get("reasoning_effort") not in (None, "none") and fields.get("tools")
+    return {"anthropic-beta": _INTERLEAVED} if is_thinking and Model.named(call.route.upstream_model).takes_budget else {}
+
+
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
-    ignored = find(call.request, _TRANSLATED_FIELDS, _TRANSLATED_MESSAGE_FIELDS)
+    sent_in_messages = _TRANSLATED_MESSAGE_FIELDS | sealed_reasoning.carried_fields(call)
+    ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages)
     fields = call.request.fields
     if not fields.keys().isdisjoint(_DEPEND_ON_MODEL):
         ignored += _ignored_by_model(call)
@@ -104,9 +117,9 @@ def _ignored_by_model(call: Call) -> list[str]:
     return ignored if is_heeded else [*ignored, call.request.reasoning.name]
 
 
-def _conversation(request: ChatRequest) -> Fields:
+def _conversation(request: ChatRequest, thoughts_of: messages.Thoughts | None = None) -> Fields:
     system = messages.instructions(request.messages)
-    return {**({"system": system} if system else {}), "messages": messages.conversation(request.messages)}
+    return {**({"system": system} if system else {}), "messages": messages.conversation(request.messages, thoughts_of)}
 
 
 # --- The format of the reply ------------------------------------------------------------------------------------
@@ -261,7 +274,7 @@ def _thinking(call: Call, model: Model, tool_choice: Fields) -> Fields:
     if model.takes_effort:
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
     budget = max(call.request.reasoning.budget_tokens or budget_tokens(effort, call.max_tokens), THINKING_TOKENS_MIN)
-    if not model.takes_budget or budget >= call.max_tokens or _ends_with_tool_result(call.request.messages):
+    if not model.takes_budget or budget >= call.max_tokens or _continues_without_thinking(call):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
@@ -277,18 +290,22 @@ def budget_tokens(effort: str, max_tokens: int) -> int:
     return min(max(share, THINKING_TOKENS_MIN), _THINKING_TOKENS_MAX)
 
 
-def _ends_with_tool_result(conversation: list[Fields]) -> bool:
-    """Return whether the model continues after a tool's result.
+def _continues_without_thinking(call: Call) -> bool:
+    """Return whether the model continues after a tool's result, in a turn whose signed thinking is not sent back.
 
-    With a budget, the signed thinking that preceded the call would have to be sent back, and OpenAI's messages have no place
-    for it.
+    With a budget, Anthropic refuses that.
     """
-    for message in reversed(conversation):
+    has_result = False
+    for message in reversed(call.request.messages):
         if message["role"] == "tool":
-            return True
-        if message["role"] == "assistant" and (message.get("tool_calls") or message_text(message).strip()):
-            return False
-    return False
+            has_result = True
+        elif message["role"] == "assistant":
+            is_said = message.get("tool_calls") or message_text(message).strip()
+            if sealed_reasoning.opened(call, message) or (is_said and not has_result):
+                return False
+        elif has_result and message["role"] not in messages.INSTRUCTION_ROLES:
+            break
+    return has_result
 
 
 def _sampling(fields: Fields, model: Model, *, is_thinking: bool) -> Fields:

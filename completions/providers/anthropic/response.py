@@ -6,9 +6,10 @@ from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
-from completions.providers import error_body, wire
+from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json
 
 _FINISH_REASONS = {
@@ -39,6 +40,8 @@ _TEXT_FIELDS = {
     "thinking": ("thinking", "reasoning_content"),
     "thinking_delta": ("thinking", "reasoning_content"),
 }
+_FORMAT = "anthropic-claude-v1"  # of reasoning, in OpenRouter's words
+_THINKING = ("thinking", "redacted_thinking")
 _UNPAID = re.compile(r"credit balance is too low|specified (?:workspace )?API usage limits")
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -53,10 +56,11 @@ class StreamReader:
     status. The counts of the prompt are returned with the first chunk, so that a client that disconnects in the middle is
     charged for the real prompt.
 
-    With ``keeps_events`` the events of the message are passed on, too, as they are: for a caller who speaks Messages.
+    With ``keeps_events`` the events of the message are passed on, too, as they are: for a caller who speaks Messages. For all
+    others ``seal`` seals the blocks of thinking.
     """
 
-    def __init__(self, *, keeps_events: bool = False) -> None:
+    def __init__(self, *, keeps_events: bool = False, seal: Seal | None = None) -> None:
         self.has_passed_on = False
         self.has_finish_reason = False
         self.has_ended = False  # true after message_stop; later events are ignored
@@ -66,6 +70,8 @@ class StreamReader:
         self._counts: dict[str, Any] = {}  # the usage object so far
         self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
+        self._thinking = _Thinking(seal) if seal else None
+        self._characters = 0  # of the text so far
 
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
@@ -120,19 +126,26 @@ class StreamReader:
 
     def _begin_block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         if block["type"] != "tool_use":
+            if self._thinking and block["type"] in _THINKING:
+                self._thinking.begin(block, (self._characters, len(self._tool_calls)))
             return self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
         return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
 
     def _read_delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         if delta["type"] != "input_json_delta":
+            if self._thinking and self._thinking.block:
+                self._thinking.add(delta)
             return self._text_chunks(delta)
         tool_call = self._tool_calls.get(index)
         return self._arguments_chunks(tool_call, delta["partial_json"]) if tool_call else []
 
     def _end_block(self, index: int) -> list[Chunk]:
         tool_call = self._tool_calls.get(index)
-        if tool_call is None or tool_call.has_arguments:
+        if tool_call is None:
+            detail = self._thinking.end() if self._thinking and self._thinking.block else None
+            return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
+        if tool_call.has_arguments:
             return []
         # No arguments arrived: the tool has no parameters, or the server sent them with the block. Clients parse them as JSON.
         return self._arguments_chunks(tool_call, compact_json.dumps_text(tool_call.input))
@@ -151,7 +164,12 @@ class StreamReader:
     def _text_chunks(self, part: dict[str, Any]) -> list[Chunk]:
         theirs, ours = _TEXT_FIELDS.get(part["type"], ("", ""))
         text = part.get(theirs)
-        return self._generated_chunks({ours: text}, text) if text else []
+        if not text:
+            return []
+        if self._thinking and ours == "reasoning_content":
+            return self._generated_chunks(sealed_reasoning.text_members(text, _FORMAT, self._thinking.index), text)
+        self._characters += len(text)
+        return self._generated_chunks({ours: text}, text)
 
     def _arguments_chunks(self, tool_call: "_ToolCall", text: str) -> list[Chunk]:
         if not text:
@@ -194,6 +212,74 @@ class _ToolCall:
         return {"tool_calls": [{"index": self.number, **fields}]}
 
 
+class _Thinking:
+    """Seals the blocks of thinking of one reply, one after another, each with its place: Anthropic takes it in no other.
+
+    A place is the number of characters, and of calls of tools, that come before.
+    """
+
+    def __init__(self, seal: Seal) -> None:
+        self.block: dict[str, Any] | None = None  # that has begun
+        self.index = 0  # of it, among its kind
+        self._seal = seal
+        self._at = (0, 0)
+        self._text: list[str] = []
+
+    def begin(self, block: dict[str, Any], at: tuple[int, int]) -> None:
+        self.block, self._text, self._at = block, [block.get("thinking") or ""], at
+
+    def add(self, delta: dict[str, Any]) -> None:
+        if delta["type"] == "signature_delta":
+            self.block = {**(self.block or {}), "signature": delta["signature"]}
+        elif delta["type"] == "thinking_delta":
+            self._text.append(delta.get("thinking") or "")
+
+    def end(self) -> dict[str, Any] | None:
+        """Return what ends a block of thinking in chat; None without a signature, or if no such block has begun.
+
+        Only the first is the signature of a text: of texts that follow one another, OpenRouter's clients make one, with the
+        first signature.
+        """
+        block, self.block = self.block, None
+        if block is None or not (sealed := self._sealed(block)):
+            return None
+        is_hidden = "data" in block or self.index > 0
+        detail = sealed_reasoning.hidden_detail if is_hidden else sealed_reasoning.signature_detail
+        self.index += 1
+        return detail(sealed, _FORMAT, self.index - 1)
+
+    def whole(self, blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the details of a whole reply."""
+        details, characters, calls = list[dict[str, Any]](), 0, 0
+        for block in blocks:
+            match block["type"]:
+                case "text":
+                    characters += len(block["text"])
+                case "tool_use":
+                    calls += 1
+                case "thinking" | "redacted_thinking":
+                    self.begin(block, (characters, calls))
+                    details += self._whole(block)
+        return details
+
+    def _whole(self, block: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the details of one block: its text, if it has one, and its seal, if that is not the text's signature."""
+        index, sealed = self.index, self.end() or {}
+        hidden = [sealed] if "data" in sealed else []
+        if block["type"] != "thinking":
+            return hidden
+        return [sealed_reasoning.text_detail(block["thinking"], _FORMAT, index, sealed.get("signature", "")), *hidden]
+
+    def _sealed(self, block: dict[str, Any]) -> str:
+        if block.get("data"):
+            kept = {"type": block["type"], "data": block["data"]}
+        elif signature := block.get("signature"):
+            kept = {"type": block["type"], "thinking": "".join(self._text), "signature": signature}
+        else:
+            return ""
+        return self._seal({"block": kept, "at": self._at})
+
+
 def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
     return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))
@@ -202,13 +288,13 @@ def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | N
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes) -> WholeReply:
-    """Return the reply in a message object. Raises UnusableResponse."""
+def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
+    """Return the reply in a message object, with its thinking sealed if there is a ``seal``. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         if reply["type"] == "error":
             raise read_error(reply["error"])
-        message = _message(reply["content"])
+        message = _message(reply["content"], seal)
         text_bytes, finish_reason = _generated_bytes(message), _finish_reason(reply.get("stop_reason"))
     except _MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
@@ -223,7 +309,7 @@ def parse_message(body: bytes) -> WholeReply:
     return replace(reply, message=wire.replace_lone_surrogates(body, wire.parse_json(body)))
 
 
-def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+def _message(blocks: list[dict[str, Any]], seal: Seal | None) -> dict[str, Any]:
     """Return OpenAI's message. Thinking is not content, and OpenAI's message has no place for blocks of other types."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     thinking = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")
@@ -233,8 +319,14 @@ def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
         "content": None if tool_calls and not text else text,
         "refusal": None,
         **({"reasoning_content": thinking} if thinking else {}),
+        **(_reasoning(blocks, thinking, seal) if seal else {}),
         **({"tool_calls": tool_calls} if tool_calls else {}),
     }
+
+
+def _reasoning(blocks: list[dict[str, Any]], thinking: str, seal: Seal) -> dict[str, Any]:
+    details = _Thinking(seal).whole(blocks)
+    return {**({"reasoning": thinking} if thinking else {}), **({"reasoning_details": details} if details else {})}
 
 
 def _tool_call(block: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ changed which a model would refuse: of a conversation that another maker's model
 from collections.abc import Iterator
 
 from completions.chat import Call
+from completions.providers import sealed_reasoning
 from completions.providers.anthropic import messages
 from completions.providers.anthropic.request import THINKING_TOKENS_MIN, Model, budget_tokens
 from completions.request.fields import Fields
@@ -56,6 +57,7 @@ def ignored_fields(call: Call, given: Fields) -> list[str]:
     has_effort = bool((given.get("output_config") or {}).get("effort"))
     unthought += ["output_config.effort"] if has_effort and not (config.get("effort") or thinking) else []
     unsigned = ["messages.thinking"] if call.request.has_unsigned_thinking else []
+    unsigned += ["messages.reasoning_details"] if "reasoning_details" in call.request.contents.message_fields else []
     return [*unthought, *unsigned, *betas, *(name for name in ("echo",) if name in call.request.fields)]
 
 
@@ -77,6 +79,8 @@ def _conversation(given: list[Fields], *, takes_system: bool) -> Iterator[Fields
 
 def _is_unsigned(block: Fields) -> bool:
     """Return whether a block is thinking of another maker's model, which Anthropic refuses."""
+    if block["type"] == "redacted_thinking":
+        return sealed_reasoning.is_sealed(block.get("data"))
     return block["type"] == "thinking" and not block.get("signature")
 
 

@@ -1,10 +1,11 @@
 """The adapter for Google's Gemini API: generateContent and streamGenerateContent."""
 
 from collections.abc import Generator
+from functools import partial
 from urllib.parse import quote
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import custom_tools, exchange
+from completions.providers import custom_tools, exchange, sealed_reasoning
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
 from completions.providers.gemini.response import StreamReader
@@ -26,10 +27,11 @@ class GeminiAdapter:
         return gemini_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(_post(call, "generateContent", stream=False), response.parse_reply)
+        parse = partial(response.parse_reply, seal=partial(sealed_reasoning.seal, call))
+        return exchange.read_whole(_post(call, "generateContent", stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader()
+        reader = StreamReader(partial(sealed_reasoning.seal, call))
         yield from exchange.read_stream(_post(call, "streamGenerateContent?alt=sse", stream=True), reader)
         yield reader.last()
 

@@ -5,7 +5,7 @@ not take: custom tools, some audio formats, images and files that are not data w
 object, and a result whose call is not in the conversation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from completions.providers import wire
@@ -13,6 +13,7 @@ from completions.request.fields import Fields, refuse
 
 Part = dict[str, Any]
 Content = dict[str, Any]
+Signatures = Callable[[Fields], list[Fields]]  # returns the signatures of a message's thoughts, each with the id of its call
 
 _INSTRUCTION_ROLES = ("system", "developer")
 _AUDIO_FORMATS = ("wav", "mp3", "aiff", "aac", "ogg", "flac")
@@ -31,17 +32,21 @@ def instructions(messages: list[Fields]) -> list[Part]:
     ]
 
 
-def conversation(messages: list[Fields], *, signs_calls: bool) -> list[Content]:
+def conversation(messages: list[Fields], *, signs_calls: bool, signatures_of: Signatures | None = None) -> list[Content]:
     """Return all other messages; consecutive ones of one role become one content.
 
     ``signs_calls``: whether the model wants signatures on calls of tools.
     """
+    signatures: dict[str | None, str] = {}  # by the id of the call; None: that of the text of the message
     contents: list[Content] = []
     function_names: dict[str, str] = {}  # by the id of the call
     for path, message in _with_paths(messages):
         if message["role"] in _INSTRUCTION_ROLES:
             continue
-        role, parts = _translate(message, path, function_names, signs_calls)
+        if signatures_of:
+            signatures.pop(None, None)
+            signatures |= {given["call"]: given["signature"] for given in signatures_of(message)}
+        role, parts = _translate(message, path, function_names, signatures, signs_calls)
         if contents and contents[-1]["role"] == role:
             contents[-1]["parts"] += parts
         elif parts:
@@ -55,11 +60,16 @@ def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
     return ((f"messages[{index}]", message) for index, message in enumerate(messages))
 
 
-def _translate(message: Fields, path: str, function_names: dict[str, str], signs_calls: bool) -> tuple[str, list[Part]]:
+def _translate(
+    message: Fields, path: str, function_names: dict[str, str], signatures: dict[str | None, str], signs_calls: bool
+) -> tuple[str, list[Part]]:
     """Return the role of the content that the message belongs to, and its parts. Adds its calls to ``function_names``."""
     match message["role"]:
         case "assistant":
-            return "model", _content(message, path) + _calls(message, path, function_names, signs_calls)
+            # A signature of text comes last in a stream, in a part that has no text. So it may be sent back.
+            signed = [{"text": "", "thoughtSignature": signatures[None]}] if None in signatures else []
+            calls = _calls(message, path, function_names, signatures, signs_calls)
+            return "model", _content(message, path) + signed + calls
         case "tool":
             return "user", [_result(message, path, _called_function(message, path, function_names))]
         case "function":
@@ -111,14 +121,16 @@ def _inline_data(url: str, path: str) -> Part:
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _calls(message: Fields, path: str, function_names: dict[str, str], signs_calls: bool) -> list[Part]:
+def _calls(
+    message: Fields, path: str, function_names: dict[str, str], signatures: dict[str | None, str], signs_calls: bool
+) -> list[Part]:
     parts = []
     for index, call in enumerate(message.get("tool_calls") or []):
         call_path = f"{path}.tool_calls[{index}]"
         if (call.get("type") or "function") != "function":
             refuse(f"{call_path}.type", "must be function for this model")
         function_names[call["id"]] = call["function"]["name"]
-        parts.append({**_call(call["function"], f"{call_path}.function"), **_signature(call)})
+        parts.append({**_call(call["function"], f"{call_path}.function"), **_signature(call, signatures)})
     if message.get("function_call") is not None:  # OpenAI's older field, for one call
         parts.append(_call(message["function_call"], f"{path}.function_call"))
     if parts and signs_calls:
@@ -131,11 +143,12 @@ def _call(function: Fields, path: str) -> Part:
     return {"functionCall": {"name": function["name"], "args": arguments}}
 
 
-def _signature(call: Fields) -> Part:
-    """Return the signature of the thinking before the call, which the caller received with the call and sends back."""
+def _signature(call: Fields, signatures: dict[str | None, str]) -> Part:
+    """Return the signature of the thinking before the call, which the caller received, with the call too, and sends back."""
     extra = call.get("extra_content")
     google = extra.get("google") if isinstance(extra, dict) else None
     signature = google.get("thought_signature") if isinstance(google, dict) else None
+    signature = signatures.get(call["id"]) or signature
     return {"thoughtSignature": signature} if isinstance(signature, str) and signature else {}
 
 

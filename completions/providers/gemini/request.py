@@ -8,10 +8,12 @@ runs at Google.
 """
 
 import re
+from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest, Reasoning
 from completions.pricing import cost
+from completions.providers import sealed_reasoning
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.schema import ExpansionBudget
@@ -68,12 +70,14 @@ def check(request: ChatRequest) -> None:
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of generateContent and of streamGenerateContent, which is the same: the address asks for a stream."""
-    return _translate(call.request, call.route.upstream_model, call.max_tokens)
+    signatures_of = partial(sealed_reasoning.opened, call)
+    return _translate(call.request, call.route.upstream_model, call.max_tokens, signatures_of)
 
 
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
-    ignored = find(call.request, _TRANSLATED_FIELDS, _TRANSLATED_MESSAGE_FIELDS)
+    sent_in_messages = _TRANSLATED_MESSAGE_FIELDS | sealed_reasoning.carried_fields(call)
+    ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages)
     return ignored if call.request.fields.get("parallel_tool_calls") is not False else [*ignored, "parallel_tool_calls"]
 
 
@@ -84,10 +88,12 @@ def switches_reasoning_off(call: Call) -> bool:
     return can_be_off and call.request.reasoning.effort == "none"
 
 
-def _translate(request: ChatRequest, upstream_model: str, max_tokens: int) -> Fields:
+def _translate(
+    request: ChatRequest, upstream_model: str, max_tokens: int, signatures_of: messages.Signatures | None = None
+) -> Fields:
     takes_levels = _takes_thinking_levels(upstream_model)
     instructions = messages.instructions(request.messages)
-    contents = messages.conversation(request.messages, signs_calls=takes_levels)
+    contents = messages.conversation(request.messages, signs_calls=takes_levels, signatures_of=signatures_of)
     # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
     budget = ExpansionBudget(min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
     return {

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
-from completions.providers import error_body, wire
+from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json, identifiers
 
+_FORMAT = "google-gemini-v1"  # of reasoning, in OpenRouter's words
 # STOP and unknown reasons become "stop".
 _FINISH_REASONS = {
     "MAX_TOKENS": "length",
@@ -41,11 +43,16 @@ _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Re
 
 
 class StreamReader:
-    """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end."""
+    """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end.
+
+    ``seal`` seals the signatures of thoughts.
+    """
 
     has_ended = False
 
-    def __init__(self) -> None:
+    def __init__(self, seal: Seal | None = None) -> None:
+        self._seal = seal
+        self._signatures = 0
         self.has_passed_on = False
         self.finish_reason: str | None = None  # OpenAI's
         self._has_begun = False
@@ -68,16 +75,19 @@ class StreamReader:
     def _read(self, data: bytes) -> list[Chunk]:
         try:
             response = _response(data)
-            generated = _generated(response)
+            generated = _generated(response, self._seal, self._signatures)
             # The event with the finish reason does not repeat the calls of earlier events.
             finish_reason = _finish_reason(response, has_calls=bool(self._calls or generated.calls))
         except _SHAPE_ERRORS as error:
             raise UnusableResponse("an event is not a response") from error
         self.finish_reason = finish_reason or self.finish_reason
         chunks = []
+        self._signatures += len(generated.signatures)
+        late = generated.take_signatures_of_text()
         if generated.text or generated.thoughts or generated.calls or generated.logprobs:
             delta = self._delta(generated)
             chunks = [*self._begin(), _chunk(delta, logprobs=generated.logprobs, text_bytes=generated.text_bytes)]
+        chunks += [*self._begin(), _chunk({"reasoning_details": late})] if late else []
         usage = parse_usage(response.get("usageMetadata"))
         return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
 
@@ -104,11 +114,11 @@ def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
     """Return the reply in a GenerateContentResponse. Raises UnusableResponse."""
     try:
         response = _response(body)
-        generated = _generated(response)
+        generated = _generated(response, seal)
         finish_reason = _finish_reason(response, has_calls=bool(generated.calls))
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
@@ -125,21 +135,30 @@ def parse_reply(body: bytes) -> WholeReply:
 
 @dataclass(slots=True)
 class _Generated:
-    """What the model generated in one response, in OpenAI's terms."""
+    """What the model generated in one response, in OpenAI's terms. ``signatures`` are sealed, as details of its reasoning."""
 
     text: str = ""
     thoughts: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
     logprobs: dict[str, Any] | None = None
+    signatures: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def text_bytes(self) -> int:
         call_texts = [call["function"][name] for call in self.calls for name in ("name", "arguments")]
         return sum(map(wire.text_bytes, [self.text, self.thoughts, *call_texts]))
 
+    def take_signatures_of_text(self) -> list[dict[str, Any]]:
+        """Remove the signatures that belong to text: in a stream they come after it."""
+        taken = [detail for detail in self.signatures if "id" not in detail]
+        self.signatures = [detail for detail in self.signatures if "id" in detail]
+        return taken
+
     def message(self) -> dict[str, Any]:
         """Return the fields of a message, or of a delta, that are not empty."""
-        fields = {"content": self.text, "reasoning_content": self.thoughts, "tool_calls": self.calls}
+        shown = sealed_reasoning.text_members(self.thoughts, _FORMAT) if self.thoughts else {}
+        details = [*shown.get("reasoning_details", []), *self.signatures]
+        fields = {"content": self.text, **shown, "reasoning_details": details, "tool_calls": self.calls}
         return {name: value for name, value in fields.items() if value}
 
 
@@ -159,13 +178,22 @@ def _candidate(response: dict[str, Any]) -> dict[str, Any]:
     return candidate
 
 
-def _generated(response: dict[str, Any]) -> _Generated:
+def _generated(response: dict[str, Any], seal: Seal | None, signatures: int = 0) -> _Generated:
+    """Return what one response has. ``signatures``: how many came before it in the reply."""
     candidate = _candidate(response)
     generated = _Generated(logprobs=_logprobs(candidate.get("logprobsResult")))
     for part in (candidate.get("content") or {}).get("parts") or []:
+        signature, call_id = part.get("thoughtSignature"), None
         if (call := part.get("functionCall")) is not None:
-            generated.calls.append(_call(call, part.get("thoughtSignature")))
-        elif part.get("thought"):
+            generated.calls.append(_call(call, signature))
+            call_id = generated.calls[-1]["id"]
+        if seal and isinstance(signature, str) and signature and not part.get("thought"):
+            sealed = seal({"signature": signature, "call": call_id})
+            index = 1 + signatures + len(generated.signatures)  # 0 is that of the text
+            generated.signatures.append(sealed_reasoning.hidden_detail(sealed, _FORMAT, index, call_id))
+        if call is not None:
+            continue
+        if part.get("thought"):
             generated.thoughts += part.get("text") or ""
         else:  # parts without text, such as images and code that ran, have no place in a message; no request can ask for them
             generated.text += part.get("text") or ""

@@ -1,9 +1,10 @@
 """The adapter for servers that speak OpenAI's chat completions: OpenAI, vLLM, Ollama, Groq, OpenRouter and many more."""
 
 from collections.abc import Generator
+from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import exchange
+from completions.providers import exchange, sealed_reasoning
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
 
@@ -24,10 +25,12 @@ class OpenAIAdapter:
         return openai_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(_post(call, stream=False), parse_reply)
+        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call))
+        return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        yield from exchange.read_stream(_post(call, stream=True), StreamReader(call.request.choices))
+        reader = StreamReader(call.request.choices, partial(sealed_reasoning.seal, call))
+        yield from exchange.read_stream(_post(call, stream=True), reader)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

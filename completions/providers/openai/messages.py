@@ -4,8 +4,10 @@ Clients send back the replies they received, and those come from many makers: a 
 or a tool call is unknown to another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from completions.providers import sealed_reasoning
 
 Fields = dict[str, Any]
 
@@ -16,6 +18,28 @@ _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
 def keep_accepted(messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> list[Fields]:
     """Return the messages with the accepted fields only, and with renamed roles."""
     return [_keep_accepted(message, accepted, renamed_roles) for message in messages]
+
+
+def with_reasoning(message: Fields, opened: Callable[[Fields], list[Fields]], *, keeps_shown: bool) -> Fields:
+    """Return a message with reasoning under the names that upstreams know: its text, and the details that they sent, unsealed.
+
+    ``keeps_shown``: details without a secret stay, too.
+    """
+    if message.keys().isdisjoint(sealed_reasoning.FIELDS):
+        return message
+    found, details = opened(message), message.get("reasoning_details") or []
+    text = message.get("reasoning_content") or message.get("reasoning") or _text(details) or _text(found)
+    own = [given["detail"] for given in found if "detail" in given]
+    shown = [detail for detail in details if keeps_shown and not (detail.get("signature") or detail.get("data"))]
+    return {
+        **{name: value for name, value in message.items() if name != "reasoning_details"},
+        **({"reasoning_content": text} if text else {}),
+        **({"reasoning_details": own or shown} if own or shown else {}),
+    }
+
+
+def _text(details: list[Fields]) -> str:
+    return "".join(text for detail in details if isinstance(text := detail.get("text"), str))
 
 
 def keep_documented(messages: list[Fields], documented: frozenset[str]) -> list[Fields]:

@@ -3,6 +3,8 @@
 content             text or null; upstreams also send a list of parts
 reasoning_content   what the model thought; upstreams also send ``reasoning``, parts of the type ``thinking``, and
                     <think>...</think> at the start of the content, after white space at most
+reasoning           the same text again, in OpenRouter's words, with ``reasoning_details``. Upstreams that send details have
+                    secrets in them, which are sealed
 tool_calls          each with an id, a type, and arguments as text; in a stream each with its index, and with its id, its
                     type and its name once; upstreams omit any of these, and number several calls alike
 finish_reason       "tool_calls" when there are tool calls, which some upstreams call "stop"
@@ -11,10 +13,13 @@ finish_reason       "tool_calls" when there are tool calls, which some upstreams
 import json
 from typing import Any
 
+from completions.providers import sealed_reasoning
+from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json, identifiers
 
 Fields = dict[str, Any]
 
+FORMAT = "unknown"  # of reasoning, in OpenRouter's words
 _OPEN, _CLOSE = "<think>", "</think>"
 _SPACE, _MAX_SPACE = " \t\r\n", 64  # before the opening tag; more of it is content, so what is held back is short
 _FINISH_REASONS = {"model_length": "length"}  # Mistral's
@@ -25,10 +30,12 @@ FAILED = ("error", "insufficient_system_resource")
 class ChoiceNormalizer:
     """Normalizes one choice: the deltas of a stream in turn, or one whole message.
 
-    Its methods raise AttributeError or TypeError for what is neither.
+    Its methods raise AttributeError or TypeError for what is neither. Without a ``seal`` the secrets of details are dropped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seal: Seal | None = None) -> None:
+        self._seal = seal
+        self._details: dict[tuple[str, str], str] = {}  # the text of details whose secret has not come, by type and index
         self._tags = _ThoughtTags()
         self._tool_calls: list[_ToolCall] = []
         self._places: dict[int, int] = {}  # the index that the upstream gave to a tool call -> its index here
@@ -77,9 +84,24 @@ class ChoiceNormalizer:
             thoughts += tagged
             if text or content:
                 message["content"] = text
+        details = message.pop("reasoning_details", None)
         if thoughts:
-            message["reasoning_content"] = thoughts
+            message |= sealed_reasoning.text_members(thoughts, FORMAT)
+        if details and isinstance(details, list):
+            message["reasoning_details"] = [self._sealed(detail) for detail in details if isinstance(detail, dict)]
         return message
+
+    def _sealed(self, detail: Fields) -> Fields:
+        """Return a detail with its secret sealed, together with the text that it is about."""
+        key = (str(detail.get("type")), str(detail.get("index")))
+        text = self._details.pop(key, "") + str(detail.get("text") or "")
+        for name in ("signature", "data"):
+            if detail.get(name):
+                whole = {**detail, "text": text} if text else detail
+                secret = {name: self._seal({"detail": whole})} if self._seal else {}
+                return {**{each: value for each, value in detail.items() if each != name}, **secret}
+        self._details[key] = text
+        return detail
 
     # --- Tool calls -------------------------------------------------------------------------------------------------
 

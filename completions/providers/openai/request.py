@@ -7,12 +7,12 @@ The fields that the hold does not pay for are never sent.
 """
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from completions.chat import Call, ChatRequest
-from completions.providers import custom_tools
+from completions.providers import custom_tools, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.openai import messages
 from completions.request.prompt import UNPAID_FIELDS
@@ -164,9 +164,30 @@ def ignored_fields(call: Call) -> list[str]:
     quirk = _quirk(call)
     if _passes_unknown_fields(call):
         ignored = find(call.request, HONOURED, sent_in_blocks=_SENT_IN_BLOCKS)
-        return [name for name in ignored if name in _NOT_COPIED | call.request.block_fields or name != name.casefold()]
+        named = [name for name in ignored if name in _NOT_COPIED | call.request.block_fields or name != name.casefold()]
+        return [*named, *_lost_reasoning(call)]
     in_blocks = _SENT_IN_BLOCKS - messages.FOREIGN_FIELDS if quirk.refuses_unknown else _SENT_IN_BLOCKS
-    return find(call.request, _with_honoured(quirk.documented_fields), quirk.documented_message_fields, in_blocks)
+    sent_in_messages = quirk.documented_message_fields
+    if "reasoning_content" in sent_in_messages and not call.request.contents.message_fields.isdisjoint(sealed_reasoning.FIELDS):
+        sent_in_messages |= {"reasoning"} if _lost_reasoning(call) else sealed_reasoning.FIELDS
+    return find(call.request, _with_honoured(quirk.documented_fields), sent_in_messages, in_blocks)
+
+
+def _lost_reasoning(call: Call) -> list[str]:
+    """Return the field of messages that has reasoning which this upstream is not sent, if any has.
+
+    Details that it sent itself go back to it, unless it refuses what its reference does not name.
+    """
+    if "reasoning_details" not in call.request.contents.message_fields:
+        return []
+    takes_details = not _quirk(call).refuses_unknown
+    is_lost = any(_loses(call, message, takes_details=takes_details) for message in call.request.messages)
+    return ["messages.reasoning_details"] if is_lost else []
+
+
+def _loses(call: Call, message: Fields, *, takes_details: bool) -> bool:
+    opened = [given for given in sealed_reasoning.opened(call, message) if takes_details or "text" in given]
+    return len(opened) < len(sealed_reasoning.secrets(message))
 
 
 def switches_reasoning_off(call: Call) -> bool:
@@ -220,6 +241,9 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     if "reasoning" in plain:
         plain |= _reasoning(call.request, quirk)
     fields = {name: value for name, value in plain.items() if name not in _NOT_COPIED}
+    if not call.request.contents.message_fields.isdisjoint(sealed_reasoning.FIELDS):
+        opened, keeps_shown = partial(sealed_reasoning.opened, call), _passes_unknown_fields(call)
+        fields["messages"] = [messages.with_reasoning(each, opened, keeps_shown=keeps_shown) for each in fields["messages"]]
     if _passes_unknown_fields(call):
         return fields
     fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in quirk.documented_fields}
@@ -228,5 +252,6 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
         if "tools" in fields:
             fields["tools"] = messages.drop_foreign_fields(fields["tools"])
     elif not call.request.contents.message_fields <= quirk.documented_message_fields:
-        fields["messages"] = messages.keep_documented(fields["messages"], quirk.documented_message_fields)
+        kept = quirk.documented_message_fields | {"reasoning_details"}  # its own: see messages.with_reasoning
+        fields["messages"] = messages.keep_documented(fields["messages"], kept)
     return fields

@@ -7,17 +7,26 @@ from typing import Any
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, wire
 from completions.providers.exchange import UnusableResponse, in_band_error
-from completions.providers.openai.normal_form import FAILED, ChoiceNormalizer
+from completions.providers.openai.normal_form import FAILED, FORMAT, ChoiceNormalizer
+from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json
 
-# Matches the whole ``choices`` array of an event that brings text or thoughts and nothing else, in the normal form already. A
-# match is valid JSON by itself.
+# Matches the whole ``choices`` array of an event that brings text and nothing else, in the normal form already. A match is
+# valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
 _PLAIN = re.compile(
-    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?'
-    rb'(?:"content":(?:(?:null|""),"reasoning_content":)?|"reasoning_content":)"('
+    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
+)
+# The same for thoughts, and how they are told: under all their names.
+_THOUGHTS = re.compile(
+    rb'(\[\{"index":0,"delta":\{(?:"role":"assistant",)?(?:"content":(?:null|""),)?"reasoning_content":)"((?!")'
     + _TEXT
-    + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
+    + rb')"((?:,"(?!reasoning)\w+":null)*)(\}(?:,"\w+":null)*\}\])'
+)
+_TOLD = (
+    b'%b"%b"%b,"reasoning":"%b","reasoning_details":[{"type":"reasoning.text","text":"%b","format":"'
+    + FORMAT.encode()
+    + b'","index":0}]%b'
 )
 # Of errors about our account at the upstream: OpenAI's, Alibaba's and Groq's.
 _BILLING_CODES = {
@@ -40,7 +49,8 @@ class StreamReader:
     an event that begins and ends with the same bytes is not parsed: a JSON round trip for each token is too slow for a relay.
     """
 
-    def __init__(self, choices: int = 1) -> None:
+    def __init__(self, choices: int = 1, seal: Seal | None = None) -> None:
+        self._seal = seal
         self.has_passed_on = False
         self.has_ended = False  # true after [DONE]; later events are ignored
         self._choices = choices
@@ -76,6 +86,13 @@ class StreamReader:
                         text = plain[1]
                         if text.isascii() or _is_utf8(text):
                             chunks.append(Chunk(plain[0], _unescaped_text_bytes(text) if b"\\" in text else len(text)))
+                            continue
+                    thoughts = None if plain else _THOUGHTS.fullmatch(data, len(self._before), len(data) - len(self._after))
+                    if thoughts and (self._is_plain or self._begins_plain(thoughts[2])):
+                        before, text, others, after = thoughts.groups()
+                        if text.isascii() or _is_utf8(text):
+                            told = _TOLD % (before, text, others, text, text, after)
+                            chunks.append(Chunk(told, _unescaped_text_bytes(text) if b"\\" in text else len(text)))
                             continue
                 chunks += self._read(data)
         except UnusableResponse as unusable:
@@ -130,7 +147,7 @@ class StreamReader:
             if not _generated_bytes(delta):
                 return None
         is_first = index not in self._normalizers
-        normalizer = self._normalizers.setdefault(index, ChoiceNormalizer())
+        normalizer = self._normalizers.setdefault(index, ChoiceNormalizer(self._seal))
         delta = normalizer.delta(delta, is_last=reason is not None)
         if is_first:
             delta["role"] = delta.get("role") or "assistant"
@@ -177,13 +194,13 @@ class StreamReader:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
     """Return the reply in a chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         if error_body.is_error(reply):
             raise in_band_error(reply)
-        choices = [_whole_choice(choice, position) for position, choice in enumerate(reply["choices"])]
+        choices = [_whole_choice(choice, position, seal) for position, choice in enumerate(reply["choices"])]
         text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
         if not choices:
             raise ValueError("no choices")
@@ -193,10 +210,10 @@ def parse_reply(body: bytes) -> WholeReply:
     return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
 
 
-def _whole_choice(choice: dict[str, Any], position: int) -> dict[str, Any]:
+def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> dict[str, Any]:
     """Return a choice in the normal form. Its position is its index if it has none."""
     _raise_for_failure(choice)
-    normalizer = ChoiceNormalizer()
+    normalizer = ChoiceNormalizer(seal)
     message = normalizer.message(choice["message"])
     index = position if choice.get("index") is None else choice["index"]
     reason = normalizer.finish_reason(choice.get("finish_reason"))
@@ -245,9 +262,9 @@ def parse_usage(value: Any) -> Usage | None:
 def _generated_bytes(message: Any) -> int:
     """Return the UTF-8 size of the text that the model generated in a message or a delta: content, reasoning and tool calls.
 
-    In the normal form thoughts are in one field only. Raises AttributeError or TypeError for anything else.
+    Thoughts count once, under whichever name. Raises AttributeError or TypeError for what is neither a message nor a delta.
     """
-    texts = [message.get(field) for field in ("content", "refusal", "reasoning", "reasoning_content")]
+    texts = [message.get("content"), message.get("refusal"), message.get("reasoning_content") or message.get("reasoning")]
     calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
     for called in (*calls, message.get("function_call") or {}):
         texts += [called.get("name"), called.get("arguments"), called.get("input")]

@@ -239,12 +239,14 @@ def test_a_stream_of_anthropic_comes_as_it_was_said(api, alice, sonnet, upstream
     assert_charged(alice, "reported", prompt=124, cached=100, completion=7, nanos=nanos, model="acme/sonnet")
 
 
-def test_chat_completions_get_nothing_of_it(api, sonnet, upstream):
+def test_chat_completions_get_it_sealed(api, sonnet, upstream):
     upstream.will(
         stream(claude.start(), claude.thoughts("Hm."), claude.text("Hi", index=1), claude.message_delta(), claude.STOP)
     )
     reply = rows.ask_streamed(api, model="acme/sonnet")
-    assert b"signature" not in b"".join(reply.streaming_content)
+    received = b"".join(reply.streaming_content)
+    assert b"EqoBCkgIARABGAIiQL" not in received
+    assert received.count(b'"signature":"sealed.') == 1
 
 
 def test_a_large_request_is_sent_again_as_it_came(api, sonnet, upstream):

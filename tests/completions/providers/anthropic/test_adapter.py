@@ -7,7 +7,7 @@ import pytest
 
 from completions.models import Completion, Price
 from tests import factories
-from tests.chat import assert_error, prompt_bytes
+from tests.chat import assert_error, prompt_bytes, reasoning
 from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
@@ -151,6 +151,8 @@ def test_whole_reply_becomes_a_chat_completion_and_is_charged(api, alice, upstre
     ]
     upstream.will(whole(*blocks, stop_reason="tool_use"))
     answer = ask(api).json()
+    [detail] = answer["choices"][0]["message"]["reasoning_details"]
+    assert detail.pop("signature").startswith("sealed.")
     function = {"name": "weather", "arguments": '{"city":"Köln"}'}
     assert answer["object"] == "chat.completion"
     assert answer["model"] == "acme/large"
@@ -162,7 +164,7 @@ def test_whole_reply_becomes_a_chat_completion_and_is_charged(api, alice, upstre
                 "role": "assistant",
                 "content": "It is sunny.",
                 "refusal": None,
-                "reasoning_content": "Let me see.",
+                **reasoning("Let me see.", "anthropic-claude-v1"),
                 "tool_calls": [{"id": "toolu_1", "type": "function", "function": function}],
             },
             "logprobs": None,
@@ -218,10 +220,19 @@ def test_stream_becomes_our_chunks(api, alice, upstream):
     assert len({(each["id"], each["created"], each["model"], each["object"]) for each in received[:-1]}) == 1
     assert not any("usage" in each for each in received[:-1])
     opening = {"index": 0, "id": "toolu_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
-    assert [(choice["delta"], choice["finish_reason"]) for choice in choices(received)] == [
+    deltas = [(choice["delta"], choice["finish_reason"]) for choice in choices(received)]
+    signed = deltas[3][0]["reasoning_details"][0]
+    assert {**signed, "signature": signed["signature"][:7]} == {
+        "type": "reasoning.text",
+        "signature": "sealed.",
+        "format": "anthropic-claude-v1",
+        "index": 0,
+    }
+    assert deltas == [
         ({"role": "assistant", "content": ""}, None),
-        ({"reasoning_content": "Let me "}, None),
-        ({"reasoning_content": "see."}, None),
+        (reasoning("Let me ", "anthropic-claude-v1"), None),
+        (reasoning("see.", "anthropic-claude-v1"), None),
+        ({"reasoning_details": [signed]}, None),
         ({"content": "It is "}, None),
         ({"content": "sunny."}, None),
         ({"tool_calls": [opening]}, None),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests import factories
-from tests.chat import prompt_bytes
+from tests.chat import prompt_bytes, reasoning
 from tests.completions import rows
 from tests.completions.providers.gemini import scripts as gemini
 from tests.completions.providers.gemini.scripts import (
@@ -129,7 +129,7 @@ def test_whole_reply_is_passed_on_and_charged(api, alice, upstream):
     assert answer["choices"] == [
         {
             "index": 0,
-            "message": {"role": "assistant", "content": "Hello you", "refusal": None, "reasoning_content": "Hm."},
+            "message": {"role": "assistant", "content": "Hello you", "refusal": None, **reasoning("Hm.", "google-gemini-v1")},
             "logprobs": None,
             "finish_reason": "stop",
         }

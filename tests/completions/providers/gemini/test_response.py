@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from completions import sse
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.gemini.response import StreamReader, parse_reply, parse_usage, read_refusal
+from tests.chat import reasoning
 from tests.completions.providers.gemini.scripts import (
     BAD_KEY,
     HELLO,
@@ -73,9 +74,9 @@ def test_thoughts_and_calls_are_separate_and_counted():
         response(finish="STOP"),
     )
     _, thinks, looks, calls, finish = [choice["delta"] | {"end": choice["finish_reason"]} for choice in choices(chunks)]
-    assert thinks == {"reasoning_content": "Hm é", "end": None}
+    assert thinks == {**reasoning("Hm é", "google-gemini-v1"), "end": None}
     [first], [second] = looks.pop("tool_calls"), calls.pop("tool_calls")
-    assert looks == {"content": "I look. ", "reasoning_content": "so", "end": None}
+    assert looks == {"content": "I look. ", **reasoning("so", "google-gemini-v1"), "end": None}
     ids = [first.pop("id"), second.pop("id")]
     assert len(set(ids)) == 2
     assert all(made.startswith("call_") for made in ids)
@@ -204,7 +205,12 @@ def test_text_parts_are_joined_and_thoughts_are_separate():
     assert made.choices == [
         {
             "index": 0,
-            "message": {"role": "assistant", "content": "Hello you", "refusal": None, "reasoning_content": "Hm. Yes."},
+            "message": {
+                "role": "assistant",
+                "content": "Hello you",
+                "refusal": None,
+                **reasoning("Hm. Yes.", "google-gemini-v1"),
+            },
             "logprobs": None,
             "finish_reason": "stop",
         }

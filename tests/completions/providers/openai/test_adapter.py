@@ -13,7 +13,7 @@ from completions.catalog import lookup
 from completions.providers.openai.adapter import OpenAIAdapter
 from completions.providers.openai.request import QUIRKS
 from tests import factories
-from tests.chat import prompt_bytes
+from tests.chat import prompt_bytes, reasoning
 from tests.completions.routes import change_provider
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import (
@@ -671,7 +671,7 @@ def test_tool_calls_and_thoughts_have_one_form_whole_and_streamed(api, alice, up
     assert choice["message"] == {
         "role": "assistant",
         "content": "Hello you",
-        "reasoning_content": "Hm",
+        **reasoning("Hm"),
         "tool_calls": [called],
     }
     assert choice["finish_reason"] == "tool_calls"

@@ -1,12 +1,14 @@
 """The one form of thoughts, tool calls and finish reasons, in whole messages and in streams however they are cut."""
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.providers.openai.normal_form import ChoiceNormalizer
+from tests.chat import reasoning
 
 
 def whole(**message):
@@ -78,14 +80,45 @@ def test_thoughts_are_passed_on_as_they_arrive():
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
 def test_thoughts_of_any_field_are_reasoning_content(name):
-    assert whole(content="a", **{name: "b"}) == {"role": "assistant", "content": "a", "reasoning_content": "b"}
-    assert streamed({name: "b"}, {"content": "a"}) == [{"reasoning_content": "b"}, {"content": "a"}]
+    assert whole(content="a", **{name: "b"}) == {"role": "assistant", "content": "a", **reasoning("b")}
+    assert streamed({name: "b"}, {"content": "a"}) == [reasoning("b"), {"content": "a"}]
 
 
-def test_thoughts_in_both_fields_are_told_once():
+def test_thoughts_in_both_fields_are_the_same():
     assert whole(content="a", reasoning="b", reasoning_content="b")["reasoning_content"] == "b"
-    assert "reasoning" not in whole(content="a", reasoning="b", reasoning_content="b")
+    assert whole(content="a", reasoning="c", reasoning_content="b")["reasoning"] == "b"
     assert "reasoning" not in whole(content="a", reasoning=None)
+
+
+def sealed(given):
+    return f"sealed {json.dumps(given)}"
+
+
+def test_details_of_an_upstream_are_its_own_with_their_secrets_sealed():
+    signed = {"type": "reasoning.text", "text": "b", "signature": "s", "format": "anthropic-claude-v1", "index": 0}
+    hidden = {"type": "reasoning.encrypted", "data": "d", "format": "openai-responses-v1", "id": "rs_1", "index": 1}
+    message = ChoiceNormalizer(sealed).message({"content": "a", "reasoning": "b", "reasoning_details": [signed, hidden]})
+    details = [{**signed, "signature": sealed({"detail": signed})}, {**hidden, "data": sealed({"detail": hidden})}]
+    assert message == {"role": "assistant", "content": "a", **reasoning("b"), "reasoning_details": details}
+
+
+def test_a_secret_in_a_stream_is_sealed_with_the_text_that_came_before():
+    normalizer = ChoiceNormalizer(sealed)
+    for piece in ("b", "c"):
+        detail = {"type": "reasoning.text", "text": piece, "index": 0}
+        assert normalizer.delta({"reasoning": piece, "reasoning_details": [detail]}, is_last=False) == {
+            **reasoning(piece),
+            "reasoning_details": [detail],
+        }
+    signed = {"type": "reasoning.text", "signature": "s", "index": 0}
+    assert normalizer.delta({"reasoning_details": [signed]}, is_last=False) == {
+        "reasoning_details": [{**signed, "signature": sealed({"detail": {**signed, "text": "bc"}})}]
+    }
+
+
+@pytest.mark.parametrize("details", ["x", [7], {"x": 1}, [None]])
+def test_details_that_are_none_are_dropped(details):
+    assert not whole(content="a", reasoning_details=details).get("reasoning_details")
 
 
 def test_thoughts_are_text_whatever_the_other_field_is():
@@ -106,9 +139,9 @@ THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "b"}, {"ty
 
 def test_parts_become_text():
     parts = [THINKING, {"type": "text", "text": "He"}, {"type": "reference", "reference_ids": [1]}, "llo"]
-    assert whole(content=parts) == {"role": "assistant", "content": "Hello", "reasoning_content": "bc"}
+    assert whole(content=parts) == {"role": "assistant", "content": "Hello", **reasoning("bc")}
     assert streamed({"content": [THINKING]}, {"content": [{"type": "text", "text": "Hello"}]}) == [
-        {"content": "", "reasoning_content": "bc"},
+        {"content": "", **reasoning("bc")},
         {"content": "Hello"},
     ]
     assert whole(content=[{"type": "thinking", "thinking": "b"}])["reasoning_content"] == "b"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from completions.chat import Chunk
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.openai.response import StreamReader, parse_reply, parse_usage
+from tests import chat
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
 ROLE = b'{"id":"u","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}'
@@ -63,10 +64,10 @@ def test_chunks_carry_the_choices_of_the_events(spelling, contents, ascii_only):
         data = SPELLINGS[spelling].format(json.dumps(content, ensure_ascii=ascii_only)).encode()
         [chunk] = read(reader, data)
         expected = json.loads(data)["choices"]
-        if spelling == "reasoning":
-            expected[0]["delta"]["reasoning_content"] = expected[0]["delta"].pop("reasoning")
-            if not content:
-                del expected[0]["delta"]["reasoning_content"]
+        if spelling in ("thoughts", "thoughts alone", "reasoning") and content:
+            expected[0]["delta"] |= chat.reasoning(content)
+        elif spelling == "reasoning":
+            del expected[0]["delta"]["reasoning"]
         assert json.loads(chunk.choices) == expected
         assert chunk.text_bytes == len(content.encode("utf-8", "surrogatepass"))
         assert chunk.usage is None
@@ -233,7 +234,7 @@ def test_whole_reply_has_choices_usage_and_text_bytes():
     choices = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
     body = {"id": "u", "choices": choices, "usage": {"prompt_tokens": 3, "completion_tokens": 0}}
     answer = parse_reply(json.dumps(body).encode())
-    assert answer.choices == choices
+    assert answer.choices == [{**choices[0], "message": {**message, **chat.reasoning("abc")}}]
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 0)
     assert answer.text_bytes == 2 + 4 + 2 + 3 + 2 + 2
 

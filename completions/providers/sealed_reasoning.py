@@ -1,0 +1,113 @@
+"""What a provider needs back of its model's reasoning in the next turn, sealed into the reply: the caller keeps it.
+
+A seal is one string. It has all that the provider is to get back, so that it does not matter what becomes of the text beside
+it, and is encrypted with ENCRYPTION_KEYS for one account, one kind of provider and one model. Every other model's provider
+would refuse what is in it, with a 400: there it cannot be opened, is left out, and is named among the ignored fields.
+
+Messages and deltas of chat have it in ``reasoning_details``, in OpenRouter's shape: as the ``signature`` of a text, or as the
+``data`` of what has none. ``reasoning`` and ``reasoning_content`` are the text under two other names.
+"""
+
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from completions.chat import Call
+from completions.request.fields import Fields
+from gateway_project import compact_json, secretbox
+
+FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})  # of a message
+Seal = Callable[[Fields], str]
+_PREFIX = "sealed."
+_TAKING_TEXT = ("openai",)  # kinds of providers whose models want their reasoning back as it was shown
+
+
+def seal(call: Call, given: Fields) -> str:
+    """Return what the provider of this call is to get back, sealed."""
+    packed = zlib.compress(compact_json.dumps_ascii(given))
+    return _PREFIX + secretbox.encrypt_bytes(packed, purpose=_purpose(call))
+
+
+def seal_text(call: Call, text: str) -> str:
+    """Return the text of reasoning, sealed; "" where the provider does not take it back, or there is none."""
+    return seal(call, {"text": text}) if text and call.route.kind in _TAKING_TEXT else ""
+
+
+def is_sealed(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(_PREFIX) and value.isascii()
+
+
+def secrets(message: Fields) -> list[Any]:
+    """Return what a message, or a delta, has that only a provider can read: seals, and what callers have from elsewhere.
+
+    Each is returned once: some clients repeat the details of a message with each of its calls.
+    """
+    found: dict[Any, Any] = {}
+    for detail in message.get("reasoning_details") or ():
+        if isinstance(detail, dict) and (value := detail.get("signature") or detail.get("data")):
+            found[value if isinstance(value, str) else id(value)] = value
+    return list(found.values())
+
+
+def seals(message: Fields) -> list[str]:
+    """Return the seals of a message, or of a delta."""
+    return [value for value in secrets(message) if is_sealed(value)]
+
+
+def opened(call: Call, message: Fields) -> list[Fields]:
+    """Return what is in the seals of a message that are this account's, and of this kind of provider and this model."""
+    return [given for each in seals(message) if (given := _open(call, each)) is not None]
+
+
+def carried_fields(call: Call) -> frozenset[str]:
+    """Return the fields of messages about reasoning, if the provider gets all of it in other words: every message that has any
+    has seals, and each can be opened. Otherwise return none, and they are to be named.
+    """
+    if call.request.contents.message_fields.isdisjoint(FIELDS):
+        return frozenset()
+    return FIELDS if all(_is_carried(call, message) for message in call.request.messages) else frozenset()
+
+
+def _is_carried(call: Call, message: Fields) -> bool:
+    if not any(message.get(name) for name in FIELDS):
+        return True
+    given = secrets(message)
+    return bool(given) and len(opened(call, message)) == len(given)
+
+
+def _open(call: Call, sealed: str) -> Fields | None:
+    try:
+        packed = secretbox.decrypt_bytes(sealed.removeprefix(_PREFIX), purpose=_purpose(call))
+    except secretbox.Unreadable:
+        return None
+    given: Fields = json.loads(zlib.decompress(packed))
+    return given
+
+
+def _purpose(call: Call) -> str:
+    return f"reasoning:{call.account_id}:{call.route.kind}:{call.offer.model_id}"
+
+
+# --- The members of a message, or of a delta ------------------------------------------------------------------------
+
+
+def text_members(text: str, form: str, index: int = 0) -> Fields:
+    """Return what a model shows of its reasoning, under all its names. ``form`` says in OpenRouter's words whose it is."""
+    return {"reasoning_content": text, "reasoning": text, "reasoning_details": [text_detail(text, form, index)]}
+
+
+def text_detail(text: str, form: str, index: int, sealed: str = "") -> Fields:
+    signature = {"signature": sealed} if sealed else {}
+    return {"type": "reasoning.text", "text": text, **signature, "format": form, "index": index}
+
+
+def signature_detail(sealed: str, form: str, index: int) -> Fields:
+    """Return the end of a text that was told in pieces."""
+    return {"type": "reasoning.text", "signature": sealed, "format": form, "index": index}
+
+
+def hidden_detail(sealed: str, form: str, index: int, call_id: str | None = None) -> Fields:
+    """Return what has no text. It may belong to a call of a tool."""
+    detail = {"type": "reasoning.encrypted", "data": sealed, "format": form, "index": index}
+    return detail if call_id is None else {**detail, "id": call_id}
