@@ -100,7 +100,10 @@ _CONTENT = {
                         "type": "object",
                         "required": ["url"],
                         "properties": {
-                            "url": {"type": "string", "description": "A data URL of a base64-encoded image."},
+                            "url": {
+                                "type": "string",
+                                "description": "A data URL of a base64-encoded image, or an https address.",
+                            },
                             "detail": {"type": "string", "enum": list(IMAGE_DETAILS), "nullable": True},
                         },
                     },
