@@ -4,6 +4,7 @@ import base64
 import json
 from typing import Any
 
+import gevent.socket
 import pytest
 
 from billing.models import Hold, LedgerEntry
@@ -182,6 +183,16 @@ def test_private_addresses_are_not_connected_to(api, upstream, server, settings,
     settings.PRIVATE_UPSTREAMS = networks("ANY", "*")  # what providers may be does not count
     port = server.origin.rpartition(":")[2]
     assert_refused(api, upstream, f"http://{host}:{port}/a.png", "its address leads to no public host")
+    assert not server.received
+
+
+def test_a_name_that_leads_to_a_private_address_is_not_connected_to(api, upstream, server, settings, monkeypatch):
+    settings.PRIVATE_IMAGES = []
+    settings.PRIVATE_UPSTREAMS = networks("ANY", "*")
+    resolve = gevent.socket.getaddrinfo
+    monkeypatch.setattr(gevent.socket, "getaddrinfo", lambda host, *given, **named: resolve("127.0.0.1", *given, **named))
+    port = server.origin.rpartition(":")[2]
+    assert_refused(api, upstream, f"http://images.example.org:{port}/", "its address leads to no public host")
     assert not server.received
 
 
