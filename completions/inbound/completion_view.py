@@ -77,7 +77,7 @@ class ReceivedBodyParser(BaseParser):
 
 def receive_body(request: Request) -> ReceivedBody:
     """Wait until the body has arrived. Raises an ApiError."""
-    if "HTTP_TRANSFER_ENCODING" in request.META:
+    if "HTTP_TRANSFER_ENCODING" in request._request.META:
         request._stream = request._request  # type: ignore[assignment]  # DRF reads no body without a Content-Length
     received = request.data
     assert isinstance(received, ReceivedBody)  # the parser raises on anything else

@@ -171,6 +171,8 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
 
     ``sort`` is what the id of the model says. It gives way to the field.
     """
+    if fields.get("provider") is None and sort is None:
+        return None
     given = read_object(fields, "provider")
     for name, value in given.items():
         if name not in PROVIDER_PREFERENCES and value not in (None, PROVIDER_DEFAULTS.get(name)):
