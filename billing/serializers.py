@@ -26,11 +26,11 @@ class BalanceSerializer(serializers.Serializer[Account]):
 )
 class LedgerEntryMetadataSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(required=False, help_text="The model that answered. In USAGE_DEBIT, as the next six.")
-    tokens = serializers.IntegerField(required=False, min_value=0)
-    completionId = serializers.CharField(required=False)
-    promptTokens = serializers.IntegerField(required=False, min_value=0)
-    completionTokens = serializers.IntegerField(required=False, min_value=0)
-    costInDollars = serializers.CharField(required=False, help_text="Exactly.")
+    tokens = serializers.IntegerField(required=False, min_value=0, help_text="Tokens of prompt and reply together.")
+    completionId = serializers.CharField(required=False, help_text="The id of the completion.")
+    promptTokens = serializers.IntegerField(required=False, min_value=0, help_text="Tokens of the prompt.")
+    completionTokens = serializers.IntegerField(required=False, min_value=0, help_text="Tokens that were generated.")
+    costInDollars = serializers.CharField(required=False, help_text="What was charged, exactly.")
     settlement = serializers.CharField(required=False, help_text="How the tokens were counted.")
     repeats = serializers.CharField(
         required=False, help_text="The earlier run under the same Idempotency-Key, whose process died."
@@ -45,11 +45,11 @@ class LedgerEntryMetadataSerializer(serializers.Serializer[Any]):
 class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
     """One ledger entry. The amounts of consecutive entries add up to their balances."""
 
-    id = serializers.CharField()
-    type = serializers.ChoiceField(choices=LedgerEntry.Type.choices)
+    id = serializers.CharField(help_text="The id of the entry.")
+    type = serializers.ChoiceField(choices=LedgerEntry.Type.choices, help_text="Why the balance changed.")
     amountInCents = serializers.IntegerField(help_text="The change of balanceAfterInCents; negative for debits.")
     balanceAfterInCents = serializers.IntegerField(help_text="Rounded down.")
-    metadata = LedgerEntryMetadataSerializer()
+    metadata = LedgerEntryMetadataSerializer(help_text="What the entry is about.")
     createdAt = serializers.DateTimeField(help_text="ISO 8601 with milliseconds and Z.")
 
     def to_representation(self, entry: LedgerEntry) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
 
 
 class LedgerPageSerializer(serializers.Serializer[Any]):
-    entries = LedgerEntrySerializer(many=True)
-    limit = serializers.IntegerField()
-    offset = serializers.IntegerField()
+    entries = LedgerEntrySerializer(many=True, help_text="The entries, the most recent first.")
+    limit = serializers.IntegerField(help_text="The most entries that were asked for.")
+    offset = serializers.IntegerField(help_text="How many entries were skipped.")
     count = serializers.IntegerField(help_text="How many entries this reply has.")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
 from rest_framework import serializers
 
 from billing import money
@@ -17,6 +17,8 @@ from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project import dollars
+from gateway_project.web import openapi
+from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, TextOr, optional
 from keys.models import SpendingPeriod, SpendingType
 
 
@@ -84,102 +86,8 @@ def _per_token(nanos_per_million: int) -> str:
 #
 # Docstrings are for developers and do not appear in the description: ``help_text`` and ``description`` do.
 
-_TEXT = {"type": "string"}
-_CONTENT = {
-    "oneOf": [
-        _TEXT,
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["type"],
-                "properties": {
-                    "type": {"type": "string", "enum": ["text", "image_url", "input_audio", "file", "refusal"]},
-                    "text": _TEXT,
-                    "image_url": {
-                        "type": "object",
-                        "required": ["url"],
-                        "properties": {
-                            "url": {
-                                "type": "string",
-                                "description": "A data URL of a base64-encoded image, or an https address.",
-                            },
-                            "detail": {"type": "string", "enum": list(IMAGE_DETAILS), "nullable": True},
-                        },
-                    },
-                    "input_audio": {
-                        "type": "object",
-                        "required": ["data", "format"],
-                        "properties": {
-                            "data": {"type": "string", "description": "Base64."},
-                            "format": {"type": "string", "enum": list(AUDIO_FORMATS)},
-                        },
-                    },
-                    "file": {
-                        "type": "object",
-                        "required": ["file_data"],
-                        "properties": {"file_data": {"type": "string", "description": "A data URL."}, "filename": _TEXT},
-                    },
-                    "refusal": _TEXT,
-                },
-            },
-        },
-    ]
-}
 _NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
-_TOOL_CALLS = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "required": ["id"],
-        "properties": {
-            "id": _TEXT,
-            "type": {"type": "string", "enum": ["function", "custom"]},
-            "function": {
-                "type": "object",
-                "required": ["name", "arguments"],
-                "properties": {"name": _NAME, "arguments": {"type": "string", "description": "A JSON object, as text."}},
-            },
-            "custom": {"type": "object", "required": ["name", "input"], "properties": {"name": _NAME, "input": _TEXT}},
-        },
-    },
-}
-_TOOLS = {
-    "type": "array",
-    "minItems": 1,
-    "maxItems": schema.TOOLS_MAX,
-    "items": {
-        "type": "object",
-        "required": ["type"],
-        "properties": {
-            "type": {"type": "string", "enum": ["function", "custom"]},
-            "function": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {
-                    "name": _NAME,
-                    "description": _TEXT,
-                    "parameters": {"type": "object", "nullable": True, "description": "A JSON schema."},
-                },
-            },
-        },
-    },
-}
-_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, {"type": "object"}]}
-_STOP = {"oneOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": schema.STOPS_MAX}]}
-_RESPONSE_FORMAT = {
-    "type": "object",
-    "required": ["type"],
-    "properties": {
-        "type": {"type": "string", "enum": list(schema.RESPONSE_FORMATS)},
-        "json_schema": {
-            "type": "object",
-            "required": ["name"],
-            "properties": {"name": _NAME, "schema": {"type": "object", "nullable": True}},
-        },
-    },
-}
-_LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
+_OBJECT = {"type": "object", "additionalProperties": True}
 _METADATA = {
     "type": "object",
     "maxProperties": schema.TAGS_MAX,
@@ -187,31 +95,139 @@ _METADATA = {
 }
 
 
-class SchemaField(serializers.JSONField):
-    """A field that is described by a JSON schema."""
-
-    def __init__(self, json_schema: dict[str, Any], **options: Any) -> None:
-        super().__init__(**options)
-        described: Any = self
-        extend_schema_field(json_schema)(described)
+# --- The request ----------------------------------------------------------------------------------------------------
 
 
-def _optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any, **options: Any) -> Any:
-    return field(*arguments, required=False, allow_null=True, **options)
+class ChatCompletionContentPartTextSerializer(serializers.Serializer[Any]):
+    type = Constant("text")
+    text = serializers.CharField(help_text="The text.")
+
+
+class ImageUrlSerializer(serializers.Serializer[Any]):
+    url = serializers.CharField(help_text="A data URL of a base64-encoded image, or an https address.")
+    detail = optional(serializers.ChoiceField, choices=IMAGE_DETAILS, help_text="How closely the model looks at it.")
+
+
+class ChatCompletionContentPartImageSerializer(serializers.Serializer[Any]):
+    type = Constant("image_url")
+    image_url = ImageUrlSerializer(help_text="The image.")
+
+
+class InputAudioSerializer(serializers.Serializer[Any]):
+    data = serializers.CharField(help_text="The audio, in base64.")  # type: ignore[assignment]
+    format = serializers.ChoiceField(choices=AUDIO_FORMATS, help_text="The format of the audio.")
+
+
+class ChatCompletionContentPartInputAudioSerializer(serializers.Serializer[Any]):
+    type = Constant("input_audio")
+    input_audio = InputAudioSerializer(help_text="The audio.")
+
+
+class AttachedFileSerializer(serializers.Serializer[Any]):
+    file_data = serializers.CharField(help_text="A data URL, or base64.")
+    filename = serializers.CharField(required=False, help_text="The name of the file.")
+
+
+class ChatCompletionContentPartFileSerializer(serializers.Serializer[Any]):
+    type = Constant("file")
+    file = AttachedFileSerializer(help_text="The file.")
+
+
+class ChatCompletionContentPartRefusalSerializer(serializers.Serializer[Any]):
+    type = Constant("refusal")
+    refusal = serializers.CharField(help_text="What the model said when it refused.")
+
+
+class CalledFunctionSerializer(serializers.Serializer[Any]):
+    name = SchemaField(_NAME, help_text="The function that the model calls.")
+    arguments = serializers.CharField(help_text="A JSON object, as text.")
+
+
+class CalledCustomToolSerializer(serializers.Serializer[Any]):
+    name = SchemaField(_NAME, help_text="The custom tool that the model calls.")
+    input = serializers.CharField(help_text="What the model gives to it.")
+
+
+class ChatCompletionMessageFunctionToolCallSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the call. The message with its result repeats it as tool_call_id.")
+    type = Constant("function")
+    function = CalledFunctionSerializer(help_text="The function and its arguments.")
+
+
+class ChatCompletionMessageCustomToolCallSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the call. The message with its result repeats it as tool_call_id.")
+    type = Constant("custom")
+    custom = CalledCustomToolSerializer(help_text="The tool and its input.")
+
+
+def _parts(**options: Any) -> TextOr:
+    part = OneOf(
+        "ChatCompletionContentPart",
+        {
+            "text": ChatCompletionContentPartTextSerializer,
+            "image_url": ChatCompletionContentPartImageSerializer,
+            "input_audio": ChatCompletionContentPartInputAudioSerializer,
+            "file": ChatCompletionContentPartFileSerializer,
+            "refusal": ChatCompletionContentPartRefusalSerializer,
+        },
+    )
+    return TextOr(serializers.ListField(child=part), **options)
+
+
+def _tool_calls(**options: Any) -> serializers.ListField:
+    call = OneOf(
+        "ChatCompletionMessageToolCall",
+        {
+            "function": ChatCompletionMessageFunctionToolCallSerializer,
+            "custom": ChatCompletionMessageCustomToolCallSerializer,
+        },
+    )
+    return serializers.ListField(child=call, required=False, **options)
 
 
 class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
-    role = serializers.ChoiceField(choices=ROLES)
-    content = SchemaField(
-        _CONTENT,
+    role = serializers.ChoiceField(choices=ROLES, help_text="Who speaks.")
+    content = _parts(
         required=False,
         allow_null=True,
         help_text="Text, or an array of parts. Required, except in a message of an assistant that called a tool.",
     )
-    name = serializers.CharField(required=False)
-    tool_calls = SchemaField(_TOOL_CALLS, required=False, help_text="In a message of an assistant.")
-    tool_call_id = serializers.CharField(required=False, help_text="In a message of a tool.")
-    refusal = serializers.CharField(required=False, allow_null=True)
+    name = serializers.CharField(required=False, help_text="The name of who speaks; in a message of a function, its name.")
+    tool_calls = _tool_calls(help_text="The tools that the model called. In a message of an assistant.")
+    tool_call_id = serializers.CharField(
+        required=False, help_text="The call that this is the result of. In a message of a tool."
+    )
+    refusal = optional(serializers.CharField, help_text="What the model said when it refused. In a message of an assistant.")
+    reasoning_content = optional(
+        serializers.CharField, help_text="The thinking that a reply had. In a message of an assistant."
+    )
+
+
+class FunctionDefinitionSerializer(serializers.Serializer[Any]):
+    name = SchemaField(_NAME, help_text="The name by which the model calls it.")
+    description = serializers.CharField(required=False, help_text="What it does, for the model.")
+    parameters = optional(SchemaField, _OBJECT, help_text="A JSON schema of its arguments.")
+    strict = optional(serializers.BooleanField, help_text="Whether the arguments always follow the schema.")
+
+
+class ChatCompletionToolSerializer(serializers.Serializer[Any]):
+    type = serializers.ChoiceField(choices=("function", "custom"), help_text="The kind of tool.")
+    function = FunctionDefinitionSerializer(required=False, help_text="The function, where the type is function.")
+    custom = SchemaField(
+        _OBJECT, required=False, help_text="The name, description and format of the tool, where the type is custom."
+    )
+
+
+class JsonSchemaFormatSerializer(serializers.Serializer[Any]):
+    name = SchemaField(_NAME, help_text="The name of the schema.")
+    description = serializers.CharField(required=False, help_text="What the reply is, for the model.")
+    schema = optional(SchemaField, _OBJECT, help_text="The JSON schema of the reply.")
+    strict = optional(serializers.BooleanField, help_text="Whether the reply always follows the schema.")
+
+
+class ReplyFormatSerializer(serializers.Serializer[Any]):
+    type = serializers.ChoiceField(choices=schema.RESPONSE_FORMATS, help_text="Text, a JSON object, or JSON of a schema.")
+    json_schema = JsonSchemaFormatSerializer(required=False, help_text="The schema, where the type is json_schema.")
 
 
 class StreamOptionsSerializer(serializers.Serializer[Any]):
@@ -223,53 +239,60 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
     )
 
 
+_TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
+_STOP = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": schema.STOPS_MAX}]}
+_LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
 _PRICE = {"oneOf": [{"type": "number", "minimum": 0, "maximum": schema.PRICE_MAX}, {"type": "string"}]}
-_MAX_PRICE = {"type": "object", "properties": dict.fromkeys(schema.PRICE_NAMES, _PRICE), "additionalProperties": False}
+_MAX_PRICE = {
+    "type": "object",
+    "properties": {
+        name: {**_PRICE, "description": f"US dollars per million tokens of the {name}."} for name in schema.PRICE_NAMES
+    },
+    "additionalProperties": False,
+}
 
 
 class ProviderPreferencesSerializer(serializers.Serializer[Any]):
-    order = _optional(
+    order = optional(
         serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="Tried first, in turn."
     )
-    only = _optional(
+    only = optional(
         serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="No others are asked."
     )
-    ignore = _optional(
+    ignore = optional(
         serializers.ListField, child=serializers.CharField(), max_length=schema.PROVIDERS_MAX, help_text="These are not asked."
     )
-    sort = _optional(
+    sort = optional(
         serializers.ChoiceField,
         choices=schema.PROVIDER_SORTS,
         help_text="How the others are ordered, as of the last hour.",
     )
-    max_price = _optional(
-        SchemaField, _MAX_PRICE, help_text="The most that a model may cost, in US dollars per million tokens."
-    )
-    min_quality = _optional(
+    max_price = optional(SchemaField, _MAX_PRICE, help_text="The most that a model may cost, in US dollars per million tokens.")
+    min_quality = optional(
         serializers.FloatField, min_value=0, max_value=100, help_text="The least quality of the model that an alias stands for."
     )
-    allow_fallbacks = _optional(
+    allow_fallbacks = optional(
         serializers.BooleanField, help_text="false: only those of order are asked, or one provider without an order."
     )
-    require_parameters = _optional(
+    require_parameters = optional(
         serializers.BooleanField, help_text="true: only providers are asked that are sent every field of the request."
     )
 
 
 class ReasoningOptionsSerializer(serializers.Serializer[Any]):
-    effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="As reasoning_effort.")
-    max_tokens = _optional(
+    effort = optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="As reasoning_effort.")
+    max_tokens = optional(
         serializers.IntegerField,
         min_value=1,
         max_value=reasoning.BUDGET_TOKENS_MAX,
         help_text="Instead of effort: about as many tokens. Less than max_tokens.",
     )
-    exclude = _optional(serializers.BooleanField, help_text="true: the reply shows no reasoning.")
-    enabled = _optional(serializers.BooleanField, help_text="true: with medium effort, if nothing else is said; false: none.")
+    exclude = optional(serializers.BooleanField, help_text="true: the reply shows no reasoning.")
+    enabled = optional(serializers.BooleanField, help_text="true: with medium effort, if nothing else is said; false: none.")
 
 
 class UsageOptionsSerializer(serializers.Serializer[Any]):
-    include = _optional(serializers.BooleanField, help_text="true: a stream ends with its usage. Whole replies always have it.")
+    include = optional(serializers.BooleanField, help_text="true: a stream ends with its usage. Whole replies always have it.")
 
 
 @extend_schema_serializer(
@@ -279,7 +302,7 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(
         min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
     )
-    models = _optional(
+    models = optional(
         serializers.ListField,
         child=serializers.CharField(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
         max_length=schema.FALLBACKS_MAX,
@@ -287,80 +310,125 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     )
     provider = ProviderPreferencesSerializer(required=False, allow_null=True, help_text="Which providers may answer.")
     messages = serializers.ListField(
-        child=ChatCompletionRequestMessageSerializer(), min_length=1, max_length=settings.REQUEST_MESSAGES_MAX
+        child=ChatCompletionRequestMessageSerializer(),
+        min_length=1,
+        max_length=settings.REQUEST_MESSAGES_MAX,
+        help_text="The conversation, from its beginning.",
     )
-    max_tokens = _optional(
+    max_tokens = optional(
         serializers.IntegerField,
         min_value=1,
         max_value=schema.MAX_TOKENS_MAX,
         help_text="The most tokens to generate for each choice; at most the model's max_output_tokens.",
     )
-    max_completion_tokens = _optional(
+    max_completion_tokens = optional(
         serializers.IntegerField,
         min_value=1,
         max_value=schema.MAX_TOKENS_MAX,
         help_text="Another name for max_tokens. Send one of the two.",
     )
-    temperature = _optional(serializers.FloatField, min_value=0, max_value=2)
-    top_p = _optional(serializers.FloatField, min_value=0, max_value=1)
-    frequency_penalty = _optional(serializers.FloatField, min_value=-2, max_value=2)
-    presence_penalty = _optional(serializers.FloatField, min_value=-2, max_value=2)
-    n = _optional(serializers.IntegerField, min_value=1, max_value=schema.CHOICES_MAX, help_text="How many replies.")
-    stop = _optional(SchemaField, _STOP)
-    seed = _optional(serializers.IntegerField, min_value=schema.SEED_MIN, max_value=schema.SEED_MAX)
-    logit_bias = _optional(SchemaField, _LOGIT_BIAS, help_text="By token.")
-    logprobs = _optional(serializers.BooleanField)
-    top_logprobs = _optional(serializers.IntegerField, min_value=0, max_value=20, help_text="Only with logprobs.")
-    tools = _optional(SchemaField, _TOOLS)
-    tool_choice = _optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a function.")
-    parallel_tool_calls = _optional(serializers.BooleanField)
-    response_format = _optional(SchemaField, _RESPONSE_FORMAT)
-    reasoning_effort = _optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS)
+    temperature = optional(
+        serializers.FloatField, min_value=0, max_value=2, help_text="How much chance decides: the higher, the more varied."
+    )
+    top_p = optional(
+        serializers.FloatField,
+        min_value=0,
+        max_value=1,
+        help_text="The model chooses among the likeliest tokens that together have this probability.",
+    )
+    frequency_penalty = optional(
+        serializers.FloatField,
+        min_value=-2,
+        max_value=2,
+        help_text="Makes tokens less likely the more often they occur already; below 0, more likely.",
+    )
+    presence_penalty = optional(
+        serializers.FloatField,
+        min_value=-2,
+        max_value=2,
+        help_text="Makes tokens less likely that occur already; below 0, more likely.",
+    )
+    n = optional(serializers.IntegerField, min_value=1, max_value=schema.CHOICES_MAX, help_text="How many replies.")
+    stop = optional(SchemaField, _STOP, help_text="Texts at which the model stops.")
+    seed = optional(
+        serializers.IntegerField,
+        min_value=schema.SEED_MIN,
+        max_value=schema.SEED_MAX,
+        help_text="Makes a repetition likely to give the same reply.",
+    )
+    logit_bias = optional(SchemaField, _LOGIT_BIAS, help_text="By token: how much likelier, or less likely, it becomes.")
+    logprobs = optional(serializers.BooleanField, help_text="Whether the reply has the probabilities of its tokens.")
+    top_logprobs = optional(
+        serializers.IntegerField,
+        min_value=0,
+        max_value=20,
+        help_text="How many other tokens it names for each. Only with logprobs.",
+    )
+    tools = optional(
+        serializers.ListField,
+        child=ChatCompletionToolSerializer(),
+        min_length=1,
+        max_length=schema.TOOLS_MAX,
+        help_text="What the model may call.",
+    )
+    tool_choice = optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a tool.")
+    parallel_tool_calls = optional(serializers.BooleanField, help_text="Whether the model may call several tools at once.")
+    response_format = ReplyFormatSerializer(required=False, allow_null=True, help_text="The format of the reply.")
+    reasoning_effort = optional(
+        serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="How much the model thinks."
+    )
     reasoning = ReasoningOptionsSerializer(
         required=False, allow_null=True, help_text="How much to reason, in OpenRouter's words, and whether to show it."
     )
-    verbosity = _optional(serializers.ChoiceField, choices=schema.VERBOSITIES)
-    user = _optional(
+    verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
+    user = optional(
         serializers.CharField,
         max_length=schema.LABEL_CHARACTERS_MAX,
         help_text="Your own id of who asks. The usage page groups by it.",
     )
-    metadata = _optional(
+    metadata = optional(
         SchemaField,
         _METADATA,
         help_text=f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
         "The usage page groups by them.",
     )
-    store = _optional(serializers.BooleanField, help_text="Has no effect: no prompt and no reply is stored.")
-    stream = serializers.BooleanField(required=False, allow_null=True, default=False)
+    store = optional(serializers.BooleanField, help_text="Has no effect: no prompt and no reply is stored.")
+    stream = serializers.BooleanField(
+        required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
+    )
     stream_options = StreamOptionsSerializer(required=False, allow_null=True, help_text="Only with stream.")
     usage = UsageOptionsSerializer(required=False, allow_null=True, help_text="In OpenRouter's words.")
 
 
+# --- The reply --------------------------------------------------------------------------------------------------------
+
+
+_LOGPROBS_HELP = "The probabilities of the tokens, if they were asked for."
+_FINISH_REASONS = "stop, length, tool_calls, content_filter, or another of the provider's."
+
+
 class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
     role = serializers.CharField(help_text="assistant")
-    content = serializers.CharField(allow_blank=True, allow_null=True)
-    refusal = serializers.CharField(required=False, allow_null=True)
-    tool_calls = SchemaField(_TOOL_CALLS, required=False)
-    reasoning_content = serializers.CharField(
-        required=False, help_text="The thinking of the model, if its provider returns it."
-    )
+    content = serializers.CharField(allow_blank=True, allow_null=True, help_text="The text. It may be null beside tool calls.")
+    refusal = optional(serializers.CharField, help_text="What the model said instead, if it refused.")
+    tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model calls.")
+    reasoning_content = optional(serializers.CharField, help_text="The thinking of the model, if its provider returns it.")
 
 
 class ChatCompletionChoiceSerializer(serializers.Serializer[Any]):
-    index = serializers.IntegerField()
-    message = ChatCompletionMessageSerializer()
-    logprobs = serializers.DictField(required=False, allow_null=True)
-    finish_reason = serializers.CharField(help_text="stop, length, tool_calls, content_filter, or another of the provider's.")
+    index = serializers.IntegerField(help_text="The number of the choice, from 0.")
+    message = ChatCompletionMessageSerializer(help_text="What the model says.")
+    logprobs = optional(SchemaField, _OBJECT, help_text=_LOGPROBS_HELP)
+    finish_reason = serializers.CharField(help_text=_FINISH_REASONS)
 
 
 class PromptTokensDetailsSerializer(serializers.Serializer[Any]):
-    cached_tokens = serializers.IntegerField(min_value=0)
-    cache_write_tokens = serializers.IntegerField(min_value=0)
+    cached_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were read from a cache.")
+    cache_write_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were written to a cache.")
 
 
 class CompletionTokensDetailsSerializer(serializers.Serializer[Any]):
-    reasoning_tokens = serializers.IntegerField(min_value=0)
+    reasoning_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the model's thinking.")
 
 
 _EXACT_NUMBER = {"type": "number", "format": "decimal"}
@@ -368,11 +436,11 @@ _EXACT_DOLLARS_NUMBER = {**_EXACT_NUMBER, "minimum": 0}
 
 
 class CompletionUsageSerializer(serializers.Serializer[Any]):
-    prompt_tokens = serializers.IntegerField(min_value=0)
-    completion_tokens = serializers.IntegerField(min_value=0)
-    total_tokens = serializers.IntegerField(min_value=0)
-    prompt_tokens_details = PromptTokensDetailsSerializer()
-    completion_tokens_details = CompletionTokensDetailsSerializer()
+    prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the prompt.")
+    completion_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated, thinking included.")
+    total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
+    prompt_tokens_details = PromptTokensDetailsSerializer(help_text="How many of the prompt's tokens a cache had to do with.")
+    completion_tokens_details = CompletionTokensDetailsSerializer(help_text="How many of the generated tokens were thinking.")
     cost = SchemaField(
         _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What was charged, in US dollars, exactly. null: not known yet."
     )
@@ -380,24 +448,84 @@ class CompletionUsageSerializer(serializers.Serializer[Any]):
 
 class ChatCompletionSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
-    object = serializers.CharField(help_text="chat.completion")
+    object = Constant("chat.completion")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     model = serializers.CharField(help_text="The model that answered.")
-    system_fingerprint = SchemaField({"type": "string", "nullable": True}, allow_null=True, help_text="null")
-    choices = ChatCompletionChoiceSerializer(many=True)
+    system_fingerprint = serializers.CharField(allow_null=True, help_text="null")
+    choices = ChatCompletionChoiceSerializer(many=True, help_text="The replies: as many as n asked for.")
     usage = CompletionUsageSerializer(help_text="The tokens that are charged.")
 
 
+class CalledFunctionDeltaSerializer(serializers.Serializer[Any]):
+    name = optional(serializers.CharField, help_text="The function, in the first delta of the call.")
+    arguments = optional(serializers.CharField, help_text="More of the arguments.")
+
+
+class CalledCustomToolDeltaSerializer(serializers.Serializer[Any]):
+    name = optional(serializers.CharField, help_text="The tool, in the first delta of the call.")
+    input = optional(serializers.CharField, help_text="More of the input.")
+
+
+class ChatCompletionChunkToolCallSerializer(serializers.Serializer[Any]):
+    index = serializers.IntegerField(help_text="The number of the call, from 0.")
+    id = optional(serializers.CharField, help_text="The id of the call, in its first delta.")
+    type = optional(serializers.CharField, help_text="function or custom, in the first delta of the call.")
+    function = CalledFunctionDeltaSerializer(required=False, help_text="More of a call of a function.")
+    custom = CalledCustomToolDeltaSerializer(required=False, help_text="More of a call of a custom tool.")
+
+
+class ChatCompletionChunkDeltaSerializer(serializers.Serializer[Any]):
+    role = optional(serializers.CharField, help_text="assistant")
+    content = optional(serializers.CharField, help_text="More text.")
+    refusal = optional(serializers.CharField, help_text="More of what the model says instead, if it refuses.")
+    tool_calls = optional(
+        serializers.ListField,
+        child=ChatCompletionChunkToolCallSerializer(),
+        help_text="More of the tools that the model calls.",
+    )
+    reasoning_content = optional(serializers.CharField, help_text="More of the model's thinking.")
+
+
+class ChatCompletionChunkChoiceSerializer(serializers.Serializer[Any]):
+    index = serializers.IntegerField(help_text="The number of the choice, from 0.")
+    delta = ChatCompletionChunkDeltaSerializer(help_text="What follows what was sent before.")
+    logprobs = optional(SchemaField, _OBJECT, help_text=_LOGPROBS_HELP)
+    finish_reason = optional(serializers.CharField, help_text=f"{_FINISH_REASONS} null before the end.")
+
+
+class ChatCompletionChunkSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The same in all chunks. The ledger entry of the completion has the same id.")
+    object = Constant("chat.completion.chunk")
+    created = serializers.IntegerField(help_text="Unix time in seconds.")
+    model = serializers.CharField(help_text="The model that answers.")
+    choices = ChatCompletionChunkChoiceSerializer(many=True, help_text="What follows. Empty in the chunk with the usage.")
+    usage = CompletionUsageSerializer(
+        required=False,
+        allow_null=True,
+        help_text="The tokens that are charged: in the last chunk, if it was asked for. Before, it is null for include_usage.",
+    )
+
+
+CHAT_COMPLETION_STREAM_EVENT = PolymorphicProxySerializer(
+    component_name="ChatCompletionStreamEvent",
+    serializers=[ChatCompletionChunkSerializer, openapi.ErrorResponseSerializer],
+    resource_type_field_name=None,
+)
+
+
+# --- What happened, and what would ------------------------------------------------------------------------------------
+
+
 class FailedAttemptSerializer(serializers.Serializer[Any]):
-    provider = serializers.CharField()
+    provider = serializers.CharField(help_text="The provider that was asked.")
     status = serializers.IntegerField(allow_null=True, help_text="What it replied with. null: it did not reply.")
 
 
 class ChargedUsageSerializer(serializers.Serializer[Any]):
-    prompt_tokens = serializers.IntegerField(min_value=0)
-    completion_tokens = serializers.IntegerField(min_value=0)
-    total_tokens = serializers.IntegerField(min_value=0)
-    prompt_tokens_details = PromptTokensDetailsSerializer()
+    prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the prompt.")
+    completion_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated.")
+    total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
+    prompt_tokens_details = PromptTokensDetailsSerializer(help_text="How many of the prompt's tokens a cache had to do with.")
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
 
 
@@ -412,8 +540,8 @@ class CompletionTimingsSerializer(serializers.Serializer[Any]):
 
 
 class CompletionSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    object = serializers.CharField(help_text="completion")
+    id = serializers.CharField(help_text="The id that its reply has.")
+    object = Constant("completion")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     request_id = serializers.CharField(allow_null=True, help_text="The x-request-id of its reply.")
     user = serializers.CharField(allow_null=True, help_text="As its request said: user, or else safety_identifier.")
@@ -421,11 +549,11 @@ class CompletionSerializer(serializers.Serializer[Any]):
     key = serializers.CharField(help_text="The id of the key that sent it.")
     model = serializers.CharField(help_text="The model that answered; while it runs, perhaps the one that was asked for.")
     provider = serializers.CharField(help_text="The provider that answered, or was asked last.")
-    stream = serializers.BooleanField()
+    stream = serializers.BooleanField(help_text="Whether its reply was a stream.")
     attempts = serializers.IntegerField(min_value=0, allow_null=True, help_text="How many times a provider was asked.")
-    failed_attempts = FailedAttemptSerializer(many=True)
+    failed_attempts = FailedAttemptSerializer(many=True, help_text="The attempts that failed, in order.")
     settlement = serializers.ChoiceField(
-        choices=Completion.Settlement.values,
+        choices=Completion.Settlement.choices,
         allow_null=True,
         help_text="How its charge was found. null: it is not settled yet.",
     )
@@ -435,12 +563,12 @@ class CompletionSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="The run before it under its Idempotency-Key, whose process died."
     )
     charged_before = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What such runs were charged, and usage.cost is without.")
-    timings = CompletionTimingsSerializer()
+    timings = CompletionTimingsSerializer(help_text="When it ran, and how long.")
 
 
 class QuotedRouteSerializer(serializers.Serializer[Any]):
-    model = serializers.CharField()
-    provider = serializers.CharField()
+    model = serializers.CharField(help_text="The model that would answer.")
+    provider = serializers.CharField(help_text="The provider that would be asked.")
     priority = serializers.IntegerField(min_value=0, help_text="The lowest is tried first.")
     weight = serializers.IntegerField(min_value=1, help_text="The share of the requests among routes of the same priority.")
     max_tokens = serializers.IntegerField(min_value=1, help_text="What its provider would be told, for each choice.")
@@ -449,14 +577,14 @@ class QuotedRouteSerializer(serializers.Serializer[Any]):
 
 class QuoteRefusalSerializer(serializers.Serializer[Any]):
     status = serializers.IntegerField(help_text="402 or 429")
-    message = serializers.CharField()
-    type = serializers.CharField()
-    code = serializers.CharField()
-    param = serializers.CharField(allow_null=True)
+    message = serializers.CharField(help_text="For people; the words may change.")
+    type = serializers.CharField(help_text="The kind of error, as OpenAI's API has it.")
+    code = serializers.CharField(help_text="For programs.")
+    param = serializers.CharField(allow_null=True, help_text="The field or parameter that is wrong.")
 
 
 class QuoteSerializer(serializers.Serializer[Any]):
-    object = serializers.CharField(help_text="quote")
+    object = Constant("quote")
     model = serializers.CharField(help_text="The model that would answer; of an alias, the one that it stands for now.")
     prompt_tokens_max = serializers.IntegerField(min_value=0, help_text="The most tokens that its prompt can have.")
     max_tokens = serializers.IntegerField(
@@ -489,13 +617,13 @@ class ModelArchitectureSerializer(serializers.Serializer[Any]):
 
 
 class ModelCapabilitiesSerializer(serializers.Serializer[Any]):
-    image_support = serializers.BooleanField()
-    function_calling = serializers.BooleanField()
+    image_support = serializers.BooleanField(help_text="Whether it reads images.")
+    function_calling = serializers.BooleanField(help_text="Whether it calls functions and other tools.")
 
 
 class TopProviderSerializer(serializers.Serializer[Any]):
-    context_length = serializers.IntegerField(min_value=1)
-    max_completion_tokens = serializers.IntegerField(min_value=1)
+    context_length = serializers.IntegerField(min_value=1, help_text="The most tokens of prompt and reply together.")
+    max_completion_tokens = serializers.IntegerField(min_value=1, help_text="The most tokens that it generates.")
     is_moderated = serializers.BooleanField(help_text="false")
 
 
@@ -503,25 +631,25 @@ class ModelLinksSerializer(serializers.Serializer[Any]):
     details = serializers.CharField(help_text="The path of this object.")
 
 
-_NONE = {"type": "object", "nullable": True}
+_NONE = {"type": "object"}
 
 
 class ModelSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="What to send as model.")
-    object = serializers.CharField(help_text="model")
+    object = Constant("model")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     owned_by = serializers.CharField(help_text="The maker of the model.")
-    name = serializers.CharField()
     canonical_slug = serializers.CharField(help_text="The id of the model, also where id is an alias.")
+    name = serializers.CharField(help_text="The name of the model, for people.")
     kind = serializers.ChoiceField(
         choices=ModelKind.values, help_text="chat: writes text, at /v1/chat/completions. embedding: at /v1/embeddings."
     )
     available = serializers.BooleanField(help_text="Whether completions are served now.")
-    category = serializers.ChoiceField(choices=Category.values)
-    context_window = serializers.IntegerField(min_value=1)
-    max_output_tokens = serializers.IntegerField(min_value=1)
-    pricing = ModelPricingSerializer()
-    architecture = ModelArchitectureSerializer()
+    category = serializers.ChoiceField(choices=Category.values, help_text="What the model is made for.")
+    context_window = serializers.IntegerField(min_value=1, help_text="The most tokens of prompt and reply together.")
+    max_output_tokens = serializers.IntegerField(min_value=1, help_text="The most tokens that it generates.")
+    pricing = ModelPricingSerializer(help_text="What its tokens cost.")
+    architecture = ModelArchitectureSerializer(help_text="What it reads and writes.")
     context_length = serializers.IntegerField(min_value=1, help_text="As context_window, in OpenRouter's words.")
     top_provider = TopProviderSerializer(help_text="As context_window and max_output_tokens, in OpenRouter's words.")
     supported_parameters = serializers.ListField(
@@ -530,10 +658,10 @@ class ModelSerializer(serializers.Serializer[Any]):
     default_parameters = SchemaField(_NONE, allow_null=True, help_text="null")
     per_request_limits = SchemaField(_NONE, allow_null=True, help_text="null")
     supported_voices = SchemaField(_NONE, allow_null=True, help_text="null")
-    links = ModelLinksSerializer()
-    capabilities = ModelCapabilitiesSerializer()
-    commercial_use = serializers.BooleanField()
-    license = serializers.CharField(allow_null=True)
+    links = ModelLinksSerializer(help_text="Where to read more of it.")
+    capabilities = ModelCapabilitiesSerializer(help_text="What else it can do.")
+    commercial_use = serializers.BooleanField(help_text="Whether its license permits commercial use.")
+    license = serializers.CharField(allow_null=True, help_text="The license of the model, if it is known.")
     alias_of = serializers.CharField(required=False, help_text="The model that the id currently stands for.")
 
 
@@ -542,25 +670,27 @@ class PageLinksSerializer(serializers.Serializer[Any]):
 
 
 class ModelListSerializer(serializers.Serializer[Any]):
-    object = serializers.CharField(help_text="list")
-    data = ModelSerializer(many=True)  # type: ignore[assignment]
-    total_count = serializers.IntegerField(min_value=0)
-    links = PageLinksSerializer()
+    object = Constant("list")
+    data = ModelSerializer(many=True, help_text="The models, by id, and after them the aliases.")  # type: ignore[assignment]
+    total_count = serializers.IntegerField(min_value=0, help_text="How many there are.")
+    links = PageLinksSerializer(help_text="Where the next page is.")
 
 
 _EXACT_DOLLARS = "US dollars, exactly."
 
 
 class UsageKeySerializer(serializers.Serializer[Any]):
-    id = serializers.CharField()
-    name = serializers.CharField(allow_blank=True)
-    createdAt = serializers.DateTimeField()
-    expiresAt = serializers.DateTimeField(allow_null=True)
+    id = serializers.CharField(help_text="The id of the key.")
+    name = serializers.CharField(allow_blank=True, help_text="The name of the key.")
+    createdAt = serializers.DateTimeField(help_text="When the key was made.")
+    expiresAt = serializers.DateTimeField(allow_null=True, help_text="When the key expires. null: never.")
 
 
 class UsageLimitSerializer(serializers.Serializer[Any]):
     spendingLimit = serializers.IntegerField(min_value=0, help_text="Cents.")
-    spendingType = serializers.ChoiceField(choices=SpendingType.values)
+    spendingType = serializers.ChoiceField(
+        choices=SpendingType.values, help_text="FIXED: once. RECURRING: again in each period."
+    )
     spendingPeriod = serializers.ChoiceField(choices=SpendingPeriod.values, allow_null=True, help_text="null if FIXED.")
     spentInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
     heldInDollars = serializers.CharField(help_text=f"Held by running requests. {_EXACT_DOLLARS}")
@@ -570,24 +700,28 @@ class UsageLimitSerializer(serializers.Serializer[Any]):
 
 
 class UsageRateLimitsSerializer(serializers.Serializer[Any]):
-    requestsPerMinute = serializers.IntegerField(allow_null=True, min_value=1)
-    tokensPerMinute = serializers.IntegerField(allow_null=True, min_value=1)
+    requestsPerMinute = serializers.IntegerField(
+        allow_null=True, min_value=1, help_text="How many requests of the key may begin in a minute."
+    )
+    tokensPerMinute = serializers.IntegerField(
+        allow_null=True, min_value=1, help_text="How many tokens the key may use in a minute."
+    )
     requestsInFlight = serializers.IntegerField(min_value=1, help_text="How many requests of the key may run at a time.")
     accountRequestsInFlight = serializers.IntegerField(min_value=1, help_text="The same for all keys of the account together.")
 
 
 class UsageSumsSerializer(serializers.Serializer[Any]):
-    completions = serializers.IntegerField(min_value=0)
-    promptTokens = serializers.IntegerField(min_value=0)
-    completionTokens = serializers.IntegerField(min_value=0)
-    totalTokens = serializers.IntegerField(min_value=0)
+    completions = serializers.IntegerField(min_value=0, help_text="How many completions were settled.")
+    promptTokens = serializers.IntegerField(min_value=0, help_text="Tokens of their prompts.")
+    completionTokens = serializers.IntegerField(min_value=0, help_text="Tokens that they generated.")
+    totalTokens = serializers.IntegerField(min_value=0, help_text="Both together.")
     costInDollars = serializers.CharField(help_text=_EXACT_DOLLARS)
 
 
 class UsageSpansSerializer(serializers.Serializer[Any]):
-    today = UsageSumsSerializer()
-    thisMonth = UsageSumsSerializer()
-    total = UsageSumsSerializer()
+    today = UsageSumsSerializer(help_text="Since 00:00 UTC.")
+    thisMonth = UsageSumsSerializer(help_text="Since the first day of the month, UTC.")
+    total = UsageSumsSerializer(help_text="Since the key was made.")
 
 
 class UsageBalanceSerializer(serializers.Serializer[Any]):
@@ -597,9 +731,9 @@ class UsageBalanceSerializer(serializers.Serializer[Any]):
     availableInDollars = serializers.CharField(help_text=f"What a new request may hold. {_EXACT_DOLLARS}")
 
 
-class UsageSerializer(serializers.Serializer[Any]):
-    object = serializers.CharField(help_text="usage")
-    key = UsageKeySerializer()
+class KeyUsageSerializer(serializers.Serializer[Any]):
+    object = Constant("usage")
+    key = UsageKeySerializer(help_text="The key that asks.")
     limit = UsageLimitSerializer(allow_null=True, help_text="null for a key without a spending limit.")
     rateLimits = UsageRateLimitsSerializer(help_text="The limits that apply. null: no limit.")
     usage = UsageSpansSerializer(help_text="Settled completions of this key, by the UTC day of their admission.")

@@ -6,7 +6,6 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -23,13 +22,14 @@ from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
 from completions.serializers import (
+    CHAT_COMPLETION_STREAM_EVENT,
     ChatCompletionRequestSerializer,
     ChatCompletionSerializer,
     CompletionSerializer,
+    KeyUsageSerializer,
     ModelListSerializer,
     ModelSerializer,
     QuoteSerializer,
-    UsageSerializer,
     model_object,
 )
 from gateway_project import compact_json, errors
@@ -42,7 +42,8 @@ from keys.usage import describe_usage
 _AVAILABLE = {"true": True, "false": False, "all": None}
 _AVAILABLE_PARAMETER = OpenApiParameter(
     "available",
-    type={"type": "string", "enum": list(_AVAILABLE | query_parameters.BOOLEANS), "default": "true"},
+    # True, 1 and their like are read, too. Described, they would be the same names in generated clients.
+    type={"type": "string", "enum": list(_AVAILABLE), "default": "true"},
     description="Models that can be called with this key now, those that cannot, or all.",
 )
 
@@ -74,7 +75,7 @@ class ChatCompletionsView(CompletionView):
         request=ChatCompletionRequestSerializer,
         responses={
             (200, "application/json"): ChatCompletionSerializer,
-            (200, "text/event-stream"): OpenApiTypes.STR,
+            (200, "text/event-stream"): CHAT_COMPLETION_STREAM_EVENT,
             **openapi.error_responses(*descriptions.ERRORS),
         },
     )
@@ -179,7 +180,7 @@ class UsageView(RatedView):
         operation_id="retrieveUsage",
         summary="Retrieve the key's usage",
         description="What the key has used, its limits, and the account's balance. Also when one of them is used up.",
-        responses={200: UsageSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: KeyUsageSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> Response:
         return Response(describe_usage(_key(request)))

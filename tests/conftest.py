@@ -3,6 +3,7 @@
 alice has $10 of credit, bob has no credit, and charlie owns an unrelated account with credit.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,11 @@ from tests import factories, template_database
 # The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one more worker than there are cores: tests also wait, for deadlines and for processes."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

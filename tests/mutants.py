@@ -27,8 +27,7 @@ SERVES = "tests/test_promises.py::test_a_completion_has_every_field_with_its_typ
 
 # Slow tests, which are not run again without a mutant, and only in ``make mutants``.
 LEDGER_STATE_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
-BATCH_STATE_MACHINE = "tests/completions/charging/test_batch_state_machine.py::test_batches_do_what_the_model_says"
-LONG = {LEDGER_STATE_MACHINE, BATCH_STATE_MACHINE}
+LONG = {LEDGER_STATE_MACHINE}
 
 
 @dataclass(frozen=True)
@@ -737,7 +736,6 @@ mutant(
     "Each entry that leaves the balance below its threshold is a warning.",
     code("billing.warnings.crossings:find_crossing", " <= balance_after_nanos - amount_nanos", ""),
     f"{CROSSINGS}::test_a_balance_that_stays_low_is_told_once_and_again_after_it_was_not_low",
-    BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "a_balance_at_its_threshold_is_low",
@@ -753,7 +751,7 @@ mutant(
     "settlements_do_not_warn",
     "A settlement that takes the balance below its threshold writes no warning.",
     code("completions.charging.resolution:Resolution._add_writes", "writes.warnings_inserted.append(warning)", "pass"),
-    BATCH_STATE_MACHINE.removeprefix("tests/"),
+    "completions/charging/test_batch.py::test_settlements_at_once_tell_each_crossing_once",
 )
 mutant(
     "a_limit_of_running_requests_is_not_read",
@@ -860,13 +858,13 @@ mutant(
     "a_request_stays_in_flight",
     "A settlement leaves the request in the count of its key's day.",
     code("keys.limits.spending:settle_spending_statement", "- change.holds", "- 0"),
-    BATCH_STATE_MACHINE.removeprefix("tests/"),
+    "keys/limits/test_requests_in_flight.py::test_one_request_more_than_the_maximum_is_refused_until_one_ends",
 )
 mutant(
     "an_account_counts_a_batch_as_one_request",
     "An account counts one request for all holds of a batch.",
     code("billing.holds:insert_holds_statement", "count(*) AS holds", "1 AS holds"),
-    BATCH_STATE_MACHINE.removeprefix("tests/"),
+    f"{HOLDS}::test_an_account_counts_each_hold_of_a_batch",
 )
 mutant(
     "tokens_are_not_corrected",
@@ -937,7 +935,6 @@ mutant(
     "What running requests hold is not counted against the spending limit of a request that comes later.",
     code("keys.limits.spending:select_spending_statement", "sum(held_nanos)", "sum(0)"),
     f"{ADMISSION}::test_holds_count_against_the_spending_limit_to_the_nanodollar",
-    BATCH_STATE_MACHINE.removeprefix("tests/"),
 )
 mutant(
     "a_nanodollar_above_the_limit",

@@ -18,10 +18,7 @@ import pytest
 
 SHARE_MAX = 0.05
 SHARES_MAX = {  # of files that may take more, and why
-    "tests/gateway_project/local/test_supervisor.py": (0.15, "starts whole gateways from nothing"),
-    "tests/live/test_contention.py": (0.10, "starts gateways with several workers"),
-    "tests/live/test_crashes.py": (0.10, "starts a worker anew after each crash"),
-    "tests/live/test_monitoring.py": (0.10, "starts gateways, and waits until they have gathered their numbers"),
+    "tests/gateway_project/local/test_supervisor.py": (0.10, "starts whole gateways from nothing"),
     "tests/pages/test_look_of_the_admin.py": (0.10, "draws every page of the support desk in a browser"),
     "tests/pages/test_look_of_the_pages.py": (0.10, "draws every page in a browser"),
 }

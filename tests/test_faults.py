@@ -5,6 +5,7 @@ import sys
 
 from tests import faults
 from tests.faults import PAGE, Fault
+from tests.gateway_project.local.launch import bare_environment
 
 TEST = "tests/test_something.py::test_it_goes_on"
 FAULT = Fault("Redis", "Redis is away", "All goes on")
@@ -42,8 +43,10 @@ def test_the_table_replaces_what_was_between_the_comments():
 def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):
     (tmp_path / "test_failing.py").write_text(FAILING)
     before = PAGE.read_text()
-    command = [sys.executable, "-m", "pytest", "-p", "tests.fault_plugin", "-p", "no:cacheprovider", "-c", "pyproject.toml"]
-    done = subprocess.run([*command, "-m", "fault", tmp_path], cwd=faults.ROOT, capture_output=True, text=True)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = fault(fault): brings it about\n")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.fault_plugin", "-p", "no:cacheprovider", "-m", "fault"]
+    environ = bare_environment(PYTHONPATH=str(faults.ROOT), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout
     assert "**failed**   Redis is away (" in done.stdout
     assert "held: 12 requests The disk is full (" in done.stdout

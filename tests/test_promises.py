@@ -161,10 +161,15 @@ def test_a_stream_is_chunks_and_a_terminator(api, echo_model):
     ] + [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
 
 
-def test_a_stream_reports_its_usage_on_request(api, echo_model):
-    *chunks, last, done = chat.events(chat.ask(api, stream=True, stream_options={"include_usage": True}))
+@pytest.mark.parametrize(
+    ("asked", "before"),
+    [({"stream_options": {"include_usage": True}}, {"usage": None}), ({"usage": {"include": True}}, {})],
+    ids=["openai", "openrouter"],
+)
+def test_a_stream_reports_its_usage_on_request(api, echo_model, asked, before):
+    *chunks, last, done = chat.events(chat.ask(api, stream=True, **asked))
     assert done == "[DONE]"
-    assert [sorted(chunk) for chunk in chunks] == [["choices", "created", "id", "model", "object"]] * 5
+    assert [{name: chunk[name] for name in chunk if name == "usage"} for chunk in chunks] == [before] * 5
     assert last["choices"] == []
     assert last["usage"] == chat.ask(api).json()["usage"]
 

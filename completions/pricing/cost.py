@@ -105,4 +105,8 @@ def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPar
 
 def usage_cost_nanos(usage: Usage, price: PriceList, images: int = 0) -> int:
     """Return what the usage costs exactly, rounded up to the next nanodollar."""
-    return money.round_up(sum(part.unrounded for part in usage_parts(usage, price, images)))
+    # Not a generator, and no property: every completion counts this twice.
+    unrounded = [
+        part.number * part.price_nanos * (money.TOKENS_PER_PRICE // part.per) for part in usage_parts(usage, price, images)
+    ]
+    return money.round_up(sum(unrounded))

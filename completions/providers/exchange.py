@@ -140,6 +140,8 @@ def post(
 
 def _request_id(response: http.UpstreamResponse) -> str | None:
     """Return the id by which the provider knows the request, for questions to it; None for one that is too long to keep."""
+    if response.header_names.isdisjoint(_REQUEST_ID_HEADERS):
+        return None
     for name in _REQUEST_ID_HEADERS:
         if _REQUEST_ID.fullmatch(sent := response.header(name).strip()):
             return sent

@@ -8,7 +8,7 @@ as soon as a reply of the account is charged, which for a provider that answers 
 
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,16 +40,20 @@ class _Queue:
 _queues: dict[tuple[int, UUID], _Queue] = {}  # by route and account, of requests that run or wait
 
 
-@contextmanager
-def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> Iterator[None]:
+_NO_TURN: AbstractContextManager[None] = nullcontext()
+
+
+def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> AbstractContextManager[None]:
     """Wait, if the account is new, until it may have one more request at the route, which the block is.
 
     ``client`` is a gevent socket or None. Raises ProviderFailed when its turn does not come, or nobody waits for it any more.
     The gateway's own provider, which has no address, needs no turns.
     """
-    if not is_new or not route.base_url:
-        yield
-        return
+    return _turn(route, account_id, client) if is_new and route.base_url else _NO_TURN
+
+
+@contextmanager
+def _turn(route: Route, account_id: UUID, client: Any) -> Iterator[None]:
     place = (route.id, account_id)
     _enter(place, route, client)
     try:

@@ -93,9 +93,10 @@ class ChatEventWriter(EventWriter):
         self._include_usage = dispatch.admitted.request.include_usage
         head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
         self._before = b"data: " + head[:-1] + b',"choices":'
+        self._after = b',"usage":null}\n\n' if dispatch.admitted.request.has_null_usage else b"}\n\n"
 
     def _format(self, chunks: list[Chunk]) -> bytes:
-        return b"".join([self._before + chunk.choices + b"}\n\n" for chunk in chunks if chunk.usage is None])
+        return b"".join([self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None])
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return the usage, if the client asked for it, and the end marker."""

@@ -106,6 +106,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         max_tokens=max_tokens,
         stream=stream,
         include_usage=_read_include_usage(fields, stream),
+        has_null_usage=(fields.get("stream_options") or {}).get("include_usage") is True,  # just checked
         prompt_tokens_max=contents.prompt_tokens_max + prompt.count_fields(fields),
         max_tokens_field=max_tokens_field,
         max_tokens_name=max_tokens_field,

@@ -283,31 +283,37 @@ class _Pipeline:
 
     def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
         """Send all statements, wait once, and return the rows of each. Raises psycopg's errors."""
-        were_prepared = [self._send(statement) for statement in statements]
+        were_prepared = self._send(statements)
         self._libpq.pipeline_sync()
         while self._libpq.flush():
             self._wait_until_writable()
-        results = [self._rows(was_prepared) for was_prepared in were_prepared]
+        results = self._read(were_prepared)
         self._wait_for_result()
         self._libpq.get_result()  # of the sync
         return results
 
-    def _send(self, statement: Statement) -> bool:
-        """Send one statement; return whether it was prepared before. If not, preparing it yields one more result."""
-        name = self._names.get(statement.sql)
-        was_prepared = name is not None
-        if name is None:
-            name = self._names[statement.sql] = b"statement_%d" % len(self._names)
-            self._libpq.send_prepare(name, statement.sql.encode())
-        parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter)]
-        self._libpq.send_query_prepared(name, parameter)
-        return was_prepared
+    def _send(self, statements: Sequence[Statement]) -> list[bool]:
+        """Send the statements; return whether each was prepared before. If not, preparing it yields one more result."""
+        were_prepared = []
+        for statement in statements:
+            name = self._names.get(statement.sql)
+            were_prepared.append(name is not None)
+            if name is None:
+                name = self._names[statement.sql] = b"statement_%d" % len(self._names)
+                self._libpq.send_prepare(name, statement.sql.encode())
+            parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter)]
+            self._libpq.send_query_prepared(name, parameter)
+        return were_prepared
 
-    def _rows(self, was_prepared: bool) -> list[Any]:
-        if not was_prepared:
-            self._statement_result()
-        result = self._statement_result()
-        return [_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)]
+    def _read(self, were_prepared: list[bool]) -> list[list[Any]]:
+        """Return the rows of each statement."""
+        rows = []
+        for was_prepared in were_prepared:
+            if not was_prepared:
+                self._statement_result()
+            result = self._statement_result()
+            rows.append([_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)])
+        return rows
 
     def _statement_result(self) -> pq.abc.PGresult:
         libpq = self._libpq

@@ -8,7 +8,7 @@ proxies, bounds responses, and connects only to addresses that ``addresses`` per
 import errno
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -27,6 +27,7 @@ from gateway_project.net import addresses, disconnects, sockets
 
 _READ_BYTES = 65_536
 _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
+_HEADS_MAX = 64  # that a client keeps
 _HEAD_BYTES_MAX = 65_536  # of all headers and trailers of a response, with those of its interim responses
 # Errors of connecting that are not the peer's: this host has no descriptor, memory or port left, no network, or a rule against
 # it. Of several addresses the first error counts; the resolver sorts those without a way to them last. EHOSTUNREACH is not one
@@ -44,7 +45,7 @@ _LOCAL_ERRNOS = {
     errno.EACCES,
 }
 # By event loop, then by origin and connect_seconds.
-_pools: WeakKeyDictionary[Any, dict[tuple[str, int], HTTPClient]] = WeakKeyDictionary()
+_pools: WeakKeyDictionary[Any, dict[tuple[str, int], "_Client"]] = WeakKeyDictionary()
 
 
 class OutboundError(Exception):
@@ -161,7 +162,7 @@ def _origin(url: str) -> str:
 
 
 def _send(
-    client: HTTPClient,
+    client: "_Client",
     url: str,
     headers: dict[str, str],
     body: bytes,
@@ -176,7 +177,11 @@ def _send(
     begin_by = now + deadlines.first_byte_seconds
     pool = client._connection_pool
     with _mapped_errors:
-        head = client._build_request(method, target, body, headers, chunked=False).encode("latin-1")
+        if method == "POST":
+            before, after = client.request_head(target, headers)
+            head = b"%bContent-Length: %d%b" % (before, len(body), after)
+        else:
+            head = client._build_request(method, target, b"", headers, chunked=False).encode("latin-1")
         with Deadline(min(begin_by, deadline) - now, NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
         return AwaitedResponse(_Response(connection, pool, method=method), begin_by, deadline, deadlines.idle_seconds)
@@ -284,6 +289,11 @@ class UpstreamResponse:
         value = self._response.get(name, "")
         return value if isinstance(value, str) else value[0]
 
+    @property
+    def header_names(self) -> KeysView[str]:
+        """The names in lower case."""
+        return dict.keys(self._response._headers_index)  # the library's own takes a call for each
+
     def read_all(self, bytes_max: int | None = None) -> bytes:
         """Return the whole body, which may have UPSTREAM_REPLY_BYTES_MAX unless told otherwise.
 
@@ -329,6 +339,28 @@ class UpstreamResponse:
 
 
 # --- Corrections to the library -----------------------------------------------------------------------------------
+
+
+class _Client(HTTPClient):
+    """A client that keeps the heads of its requests: they differ by the length of the body only, or by few headers."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._heads: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
+
+    def request_head(self, target: str, headers: dict[str, str]) -> tuple[bytes, bytes]:
+        """Return what comes before and after the Content-Length in the head of a POST. Raises ValueError."""
+        key = (target, *headers.items())
+        if (found := self._heads.get(key)) is None:
+            if len(self._heads) >= _HEADS_MAX:
+                self._heads.clear()
+            head = self._build_request("POST", target, b"", {_LENGTH: "?", **headers}, chunked=False).encode("latin-1")
+            before, _, after = head.partition(f"{_LENGTH}: ?".encode())
+            found = self._heads[key] = before, after
+        return found
+
+
+_LENGTH = "Content-Length"
 
 
 class _Response(HTTPSocketPoolResponse):
@@ -398,7 +430,7 @@ class _Response(HTTPSocketPoolResponse):
 # --- Connections --------------------------------------------------------------------------------------------------
 
 
-def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
+def _client(origin: str, deadlines: Deadlines) -> _Client:
     clients = _pools.setdefault(gevent.get_hub(), {})
     key = (origin, deadlines.connect_seconds)
     if key not in clients:
@@ -408,8 +440,8 @@ def _client(origin: str, deadlines: Deadlines) -> HTTPClient:
 
 def _make_client(
     origin: str, deadlines: Deadlines, connections_max: int, private_networks: addresses.Networks | None = None
-) -> HTTPClient:
-    client = HTTPClient.from_url(
+) -> _Client:
+    client: Any = _Client.from_url(
         origin,
         concurrency=connections_max,
         connection_timeout=deadlines.connect_seconds,
@@ -417,10 +449,11 @@ def _make_client(
         headers={"User-Agent": "model-gateway"},
     )
     pool = client._connection_pool
-    pool._resolve = partial(_permitted, pool._resolve, private_networks)  # type: ignore[method-assign]
-    pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
-    pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
-    return client
+    pool._resolve = partial(_permitted, pool._resolve, private_networks)
+    pool._create_socket = partial(_connected, pool._create_socket)
+    pool._is_socket_alive = _is_idle
+    made: _Client = client
+    return made
 
 
 def _is_idle(connection: Any) -> bool:

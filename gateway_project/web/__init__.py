@@ -21,6 +21,7 @@
 - ``django_internals``    what Django and logging do for every request, in fewer calls
 - ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 - ``health``              probes and metrics
+- ``schema_fields``       serializer fields that only describe, for it
 - ``openapi``             the OpenAPI description
 - ``api_reference``       a page made from it
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times

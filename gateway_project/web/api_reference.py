@@ -22,7 +22,7 @@ from gateway_project.web import hosts, openapi, public_page
 
 Schema = dict[str, Any]
 SEARCH_CHARACTERS_MAX = 100
-_DEPTH_MAX = 6
+_DEPTH_MAX = 7
 # Groups by the beginning of their paths; a path belongs to the first that fits.
 _GROUPS = {
     "/v1/chat/": "Completions",
@@ -201,9 +201,18 @@ def _header(document: Schema, name: str, header: Schema) -> Field:
 
 
 def _media(document: Schema, kind: str, media: Schema) -> Media:
-    example = media.get("example", "")
+    example = media.get("x-stream", media.get("example", ""))
     text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
-    return Media(kind, list(_fields(document, media["schema"])), text.strip())
+    fields = _events(document, media["schema"]) if kind == "text/event-stream" else _fields(document, media["schema"])
+    return Media(kind, list(fields), text.strip())
+
+
+def _events(document: Schema, schema: Schema) -> Iterator[Field]:
+    """Yield the events of a stream by their types, without their fields, most of which are the reply's; else their fields."""
+    for event in _variants(document, schema):
+        name = event["properties"].get("type", {}).get("const")
+        fields = [Field(name, "event", False, event.get("description", ""))] if name else _fields(document, event)
+        yield from fields
 
 
 def _curl(address: str, path: str, method: str, operation: Schema, body: Any) -> str:
@@ -231,22 +240,32 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
 
 
 def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Field]:
-    """Yield the fields of an object, each followed by those inside it."""
-    for variant in _variants(document, schema):
-        if variant.get("type") == "array" and depth < _DEPTH_MAX:
-            yield from _fields(document, variant["items"], f"{prefix}[]", depth + 1)
-        for name, field in variant.get("properties", {}).items() if depth < _DEPTH_MAX else ():
-            path = f"{prefix}.{name}" if prefix else name
-            yield Field(path, _kind(document, field), name in variant.get("required", ()), _description(document, field))
-            yield from _fields(document, field, path, depth + 1)
+    """Yield the fields of an object, each followed by those inside it. What several alternatives have is one field."""
+    if depth >= _DEPTH_MAX:
+        return
+    variants = _variants(document, schema)
+    items = [variant["items"] for variant in variants if variant.get("type") == "array" and "items" in variant]
+    if items:
+        yield from _fields(document, {"oneOf": items}, f"{prefix}[]", depth + 1)
+    objects = [variant for variant in variants if "properties" in variant]
+    for name in dict.fromkeys(name for variant in objects for name in variant["properties"]):
+        found = [variant["properties"][name] for variant in objects if name in variant["properties"]]
+        field = found[0] if len(found) == 1 else {"oneOf": found, "description": _descriptions(document, found)}
+        path = f"{prefix}.{name}" if prefix else name
+        is_required = all(name in variant.get("required", ()) for variant in objects)
+        yield Field(path, _kind(document, field), is_required, _description(document, field))
+        yield from _fields(document, field, path, depth + 1)
 
 
 def _variants(document: Schema, schema: Schema) -> list[Schema]:
-    """Return what a value may be: the schema itself, or its alternatives, with references followed."""
+    """Return what a value may be: the schema itself, or its alternatives, with references followed. Null is one of them."""
     if "$ref" in schema:
         return _variants(document, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     parts = schema.get("oneOf") or schema.get("anyOf") or schema.get("allOf")
-    return [variant for part in parts for variant in _variants(document, part)] if parts else [schema]
+    if parts:
+        return [variant for part in parts for variant in _variants(document, part)]
+    types = schema.get("type")
+    return [{**schema, "type": each} for each in types] if isinstance(types, list) else [schema]
 
 
 def _description(document: Schema, schema: Schema) -> str:
@@ -254,20 +273,26 @@ def _description(document: Schema, schema: Schema) -> str:
     return str(schema.get("description") or (variants[0].get("description", "") if len(variants) == 1 else ""))
 
 
+def _descriptions(document: Schema, schemas: list[Schema]) -> str:
+    """Return what all alternatives of a field are described by. Those of constants say no more than their values."""
+    found = [_description(document, each) for each in schemas if "const" not in each]
+    return " ".join(dict.fromkeys(found))
+
+
 def _kind(document: Schema, schema: Schema) -> str:
     """Return in words what values a schema takes: "integer, 1 to 100, default 10"."""
     variants = _variants(document, schema)
-    words = " or ".join(dict.fromkeys(filter(None, (_one_kind(document, each) for each in variants))))
-    words += " or null" if schema.get("nullable") or any(each.get("nullable") for each in variants) else ""
+    words = " or ".join(dict.fromkeys(_one_kind(document, each) for each in variants if each.get("type") != "null"))
+    words += " or null" if any(each.get("type") == "null" for each in variants) else ""
     default = next((each["default"] for each in (schema, *variants) if each.get("default") is not None), None)
     return words if default is None else f"{words}, default {json.dumps(default).strip(chr(34))}"
 
 
 def _one_kind(document: Schema, schema: Schema) -> str:
-    if schema.get("enum") == [None]:
-        return ""
+    if "const" in schema:
+        return str(schema["const"])
     if "enum" in schema:
-        return ", ".join(str(value) for value in schema["enum"] if value is not None)
+        return ", ".join(str(value) for value in schema["enum"])
     if schema.get("type") == "array":
         return f"array of {_kind(document, schema['items']) or 'anything'}"
     if schema.get("format") == "date-time":

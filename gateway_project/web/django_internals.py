@@ -9,7 +9,10 @@ from collections.abc import ValuesView
 from typing import Any
 
 from django.conf import LazySettings
+from django.core.signals import request_started
+from django.db import close_old_connections
 from django.http.response import ResponseHeaders
+from django.urls import ResolverMatch, URLResolver
 from django.urls import base as urls
 from gevent import monkey
 from gevent.local import local
@@ -23,11 +26,38 @@ def install() -> None:
     # A setting is an attribute once it has been read. LazyObject looks at each first, for methods that settings do not have.
     LazySettings.__getattribute__ = object.__getattribute__  # type: ignore[method-assign]
     ResponseHeaders.items = items  # type: ignore[method-assign, assignment]
+    ResponseHeaders.__setitem__ = set_header  # type: ignore[method-assign]
+    URLResolver.resolve = resolve  # type: ignore[method-assign, assignment]
+    # Whatever has used the database in a request has given its connection back when the request ends.
+    request_started.disconnect(close_old_connections)
     # Each greenlet has its own values of these, as with asgiref's class, which has a lock of its own for each access.
     urls._prefixes, urls._urlconfs = local(), local()  # type: ignore[attr-defined]
     logging._lock = _allocate_lock()  # type: ignore[attr-defined]
     for handler in logging.root.handlers:
         handler.lock = _allocate_lock()
+
+
+_set_header, _resolve = ResponseHeaders.__setitem__, URLResolver.resolve
+_MATCHES_MAX = 256
+_matches: dict[tuple[URLResolver, str], ResolverMatch] = {}
+
+
+def set_header(headers: ResponseHeaders, name: str, value: Any) -> None:
+    """Set a header as Django does, which encodes name and value to see whether they can be sent: what is ASCII can."""
+    if type(name) is type(value) is str and (text := name + value).isascii() and "\n" not in text and "\r" not in text:
+        headers._store[name.lower()] = name, value
+    else:
+        _set_header(headers, name, value)
+
+
+def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
+    """Return the view of a path as Django does. It is kept for a path that a pattern spells out, of which there are few."""
+    match = _matches.get((resolver, path))
+    if match is None:
+        match = _resolve(resolver, path)
+        if path == f"/{match.route}" and len(_matches) < _MATCHES_MAX:
+            _matches[resolver, path] = match
+    return match
 
 
 def items(headers: ResponseHeaders) -> ValuesView[tuple[str, str]]:

@@ -12,6 +12,7 @@ from django.urls import reverse
 
 ALIVE, READY, METRICS = "healthz", "readyz", "metrics"
 _PROBES = {ALIVE, READY, METRICS}
+_HOSTS_MAX = 64  # that are known; a port makes another of each
 _API_SEGMENTS = {"v1", "api", *_PROBES}
 
 # Probes address the process by IP address, not by one of the two host names.
@@ -67,15 +68,24 @@ class AddressMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
+        self._urlconfs: dict[tuple[str | None, ...], str | None] = {}  # by the Host header and the settings
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.METRICS_ADDRESS and _is_at_port(request, settings.METRICS_ADDRESS[1]):
             request.urlconf = "gateway_project.urls_metrics"
-        elif request.path_info not in _ANY_HOST:
-            urlconf = _urlconf(_without_default_port(request.get_host().lower()))
-            if urlconf:
-                request.urlconf = urlconf
+        elif request.path_info not in _ANY_HOST and (urlconf := self._urlconf(request)):
+            request.urlconf = urlconf
         return self.get_response(request)
+
+    def _urlconf(self, request: HttpRequest) -> str | None:
+        """Return the routes of the host, which is checked once as long as the settings are the same. Raises DisallowedHost."""
+        given = (request.META.get("HTTP_HOST"), settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST, *settings.ALLOWED_HOSTS)
+        if given not in self._urlconfs or given[0] is None:
+            urlconf = _urlconf(_without_default_port(request.get_host().lower()))
+            if len(self._urlconfs) >= _HOSTS_MAX:
+                self._urlconfs.clear()
+            self._urlconfs[given] = urlconf
+        return self._urlconfs[given]
 
 
 def _is_at_port(request: HttpRequest, port: int) -> bool:

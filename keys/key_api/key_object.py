@@ -16,7 +16,7 @@ from keys.models import ApiKey, SpendingPeriod, SpendingType
 STATES = ("active", "paused", "expired", "revoked")
 
 
-class WindowSerializer(serializers.Serializer[Any]):
+class SpendingWindowSerializer(serializers.Serializer[Any]):
     """What is spent of a spending limit in its current period."""
 
     spentInDollars = serializers.CharField(help_text="Exactly.")
@@ -26,44 +26,48 @@ class WindowSerializer(serializers.Serializer[Any]):
     resetsAt = serializers.DateTimeField(allow_null=True, help_text="null for a FIXED limit.")
 
 
-class KeySerializer(serializers.Serializer[Any]):
+class ApiKeySerializer(serializers.Serializer[Any]):
     """A key."""
 
-    id = serializers.CharField()
-    name = serializers.CharField()
-    state = serializers.ChoiceField(choices=STATES)
+    id = serializers.CharField(help_text="The id of the key. It is no secret.")
+    name = serializers.CharField(help_text="The name of the key.")
+    state = serializers.ChoiceField(choices=STATES, help_text="Whether its requests are admitted: only while it is active.")
     lastFour = serializers.CharField(help_text="The end of its secret.")
-    createdAt = serializers.DateTimeField()
-    expiresAt = serializers.DateTimeField(allow_null=True)
-    pausedAt = serializers.DateTimeField(allow_null=True)
-    revokedAt = serializers.DateTimeField(allow_null=True)
+    createdAt = serializers.DateTimeField(help_text="When it was made.")
+    expiresAt = serializers.DateTimeField(allow_null=True, help_text="When it expires. null: never.")
+    pausedAt = serializers.DateTimeField(allow_null=True, help_text="When it was paused. null: it is not.")
+    revokedAt = serializers.DateTimeField(allow_null=True, help_text="When it was revoked. null: it is not.")
     formerSecretsEndAt = serializers.DateTimeField(
         allow_null=True, help_text="When the last former secret stops. null: only the newest works."
     )
-    spendingLimit = serializers.IntegerField(allow_null=True, help_text="In cents.")
-    spendingType = serializers.ChoiceField(choices=SpendingType.values, allow_null=True)
-    spendingPeriod = serializers.ChoiceField(choices=SpendingPeriod.values, allow_null=True)
-    window = WindowSerializer(allow_null=True, help_text="null for a key without a spending limit.")
+    spendingLimit = serializers.IntegerField(allow_null=True, help_text="In cents. null: no limit.")
+    spendingType = serializers.ChoiceField(
+        choices=SpendingType.values, allow_null=True, help_text="FIXED: once. RECURRING: again in each period."
+    )
+    spendingPeriod = serializers.ChoiceField(
+        choices=SpendingPeriod.values, allow_null=True, help_text="Of a RECURRING limit: it resets at 00:00 UTC."
+    )
+    window = SpendingWindowSerializer(allow_null=True, help_text="null for a key without a spending limit.")
     spentInDollars = serializers.CharField(help_text="In total, exactly.")
     lastUsedOn = serializers.DateField(allow_null=True, help_text="The UTC day.")
     requestsPerMinute = serializers.IntegerField(allow_null=True, help_text="Its own. null: as the account.")
     tokensPerMinute = serializers.IntegerField(allow_null=True, help_text="Its own. null: as the account.")
     allowedModels = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="null: all models.")
-    tags = serializers.ListField(child=serializers.CharField())
+    tags = serializers.ListField(child=serializers.CharField(), help_text="Its labels.")
 
 
-class SecretKeySerializer(KeySerializer):
+class ApiKeyWithSecretSerializer(ApiKeySerializer):
     """A key with its new secret."""
 
     secret = serializers.CharField(help_text="Shown once: the gateway stores only a digest of it.")
 
 
-class KeyPageSerializer(serializers.Serializer[Any]):
+class ApiKeyPageSerializer(serializers.Serializer[Any]):
     """A page of keys."""
 
-    keys = KeySerializer(many=True)
-    limit = serializers.IntegerField()
-    offset = serializers.IntegerField()
+    keys = ApiKeySerializer(many=True, help_text="The keys: those not revoked first, each newest first.")
+    limit = serializers.IntegerField(help_text="The most keys that were asked for.")
+    offset = serializers.IntegerField(help_text="How many keys were skipped.")
     count = serializers.IntegerField(help_text="How many keys this reply has.")
 
 

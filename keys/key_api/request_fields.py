@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.core.validators import RegexValidator
-from drf_spectacular.utils import extend_schema_field
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from billing import money
@@ -64,10 +64,11 @@ def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any
     return field(required=False, allow_null=True, **options)
 
 
+@extend_schema_serializer(component_name="UpdateApiKeyRequest")
 class ChangeSerializer(serializers.Serializer[Any]):
     """Fields of a key. null clears one. The three of the spending limit are set together."""
 
-    name = Text(max_length=100, required=False)
+    name = Text(max_length=100, required=False, help_text="The name of the key.")
     expiresAt = _optional(Time, help_text="From then on the key is refused. null: it never expires.")
     spendingLimit = _optional(
         Integer, min_value=0, max_value=money.CENTS_MAX, help_text="In cents. null: no limit. Give spendingType with it."
@@ -94,12 +95,14 @@ class ChangeSerializer(serializers.Serializer[Any]):
     )
 
 
+@extend_schema_serializer(component_name="CreateApiKeyRequest")
 class NewKeySerializer(ChangeSerializer):
     """A new key."""
 
-    name = Text(max_length=100)
+    name = Text(max_length=100, help_text="The name of the key.")
 
 
+@extend_schema_serializer(component_name="RotateApiKeyRequest")
 class RotationSerializer(serializers.Serializer[Any]):
     """How a key is rotated."""
 

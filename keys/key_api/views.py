@@ -18,7 +18,7 @@ from gateway_project.web.query_parameters import FilteredView, ParameterSet, Who
 from keys import acts, rotation, summaries
 from keys.key_api import idempotency, request_fields
 from keys.key_api.authentication import ManagementAuthentication
-from keys.key_api.key_object import KeyPageSerializer, KeySerializer, SecretKeySerializer, describe_keys
+from keys.key_api.key_object import ApiKeyPageSerializer, ApiKeySerializer, ApiKeyWithSecretSerializer, describe_keys
 from keys.key_api.request_fields import ChangeSerializer, NewKeySerializer, RotationSerializer
 from keys.models import ApiKey
 
@@ -66,7 +66,7 @@ class KeyListView(FilteredView):
         summary="List the keys",
         description="A page of the account's keys: those not revoked first, each newest first.",
         filters=True,
-        responses={200: KeyPageSerializer, **openapi.error_responses(errors.InvalidRequest, *_OF_ALL)},
+        responses={200: ApiKeyPageSerializer, **openapi.error_responses(errors.InvalidRequest, *_OF_ALL)},
     )
     def get(self, request: Request) -> Response:
         page = self.select(Page())
@@ -82,7 +82,7 @@ class KeyListView(FilteredView):
         parameters=[_IDEMPOTENCY_KEY],
         filters=False,
         request=NewKeySerializer,
-        responses={201: SecretKeySerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ALL)},
+        responses={201: ApiKeyWithSecretSerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ALL)},
     )
     def post(self, request: Request) -> Response:
         strict_json.content_length(request)
@@ -104,7 +104,7 @@ class KeyView(APIView):
         operation_id="retrieveKey",
         summary="Retrieve a key",
         description="What a key may do, and what it spent. Its secret is not stored.",
-        responses={200: KeySerializer, **openapi.error_responses(*_OF_ONE)},
+        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_ONE)},
     )
     def get(self, request: Request, key_id: str) -> Response:
         return Response(_describe(_account(request), key_id))
@@ -114,7 +114,7 @@ class KeyView(APIView):
         summary="Change a key",
         description="Sets the fields that are given. null clears one. The three of the spending limit are set together.",
         request=ChangeSerializer,
-        responses={200: KeySerializer, **openapi.error_responses(*_OF_BODIES, *_OF_ONE)},
+        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_BODIES, *_OF_ONE)},
     )
     def patch(self, request: Request, key_id: str) -> Response:
         strict_json.content_length(request)
@@ -139,7 +139,7 @@ class PauseView(APIView):
         description="Its requests are refused until it is resumed. Nothing happens if it is paused already.",
         parameters=[_IDEMPOTENCY_KEY],
         request=None,
-        responses={200: KeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
+        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
     )
     def post(self, request: Request, key_id: str) -> Response:
         return _act_on(request, key_id, lambda key: acts.pause(request._request, key))
@@ -154,7 +154,7 @@ class ResumeView(APIView):
         description="Admits the requests of a paused key again.",
         parameters=[_IDEMPOTENCY_KEY],
         request=None,
-        responses={200: KeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
+        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
     )
     def post(self, request: Request, key_id: str) -> Response:
         return _act_on(request, key_id, lambda key: acts.resume(request._request, key))
@@ -169,7 +169,7 @@ class RotateView(APIView):
         description="Gives the key a new secret, which the reply has. Every secret that works now ends after the grace period.",
         parameters=[_IDEMPOTENCY_KEY],
         request=RotationSerializer,
-        responses={200: SecretKeySerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ONE)},
+        responses={200: ApiKeyWithSecretSerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ONE)},
     )
     def post(self, request: Request, key_id: str) -> Response:
         strict_json.refuse_chunks(request)  # the former secrets would work for longer than it says
@@ -193,7 +193,7 @@ class RevokeView(APIView):
         description="Disables the key for good. Nothing happens if it is revoked already.",
         parameters=[_IDEMPOTENCY_KEY],
         request=None,
-        responses={200: KeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
+        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
     )
     def post(self, request: Request, key_id: str) -> Response:
         return _act_on(request, key_id, lambda key: acts.revoke(request._request, key))

@@ -15,7 +15,7 @@ from gateway_project.web import openapi
 from gateway_project.web.query_parameters import FilteredView
 from rankings.api import filters, replies
 from rankings.api.filters import RankingFilter, RankingsQuery
-from rankings.api.serializers import RankingsSerializer
+from rankings.api.serializers import RankingPageSerializer
 from rankings.models import Entry
 
 _HEADERS = {
@@ -61,7 +61,7 @@ class RankingsView(FilteredView):
         filters=True,
         parameters=[_IF_NONE_MATCH, *_REPLY_HEADERS],
         responses={
-            200: RankingsSerializer,
+            200: RankingPageSerializer,
             304: OpenApiResponse(description="The data has not changed since the reply with the given ETag."),
             **openapi.error_responses(errors.InvalidRequest),
         },

@@ -32,7 +32,7 @@ from tests.faults import fault
 from tests.gateway_project.local.launch import free_port
 from tests.live.conftest import ROOT, SETTINGS, database_url, start
 from tests.live.database_proxy import DatabaseProxy, running_proxy
-from tests.live.gateway import eventually
+from tests.live.gateway import Gateway, eventually
 
 VERIFIED = "gateway_ledger_verified_timestamp_seconds"
 
@@ -251,25 +251,28 @@ def test_beat_without_a_broker_records_that_it_runs_tasks(transactional_db, cele
     eventually(lambda: set(recorded.all()) >= {task_runs.BEAT, "completions.tasks.release_expired_holds"})
 
 
-@fault(
-    "Redis",
-    "No worker runs, and then Redis is stopped",
-    "`gateway_queue_waiting` shows the length of the queue; then `gateway_broker_up` is 0",
-)
-def test_a_queue_that_nobody_works_off_is_shown_by_its_length(transactional_db, tmp_path):
-    broker = Broker(tmp_path)
-    gateway = start(tmp_path / "log", {"REDIS_URL": broker.url})
-    try:
-        for _ in range(3):
-            broker.send("billing.tasks.verify_ledger")
-        scrape_until(gateway.port, lambda shown: shown.get("gateway_queue_waiting") == 3)
-        broker.stop()
-        shown = scrape_until(
-            gateway.port, lambda shown: shown.get("gateway_broker_up") == 0 and shown.get("gateway_database_up") == 1
-        )
-        assert "gateway_queue_waiting" not in shown
-    finally:
-        gateway.stop()
+NEW_KEY = Fernet.generate_key().decode()
+
+
+@pytest.fixture(scope="module")
+def lonely_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of no worker."""
+    broker = Broker(tmp_path_factory.mktemp("lonely"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def other(
+    django_db_setup: None, lonely_broker: Broker, tmp_path_factory: pytest.TempPathFactory, django_db_blocker: Any
+) -> Iterator[Gateway]:
+    """A gateway with a new encryption key and the broker of no worker."""
+    keys = ",".join([NEW_KEY, *settings.ENCRYPTION_KEYS])
+    gateway = start(tmp_path_factory.mktemp("other") / "log", {"GATEWAY_ENCRYPTION_KEYS": keys, "REDIS_URL": lonely_broker.url})
+    yield gateway
+    gateway.stop()
+    with django_db_blocker.unblock():
+        Process.objects.all().delete()
 
 
 @fault(
@@ -277,18 +280,29 @@ def test_a_queue_that_nobody_works_off_is_shown_by_its_length(transactional_db, 
     "A host uses an encryption key that another host lacks",
     "`gateway_secrets_missing`, the log and a check say so, without the key",
 )
-def test_a_host_that_uses_a_key_which_another_lacks_is_found(gateway, tmp_path):
-    [old], new = settings.ENCRYPTION_KEYS, Fernet.generate_key().decode()
+def test_a_host_that_uses_a_key_which_another_lacks_is_found(gateway, other):
     missing = 'gateway_secrets_missing{secret="encryption_key"}'
-    other = start(tmp_path / "log", {"GATEWAY_ENCRYPTION_KEYS": f"{new},{old}"})
-    try:
-        scrape_until(gateway.port, lambda shown: shown.get(missing))
-        eventually(lambda: "gateway.W009" in other.log())
-        assert f"is missing at {processes.host()} (web)" in other.log()
-        checked = StringIO()
-        call_command("check", databases=["default"], stderr=checked)
-        assert "gateway.W009" in checked.getvalue()
-        for secret in (old, new):
-            assert secret not in checked.getvalue() + gateway.log() + other.log()
-    finally:
-        other.stop()
+    scrape_until(gateway.port, lambda shown: shown.get(missing))
+    eventually(lambda: f"is missing at {processes.host()} (web)" in other.log())
+    assert "gateway.W009" in other.log()
+    checked = StringIO()
+    call_command("check", databases=["default"], stderr=checked)
+    assert "gateway.W009" in checked.getvalue()
+    for secret in (*settings.ENCRYPTION_KEYS, NEW_KEY):
+        assert secret not in checked.getvalue() + gateway.log() + other.log()
+
+
+@fault(
+    "Redis",
+    "No worker runs, and then Redis is stopped",
+    "`gateway_queue_waiting` shows the length of the queue; then `gateway_broker_up` is 0",
+)
+def test_a_queue_that_nobody_works_off_is_shown_by_its_length(transactional_db, other, lonely_broker):
+    for _ in range(3):
+        lonely_broker.send("billing.tasks.verify_ledger")
+    scrape_until(other.port, lambda shown: shown.get("gateway_queue_waiting") == 3)
+    lonely_broker.stop()
+    shown = scrape_until(
+        other.port, lambda shown: shown.get("gateway_broker_up") == 0 and shown.get("gateway_database_up") == 1
+    )
+    assert "gateway_queue_waiting" not in shown

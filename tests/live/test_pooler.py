@@ -103,7 +103,13 @@ def test_session_mode_works(pooled, tmp_path, alice, echo_model):
 )
 @pytest.mark.parametrize("command", [["-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], ["manage.py", "migrate"]], ids=str)
 def test_transaction_mode_is_refused_in_words(pooled, command):
-    environ = {**os.environ, "DATABASE_URL": pooled("transaction"), "PORT": str(free_port()), "REDIS_URL": ""}
+    environ = {
+        **os.environ,
+        "DATABASE_URL": pooled("transaction"),
+        "PORT": str(free_port()),
+        "REDIS_URL": "",
+        "WEB_CONCURRENCY": "1",
+    }
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=waiting.PROCESS_SECONDS_MAX
     )

@@ -7,7 +7,8 @@ from rest_framework import serializers
 
 from completions.inbound.embeddings import request
 from completions.request import schema
-from completions.serializers import ProviderPreferencesSerializer, SchemaField
+from completions.serializers import ProviderPreferencesSerializer
+from gateway_project.web.schema_fields import Constant, SchemaField
 
 _TEXT = {"type": "string", "minLength": 1}
 _TOKENS = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": request.TOKEN_MAX}}
@@ -55,21 +56,21 @@ class EmbeddingRequestSerializer(serializers.Serializer[Any]):
     provider = ProviderPreferencesSerializer(required=False, allow_null=True, help_text="Which providers may answer.")
 
 
-class EmbeddingSerializer(serializers.Serializer[Any]):
-    object = serializers.CharField(help_text="embedding")
+class EmbeddingResultSerializer(serializers.Serializer[Any]):
+    object = Constant("embedding")
     index = serializers.IntegerField(min_value=0, help_text="The place of its input.")
-    embedding = SchemaField(_EMBEDDING)
+    embedding = SchemaField(_EMBEDDING, help_text="The numbers, or base64 of them, as encoding_format asked for.")
 
 
-class EmbeddingsUsageSerializer(serializers.Serializer[Any]):
-    prompt_tokens = serializers.IntegerField(min_value=0)
-    total_tokens = serializers.IntegerField(min_value=0)
+class EmbeddingUsageSerializer(serializers.Serializer[Any]):
+    prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the input.")
+    total_tokens = serializers.IntegerField(min_value=0, help_text="The same: nothing is generated.")
     cost = serializers.FloatField(allow_null=True, help_text="US dollars, exactly.")
 
 
-class EmbeddingsSerializer(serializers.Serializer[Any]):
+class EmbeddingListSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="For GET /v1/completions/{completion_id}.")
-    object = serializers.CharField(help_text="list")
-    data = EmbeddingSerializer(many=True)  # type: ignore[assignment]
-    model = serializers.CharField()
-    usage = EmbeddingsUsageSerializer()
+    object = Constant("list")
+    data = EmbeddingResultSerializer(many=True, help_text="An embedding for each input.")  # type: ignore[assignment]
+    model = serializers.CharField(help_text="The model that answered.")
+    usage = EmbeddingUsageSerializer(help_text="The tokens that are charged.")

@@ -11,7 +11,7 @@ from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView
 from completions.inbound.embeddings import request as embeddings_request
 from completions.inbound.embeddings.reply import EmbeddingsFormat
-from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer, EmbeddingsSerializer
+from completions.inbound.embeddings.serializers import EmbeddingListSerializer, EmbeddingRequestSerializer
 from completions.request.fields import Fields
 from gateway_project.web import openapi
 
@@ -38,7 +38,7 @@ class EmbeddingsView(CompletionView):
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
         request=EmbeddingRequestSerializer,
-        responses={200: EmbeddingsSerializer, **openapi.error_responses(*descriptions.ERRORS)},
+        responses={200: EmbeddingListSerializer, **openapi.error_responses(*descriptions.ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)

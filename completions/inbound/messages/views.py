@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,10 +18,11 @@ from completions.inbound.messages import places, rate_limits, reply
 from completions.inbound.messages import request as messages_request
 from completions.inbound.messages.places import MessagePlace
 from completions.inbound.messages.serializers import (
+    STREAM_EVENT,
     MessageRequestSerializer,
     MessageSerializer,
-    TokenCountRequestSerializer,
-    TokenCountSerializer,
+    MessageTokensCountRequestSerializer,
+    MessageTokensCountSerializer,
 )
 from completions.pricing import cost
 from completions.request import schema
@@ -83,7 +83,7 @@ class MessagesView(_ReadsMessages, CompletionView):
         request=MessageRequestSerializer,
         responses={
             (200, "application/json"): MessageSerializer,
-            (200, "text/event-stream"): OpenApiTypes.STR,
+            (200, "text/event-stream"): STREAM_EVENT,
             **openapi.error_responses(*descriptions.ERRORS),
         },
     )
@@ -118,9 +118,9 @@ class CountTokensView(_AnthropicReplies, RequestView):
         summary="Estimate the tokens of a prompt, in Anthropic's Messages",
         description="The gateway's own estimate, at no cost: no provider is asked.",
         auth=descriptions.AUTH,
-        request=TokenCountRequestSerializer,
+        request=MessageTokensCountRequestSerializer,
         responses={
-            200: TokenCountSerializer,
+            200: MessageTokensCountSerializer,
             **openapi.error_responses(*descriptions.READ_ERRORS),
         },
     )

@@ -7,5 +7,5 @@ places       which field of the caller's each field of the chat request comes fr
 output       the items of the output: of a whole reply, and one after another as a stream's events
 reply        whole replies and streams
 views        POST /v1/responses
-serializers  their shapes for OpenAPI
+serializers  their shapes for OpenAPI; event_serializers  those of the events of a stream
 """

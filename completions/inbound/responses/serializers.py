@@ -7,130 +7,297 @@ from rest_framework import serializers
 
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
-from completions.serializers import SchemaField
+from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, TextOr, optional
 
-_TEXT = {"type": "string"}
-_OBJECT = {"type": "object"}
-_ITEM = {
-    "type": "object",
-    "properties": {
-        "type": {"type": "string", "enum": list(items.ITEM_TYPES)},
-        "role": {"type": "string", "enum": list(items.ROLES)},
-        "content": {"oneOf": [_TEXT, {"type": "array", "items": _OBJECT}]},
-    },
-}
-_INPUT = {"oneOf": [_TEXT, {"type": "array", "items": _ITEM}]}
-_TOOLS = {
-    "type": "array",
-    "maxItems": schema.TOOLS_MAX,
-    "items": {
-        "type": "object",
-        "required": ["type"],
-        "properties": {
-            "type": {"type": "string", "enum": list(tools.TYPES)},
-            "name": _TEXT,
-            "description": _TEXT,
-            "parameters": {"type": "object", "nullable": True, "description": "Of a function: a JSON schema."},
-            "strict": {"type": "boolean", "nullable": True},
-            "format": {"type": "object", "description": "Of a custom tool: text, or a grammar."},
-            "tools": {"type": "array", "items": _OBJECT, "description": "Of a namespace: functions and custom tools."},
-        },
-    },
-}
+_OBJECT = {"type": "object", "additionalProperties": True}
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
-_REASONING = {
-    "type": "object",
-    "properties": {
-        "effort": {"type": "string", "enum": list(schema.REASONING_EFFORTS), "nullable": True},
-        "summary": {"type": "string", "enum": list(request.SUMMARIES), "nullable": True},
-    },
-}
-_TEXT_OPTIONS = {
-    "type": "object",
-    "properties": {
-        "format": {
-            "type": "object",
-            "required": ["type"],
-            "properties": {
-                "type": {"type": "string", "enum": list(request.FORMATS)},
-                "name": _TEXT,
-                "schema": _OBJECT,
-                "description": _TEXT,
-                "strict": {"type": "boolean", "nullable": True},
-            },
-        },
-        "verbosity": {"type": "string", "enum": list(schema.VERBOSITIES), "nullable": True},
-    },
-}
-_INCLUDE = {"type": "array", "items": {"type": "string", "enum": [request.LOGPROBS, request.ENCRYPTED]}}
-_OUTPUT = {"type": "array", "items": {"type": "object", "required": ["id", "type"], "properties": {"id": _TEXT, "type": _TEXT}}}
+_INCLUDE = {"type": "string", "enum": [request.LOGPROBS, request.ENCRYPTED]}
+_TAGS = {"type": "object", "maxProperties": schema.TAGS_MAX, "additionalProperties": {"type": "string"}}
+_LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
+_STATUS = "in_progress, completed or incomplete."
 
 
-def _optional(kind: type[serializers.Field[Any, Any, Any, Any]], *args: Any, **kwargs: Any) -> Any:
-    return kind(*args, required=False, allow_null=True, **kwargs)
+# --- What requests and replies share ----------------------------------------------------------------------------------
+
+
+class ModelResponseToolSerializer(serializers.Serializer[Any]):
+    type = serializers.ChoiceField(choices=tools.TYPES, help_text="The kind of tool.")
+    name = serializers.CharField(required=False, help_text="The name by which the model calls it.")
+    description = serializers.CharField(required=False, help_text="What it does, for the model.")
+    parameters = optional(SchemaField, _OBJECT, help_text="Of a function: a JSON schema of its arguments.")
+    strict = optional(serializers.BooleanField, help_text="Of a function: whether the arguments always follow the schema.")
+    format = SchemaField(_OBJECT, required=False, help_text="Of a custom tool: text, or a grammar.")
+    tools = serializers.ListField(
+        child=SchemaField(_OBJECT), required=False, help_text="Of a namespace: functions and custom tools."
+    )
+
+
+class ModelResponseReasoningSerializer(serializers.Serializer[Any]):
+    effort = optional(serializers.ChoiceField, choices=schema.REASONING_EFFORTS, help_text="How much the model thinks.")
+    summary = optional(serializers.ChoiceField, choices=request.SUMMARIES, help_text="How much of it the reply shows.")
+
+
+class ModelResponseTextFormatSerializer(serializers.Serializer[Any]):
+    type = serializers.ChoiceField(choices=request.FORMATS, help_text="Text, a JSON object, or JSON of a schema.")
+    name = serializers.CharField(required=False, help_text="The name of the schema.")
+    schema = SchemaField(_OBJECT, required=False, help_text="The JSON schema of the reply.")
+    description = serializers.CharField(required=False, help_text="What the reply is, for the model.")
+    strict = optional(serializers.BooleanField, help_text="Whether the reply always follows the schema.")
+
+
+class ModelResponseTextSerializer(serializers.Serializer[Any]):
+    format = ModelResponseTextFormatSerializer(required=False, help_text="The format of the reply.")
+    verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
+
+
+# --- The request ------------------------------------------------------------------------------------------------------
+
+
+class ModelResponseInputItemSerializer(serializers.Serializer[Any]):
+    type = serializers.ChoiceField(
+        choices=items.ITEM_TYPES, required=False, help_text="What it is. An item with a role is a message without it, too."
+    )
+    role = serializers.ChoiceField(choices=items.ROLES, required=False, help_text="Who speaks, in a message.")
+    content = TextOr(
+        serializers.ListField(child=SchemaField(_OBJECT)), required=False, help_text="Of a message: text, or parts."
+    )
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
-class ResponseRequestSerializer(serializers.Serializer[Any]):
+class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(
         min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
     )
-    input = SchemaField(_INPUT, help_text="Text of the user, or the items of the whole conversation.")
-    instructions = _optional(serializers.CharField, help_text="Come before the input.")
-    max_output_tokens = _optional(
+    input = TextOr(
+        serializers.ListField(child=ModelResponseInputItemSerializer()),
+        help_text="Text of the user, or the items of the whole conversation.",
+    )
+    instructions = optional(serializers.CharField, help_text="Come before the input.")
+    max_output_tokens = optional(
         serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="The most tokens to generate."
     )
-    models = _optional(
+    models = optional(
         serializers.ListField,
         child=serializers.CharField(min_length=1, max_length=schema.MODEL_CHARACTERS_MAX),
         max_length=schema.FALLBACKS_MAX,
         help_text="Models to try in turn when the first cannot serve the request.",
     )
-    provider = _optional(SchemaField, _OBJECT, help_text="Which providers may answer: order, only and ignore.")
-    cache_control = _optional(SchemaField, _OBJECT, help_text="Caches the prompt for five minutes, at Anthropic.")
-    tools = _optional(SchemaField, _TOOLS)
-    tool_choice = _optional(SchemaField, _TOOL_CHOICE)
-    parallel_tool_calls = _optional(serializers.BooleanField)
-    reasoning = _optional(SchemaField, _REASONING)
-    text = _optional(SchemaField, _TEXT_OPTIONS, help_text="The format of the reply, and how long it is to be.")
-    temperature = _optional(serializers.FloatField, min_value=0, max_value=2)
-    top_p = _optional(serializers.FloatField, min_value=0, max_value=1)
-    top_logprobs = _optional(serializers.IntegerField, min_value=0, max_value=request.TOP_LOGPROBS_MAX)
-    include = _optional(SchemaField, _INCLUDE)
-    metadata = _optional(SchemaField, {"type": "object", "maxProperties": schema.TAGS_MAX, "additionalProperties": _TEXT})
-    client_metadata = _optional(SchemaField, _OBJECT, help_text="Codex's, about itself. No provider is sent it.")
-    user = _optional(serializers.CharField)
-    safety_identifier = _optional(serializers.CharField)
-    prompt_cache_key = _optional(serializers.CharField)
-    prompt_cache_retention = _optional(SchemaField, {"type": "string", "enum": list(request.CACHE_RETENTIONS)})
-    service_tier = _optional(SchemaField, {"type": "string", "enum": list(request.SERVICE_TIERS)}, help_text="Has no effect.")
-    truncation = _optional(SchemaField, {"type": "string", "enum": ["disabled"]})
-    store = _optional(serializers.BooleanField, help_text="Only false: nothing is kept.")
-    background = _optional(serializers.BooleanField, help_text="Only false.")
-    stream = serializers.BooleanField(required=False, allow_null=True, default=False)
-    stream_options = _optional(SchemaField, _OBJECT, help_text="include_obfuscation, which has no effect.")
+    provider = optional(SchemaField, _OBJECT, help_text="Which providers may answer: order, only and ignore.")
+    cache_control = optional(SchemaField, _OBJECT, help_text="Caches the prompt for five minutes, at Anthropic.")
+    tools = optional(
+        serializers.ListField,
+        child=ModelResponseToolSerializer(),
+        max_length=schema.TOOLS_MAX,
+        help_text="What the model may call.",
+    )
+    tool_choice = optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a tool.")
+    parallel_tool_calls = optional(serializers.BooleanField, help_text="Whether the model may call several tools at once.")
+    reasoning = ModelResponseReasoningSerializer(
+        required=False, allow_null=True, help_text="How much the model thinks, and how much of it the reply shows."
+    )
+    text = ModelResponseTextSerializer(
+        required=False, allow_null=True, help_text="The format of the reply, and how long it is to be."
+    )
+    temperature = optional(
+        serializers.FloatField, min_value=0, max_value=2, help_text="How much chance decides: the higher, the more varied."
+    )
+    top_p = optional(
+        serializers.FloatField,
+        min_value=0,
+        max_value=1,
+        help_text="The model chooses among the likeliest tokens that together have this probability.",
+    )
+    top_logprobs = optional(
+        serializers.IntegerField,
+        min_value=0,
+        max_value=request.TOP_LOGPROBS_MAX,
+        help_text="How many other tokens the reply names for each of its own, with their probabilities.",
+    )
+    include = optional(
+        serializers.ListField, child=SchemaField(_INCLUDE), help_text="What else the reply has, such as probabilities."
+    )
+    metadata = optional(SchemaField, _TAGS, help_text="Tags of your own. The usage page groups by them.")
+    client_metadata = optional(SchemaField, _OBJECT, help_text="Codex's, about itself. No provider is sent it.")
+    user = optional(serializers.CharField, help_text="Your own id of who asks. The usage page groups by it.")
+    safety_identifier = optional(serializers.CharField, help_text="OpenAI's newer name for user.")
+    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI to find the prompt in its cache.")
+    prompt_cache_retention = optional(
+        serializers.ChoiceField, choices=request.CACHE_RETENTIONS, help_text="How long OpenAI keeps the prompt in its cache."
+    )
+    service_tier = optional(serializers.ChoiceField, choices=request.SERVICE_TIERS, help_text="Has no effect.")
+    truncation = optional(
+        SchemaField, {"type": "string", "const": "disabled"}, help_text="Nothing is taken out of a conversation."
+    )
+    store = optional(serializers.BooleanField, help_text="Only false: nothing is kept.")
+    background = optional(serializers.BooleanField, help_text="Only false.")
+    stream = serializers.BooleanField(
+        required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
+    )
+    stream_options = optional(SchemaField, _OBJECT, help_text="include_obfuscation, which has no effect.")
 
 
-class ResponseUsageSerializer(serializers.Serializer[Any]):
-    input_tokens = serializers.IntegerField(min_value=0)
-    input_tokens_details = SchemaField(_OBJECT, help_text="cached_tokens and cache_write_tokens.")
-    output_tokens = serializers.IntegerField(min_value=0)
-    output_tokens_details = SchemaField(_OBJECT, help_text="reasoning_tokens.")
-    total_tokens = serializers.IntegerField(min_value=0)
+# --- Items of the output ----------------------------------------------------------------------------------------------
+
+
+class OutputTextSerializer(serializers.Serializer[Any]):
+    type = Constant("output_text")
+    text = serializers.CharField(help_text="What the model says.")
+    annotations = serializers.ListField(child=SchemaField(_OBJECT), help_text="Always empty.")
+    logprobs = serializers.ListField(
+        child=SchemaField(_OBJECT), help_text="The probabilities of the tokens, if they were asked for."
+    )
+
+
+class OutputRefusalSerializer(serializers.Serializer[Any]):
+    type = Constant("refusal")
+    refusal = serializers.CharField(help_text="What the model says instead, because it refuses.")
+
+
+class ReasoningSummaryTextSerializer(serializers.Serializer[Any]):
+    type = Constant("summary_text")
+    text = serializers.CharField(help_text="What the model shows of its thinking.")
+
+
+def output_content(**options: Any) -> OneOf:
+    """Return a field of a part of a message."""
+    parts = {"output_text": OutputTextSerializer, "refusal": OutputRefusalSerializer}
+    return OneOf("OutputContent", parts, **options)
+
+
+class OutputMessageSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the item.")
+    type = Constant("message")
+    status = serializers.CharField(help_text=_STATUS)
+    role = Constant("assistant")
+    content = serializers.ListField(child=output_content(), help_text="What the model says.")
+
+
+class ReasoningItemSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the item.")
+    type = Constant("reasoning")
+    summary = serializers.ListField(child=ReasoningSummaryTextSerializer(), help_text="What the model shows of its thinking.")
+
+
+class _CallSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the item.")
+    status = serializers.CharField(help_text=_STATUS)
+    call_id = serializers.CharField(help_text="The id of the call. Its output repeats it.")
+
+
+class FunctionToolCallSerializer(_CallSerializer):
+    type = Constant("function_call")
+    name = serializers.CharField(help_text="The function that the model calls.")
+    namespace = serializers.CharField(required=False, help_text="The namespace that it is in, if it is in one.")
+    arguments = serializers.CharField(help_text="A JSON object, as text.")
+
+
+class CustomToolCallSerializer(_CallSerializer):
+    type = Constant("custom_tool_call")
+    name = serializers.CharField(help_text="The custom tool that the model calls.")
+    namespace = serializers.CharField(required=False, help_text="The namespace that it is in, if it is in one.")
+    input = serializers.CharField(help_text="What the model gives to it.")
+
+
+class LocalShellToolCallSerializer(_CallSerializer):
+    type = Constant("local_shell_call")
+    action = SchemaField(_OBJECT, help_text="The command, as OpenAI's API has it.")
+
+
+class ShellToolCallSerializer(_CallSerializer):
+    type = Constant("shell_call")
+    action = SchemaField(_OBJECT, help_text="The commands, as OpenAI's API has them.")
+
+
+class ApplyPatchToolCallSerializer(_CallSerializer):
+    type = Constant("apply_patch_call")
+    operation = SchemaField(_OBJECT, help_text="The change of a file, as OpenAI's API has it.")
+
+
+class ToolSearchCallSerializer(_CallSerializer):
+    type = Constant("tool_search_call")
+    arguments = SchemaField(_OBJECT, help_text="What the model searches for.")
+    execution = Constant("client")
+
+
+def output_item(**options: Any) -> OneOf:
+    """Return a field of an item."""
+    of_types = {
+        "message": OutputMessageSerializer,
+        "reasoning": ReasoningItemSerializer,
+        "function_call": FunctionToolCallSerializer,
+        "custom_tool_call": CustomToolCallSerializer,
+        "local_shell_call": LocalShellToolCallSerializer,
+        "shell_call": ShellToolCallSerializer,
+        "apply_patch_call": ApplyPatchToolCallSerializer,
+        "tool_search_call": ToolSearchCallSerializer,
+    }
+    return OneOf("OutputItem", of_types, **options)
+
+
+# --- The reply --------------------------------------------------------------------------------------------------------
+
+
+class InputTokensDetailsSerializer(serializers.Serializer[Any]):
+    cached_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were read from a cache.")
+    cache_write_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were written to a cache.")
+
+
+class ReasoningTokensDetailsSerializer(serializers.Serializer[Any]):
+    reasoning_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the model's thinking.")
+
+
+class ModelResponseUsageSerializer(serializers.Serializer[Any]):
+    input_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the input.")
+    input_tokens_details = InputTokensDetailsSerializer(help_text="How many of them a cache had to do with.")
+    output_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated, thinking included.")
+    output_tokens_details = ReasoningTokensDetailsSerializer(help_text="How many of them were thinking.")
+    total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
     cost = SchemaField(
         {"type": "number", "minimum": 0}, allow_null=True, help_text="In US dollars, exactly. null: not known yet."
     )
 
 
-@extend_schema_serializer(description="The other fields repeat those of the request.")
-class ResponseSerializer(serializers.Serializer[Any]):
+class IncompleteDetailsSerializer(serializers.Serializer[Any]):
+    reason = serializers.CharField(help_text="max_output_tokens or content_filter.")
+
+
+class ModelResponseErrorSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField(help_text="For programs: rate_limit_exceeded or server_error.")
+    message = serializers.CharField(help_text="For people; the words may change.")
+
+
+class ModelResponseSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
-    object = serializers.CharField(help_text="response")
-    created_at = serializers.IntegerField()
+    object = Constant("response")
+    created_at = serializers.IntegerField(help_text="Unix time in seconds.")
     status = serializers.CharField(help_text="completed, incomplete, or within a stream in_progress or failed.")
     model = serializers.CharField(help_text="The model that answered.")
-    output = SchemaField(_OUTPUT, help_text="Items of the types reasoning, message, function_call and custom_tool_call.")
-    incomplete_details = SchemaField(_OBJECT, allow_null=True, help_text="reason: max_output_tokens or content_filter.")
-    error = SchemaField(_OBJECT, allow_null=True, help_text="Of a stream that failed: code and message.")
-    store = serializers.BooleanField(help_text="false")
-    usage = ResponseUsageSerializer(allow_null=True)
+    output = serializers.ListField(child=output_item(), help_text="What the model says, thinks and calls.")
+    incomplete_details = IncompleteDetailsSerializer(allow_null=True, help_text="Why it is incomplete.")
+    error = ModelResponseErrorSerializer(allow_null=True, help_text="Why a stream failed.")
+    completed_at = serializers.IntegerField(allow_null=True, help_text="Always null.")
+    usage = ModelResponseUsageSerializer(allow_null=True, help_text="The tokens that are charged. null before the end.")
+    # What it repeats of the request.
+    background = serializers.BooleanField(help_text="Always false.")
+    instructions = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
+    max_output_tokens = serializers.IntegerField(allow_null=True, help_text="As the request said.")
+    metadata = SchemaField(_TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")
+    parallel_tool_calls = serializers.BooleanField(help_text="As the request said; true by default.")
+    previous_response_id = serializers.CharField(allow_null=True, help_text="Always null: nothing is kept.")
+    prompt_cache_key = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
+    reasoning = ModelResponseReasoningSerializer(help_text="As the request said.")
+    safety_identifier = serializers.CharField(allow_null=True, help_text="As the request said.")
+    service_tier = serializers.CharField(help_text="Always default.")
+    store = serializers.BooleanField(help_text="Always false: nothing is kept.")
+    frequency_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
+    presence_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
+    temperature = serializers.FloatField(allow_null=True, help_text="As the request said.")
+    text = ModelResponseTextSerializer(allow_null=True, help_text=f"As the request said; text by default. {_LONG}")
+    tool_choice = SchemaField(_TOOL_CHOICE, allow_null=True, help_text=f"As the request said; auto by default. {_LONG}")
+    tools = serializers.ListField(
+        child=ModelResponseToolSerializer(), allow_null=True, help_text=f"As the request said. {_LONG}"
+    )
+    top_logprobs = serializers.IntegerField(help_text="As the request said; 0 by default.")
+    top_p = serializers.FloatField(allow_null=True, help_text="As the request said.")
+    truncation = serializers.CharField(help_text="Always disabled: nothing is taken out of a conversation.")
+    user = serializers.CharField(allow_null=True, help_text="As the request said.")

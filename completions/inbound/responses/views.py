@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
@@ -13,8 +12,9 @@ from completions.inbound import caller_errors, descriptions
 from completions.inbound.completion_view import CompletionView, RequestView
 from completions.inbound.responses import places, reply
 from completions.inbound.responses import request as responses_request
+from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.places import Places
-from completions.inbound.responses.serializers import ResponseRequestSerializer, ResponseSerializer
+from completions.inbound.responses.serializers import ModelResponseRequestSerializer, ModelResponseSerializer
 from completions.request.fields import Fields
 from completions.serializers import QuoteSerializer
 from gateway_project.web import error_replies, openapi
@@ -63,10 +63,10 @@ class ResponsesView(_ReadsResponses, CompletionView):
         description=_DESCRIPTION,
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
-        request=ResponseRequestSerializer,
+        request=ModelResponseRequestSerializer,
         responses={
-            (200, "application/json"): ResponseSerializer,
-            (200, "text/event-stream"): OpenApiTypes.STR,
+            (200, "application/json"): ModelResponseSerializer,
+            (200, "text/event-stream"): STREAM_EVENT,
             **openapi.error_responses(*descriptions.ERRORS),
         },
     )
@@ -81,7 +81,7 @@ class ResponseQuoteView(_ReadsResponses):
         operation_id="createResponseQuote",
         summary="Quote a completion, in OpenAI's Responses",
         description=descriptions.QUOTE,
-        request=ResponseRequestSerializer,
+        request=ModelResponseRequestSerializer,
         responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:

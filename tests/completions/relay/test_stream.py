@@ -124,7 +124,7 @@ def test_requested_usage_is_in_the_last_chunk(api, alice, upstream):
     assert done == "[DONE]"
     assert last["choices"] == []
     assert last["usage"]["total_tokens"] == 11
-    assert not [event for event in chunks if "usage" in event]
+    assert [event["usage"] for event in chunks] == [None] * 4
     assert_charged(alice, "reported", **REPORTED)
 
 

@@ -112,8 +112,7 @@ def assert_conforms(raw: bytes, *, model: str = "acme/large", include_usage: boo
 
 
 def assert_heads(chunks: list[dict], model: str, include_usage: bool) -> None:
-    for each in chunks:
-        assert set(each) == (KEYS if include_usage and not each["choices"] else KEYS - {"usage"})
+    assert {frozenset(each) for each in chunks} == {frozenset(KEYS if include_usage else KEYS - {"usage"})}
     assert {(each["object"], each["model"]) for each in chunks} == {("chat.completion.chunk", model)}
     [(completion_id, created)] = {(each["id"], each["created"]) for each in chunks}
     assert completion_id.startswith("chatcmpl-")
@@ -129,10 +128,11 @@ def assert_choice(said: list[dict]) -> None:
 
 
 def assert_usage(chunks: list[dict], include_usage: bool) -> None:
-    """Assert that usage comes only when requested: in a last chunk without choices."""
+    """Assert that usage comes only when requested: in a last chunk without choices, and null in all others."""
     assert all(each["choices"] for each in (chunks[:-1] if include_usage else chunks))
     if include_usage:
         assert chunks[-1]["choices"] == []
+        assert [each["usage"] is None for each in chunks] == [True] * (len(chunks) - 1) + [False]
         reported = chunks[-1]["usage"]
         assert reported["total_tokens"] == reported["prompt_tokens"] + reported["completion_tokens"]
 

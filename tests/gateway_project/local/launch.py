@@ -10,9 +10,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psutil
+import psycopg
 import requests
 
 from gateway_project.local import development, supervisor
@@ -35,7 +36,8 @@ def bare_environment(**variables: str) -> dict[str, str]:
 class Launch:
     """A data directory and a port, and the supervisors started with them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *program: str) -> None:
+        self._program = program or ("-m", "gateway_project.local.supervisor")
         self.var = Path(tempfile.mkdtemp(prefix="gateway-")).resolve()
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
@@ -46,10 +48,17 @@ class Launch:
 
     def start(self, **variables: str) -> None:
         """Start, and wait for the message that the gateway is ready."""
+        self.begin(**variables)
+        self.wait_for("Ctrl-C stops everything")
+
+    def begin(self, **variables: str) -> None:
         with (self.var / "log").open("wb") as log:
             self.process = self._spawn(variables, log)
+
+    def wait_for(self, message: str) -> None:
+        assert self.process
         deadline = time.monotonic() + START_SECONDS_MAX
-        while "Ctrl-C stops everything" not in self.log():
+        while message not in self.log():
             assert self.process.poll() is None, self.log()
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.05)
@@ -63,9 +72,8 @@ class Launch:
     def _spawn(self, variables: dict[str, str], output: Any) -> subprocess.Popen[bytes]:
         # No source on the internet is asked, unless a test enables it.
         settings = {"GATEWAY_VAR": str(self.var), "PORT": str(self.port), "GATEWAY_RANKINGS_FETCH": "0", **variables}
-        command = [sys.executable, "-m", "gateway_project.local.supervisor"]
         return subprocess.Popen(
-            command,
+            [sys.executable, *self._program],
             cwd=development.ROOT,
             env=bare_environment(**settings),
             stdin=subprocess.DEVNULL,
@@ -95,6 +103,10 @@ class Launch:
         return subprocess.run(
             command, cwd=development.ROOT, env=environ, capture_output=True, text=True, timeout=START_SECONDS_MAX
         )
+
+    def rows(self, query: LiteralString) -> list[tuple[Any, ...]]:
+        with psycopg.connect(f"postgresql://postgres@/postgres?host={self.var}/postgresql") as connection:
+            return connection.execute(query).fetchall()
 
     def processes(self) -> list[psutil.Process]:
         """Return the living processes of this directory."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway_project.local import development
+from gateway_project.local import development, postgresql
 from gateway_project.local import redis as embedded_redis
 from tests.gateway_project.local.launch import bare_environment
 
@@ -31,11 +31,19 @@ def test_a_secret_in_the_environment_is_kept(tmp_path):
     assert environ["GATEWAY_KEY_PEPPERS"] == "mine"
 
 
-@pytest.mark.parametrize("switch", [{}, {"GATEWAY_DEVELOPMENT": "0"}, {"GATEWAY_DEVELOPMENT": "off"}])
-def test_a_deployment_gets_no_defaults(tmp_path, switch):
-    environ = {"GATEWAY_VAR": str(tmp_path / "var"), "DATABASE_URL": "postgresql://db/gateway", **switch}
+@pytest.mark.parametrize(
+    "deployment",
+    [
+        {"DATABASE_URL": "postgresql://db/gateway"},
+        {"DATABASE_URL": "postgresql://db/gateway", "GATEWAY_DEVELOPMENT": "off"},
+        {"GATEWAY_SECRET_KEY": "mine"},
+        {"GATEWAY_DEVELOPMENT": "0"},
+    ],
+)
+def test_a_deployment_gets_no_defaults(tmp_path, deployment):
+    environ = {"GATEWAY_VAR": str(tmp_path / "var"), **deployment}
     development.prepare(environ)
-    assert set(environ) == {"GATEWAY_VAR", "DATABASE_URL", "GATEWAY_DEVELOPMENT"}
+    assert set(environ) == {"GATEWAY_VAR", "GATEWAY_DEVELOPMENT", *deployment}
     assert not (tmp_path / "var").exists()
 
 
@@ -87,7 +95,7 @@ def test_redis_starts_over_a_stale_socket(tmp_path):
     assert second.wait(timeout=300) == 0
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def var() -> Iterator[Path]:
     """A directory in which PostgreSQL has run. It is outside pytest's own: under root, PostgreSQL runs as another user."""
     with tempfile.TemporaryDirectory(prefix="gateway-") as path:
@@ -107,9 +115,15 @@ print(psycopg.connect(url).execute("SELECT 6 * 7").fetchone()[0])
 """
 
 
-@pytest.mark.parametrize("pid_line", ["1", "{ours}", "not a number", ""])
-def test_a_stale_postmaster_file_does_not_break_the_start(var, pid_line):
-    (var / "postgresql" / "postmaster.pid").write_text(f"{pid_line.format(ours=os.getpid())}\n{var}\n1700000000\n5432\n")
+@pytest.mark.parametrize("pid_line", ["1", str(os.getpid()), "not a number", ""], ids=["init", "ours", "no-number", "nothing"])
+def test_a_process_that_is_no_postgresql_does_not_count_as_running(tmp_path, pid_line):
+    (tmp_path / "postgresql").mkdir()
+    (tmp_path / "postgresql" / "postmaster.pid").write_text(f"{pid_line}\n{tmp_path}\n1700000000\n5432\n")
+    assert not postgresql.is_running(tmp_path)
+
+
+def test_a_stale_postmaster_file_does_not_break_the_start(var):
+    (var / "postgresql" / "postmaster.pid").write_text(f"{os.getpid()}\n{var}\n1700000000\n5432\n")
     (var / "postgresql" / ".handle_pids.json").write_text(f"[{2**22 - 7}]")
     _run_postgresql(var)
     assert not (var / "postgresql" / "postmaster.pid").exists()

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from gateway_project.local import preparation
+from gateway_project.local.embedded import CannotStart
 from tests.faults import fault
 from tests.gateway_project.local.launch import STOP_SECONDS_MAX, Launch
 
@@ -23,13 +25,15 @@ routes = [ { provider = "echo", upstream_model = "echo" } ]
 """
 
 
-COUNT = """
-from billing.models import User
-from completions.models import Price
-print(sorted(User.objects.values_list("email", flat=True)))
-print(Price.objects.filter(model="demo/echo").count(), "price")
+# `make run` with a process that only sleeps in place of web, worker and beat, and without the steps that fill the database.
+SLEEPING = """
+from gateway_project.local import preparation, supervisor
+
+preparation.prepare_database = lambda *arguments: {}
+supervisor._commands = lambda *arguments, **options: {"web": ["-c", "import time; time.sleep(3_600)"]}
+supervisor.READY_SECONDS_MAX = 3_600
+supervisor.main()
 """
-COUNTED = ["['admin@example.com', 'owner@example.com']", "1 price"]
 
 
 def start(launch: Launch, **variables: str) -> None:
@@ -90,6 +94,7 @@ print("THE WORKER RAN IT")
     assert "THE WORKER RAN IT" in running.manage("shell", "-c", code).stdout
     assert "release_expired_holds" not in running.log()
     assert "Sending due task" not in running.log()
+    assert running.get("/readyz").status_code == 200  # a command shares the running database, and leaves it running
 
 
 def test_the_quickstart_file_is_complete_and_readable_by_its_owner_only(running):
@@ -131,23 +136,21 @@ def test_a_busy_port_fails_in_one_line_before_anything_starts(idle):
     assert not (idle.var / "postgresql").exists()
 
 
-@pytest.mark.parametrize(
-    ("variables", "refusal"),
-    [
-        ({"PORT": "eighty"}, "PORT must be a number from 1 to 65535; it is 'eighty'.\n"),
-        ({"PORT": "65536"}, "PORT must be a number from 1 to 65535; it is '65536'.\n"),
-        ({"CATALOG": "absent.toml"}, "CATALOG: there is no file absent.toml.\n"),
-    ],
-)
-def test_an_invalid_variable_fails_in_one_line(idle, variables, refusal):
-    assert idle.fail(**variables) == (1, refusal)
+def test_an_invalid_variable_fails_in_one_line(idle):
+    assert idle.fail(CATALOG="absent.toml") == (1, "CATALOG: there is no file absent.toml.\n")
     assert idle.processes() == []
+
+
+@pytest.mark.parametrize("port", ["eighty", "65536"])
+def test_an_invalid_port_is_refused(port):
+    with pytest.raises(CannotStart, match=f"^PORT must be a number from 1 to 65535; it is '{port}'.$"):
+        preparation.requested_address({"PORT": port})
 
 
 # --- How it ends. Each start finds the database of the one before: to make one takes seconds -------------------------------
 
 
-def test_a_start_after_a_kill_keeps_key_and_prices_and_ends_when_a_store_dies(running):
+def test_a_start_after_a_kill_keeps_key_and_prices(running):
     before = running.quickstart()
     running.signal(signal.SIGKILL)
     assert running.get("/readyz").status_code == 200  # its children still hold the port
@@ -157,14 +160,29 @@ def test_a_start_after_a_kill_keeps_key_and_prices_and_ends_when_a_store_dies(ru
     bearer = {"Authorization": f"Bearer {before['api_key']}"}
     assert running.get("/api/billing/balance", headers=bearer).json()["balanceInCents"] == 1000
     assert running.get("/v1/models/demo/echo", headers=bearer).json()["pricing"]["prompt"] == "0.000007"
-    assert running.manage("shell", "-c", COUNT).stdout.splitlines()[-2:] == COUNTED
-    assert running.get("/readyz").status_code == 200  # a command shares the running database, and leaves it running
+    emails = running.rows("SELECT email FROM billing_user ORDER BY email")
+    assert emails == [("admin@example.com",), ("owner@example.com",)]
+    assert running.rows("SELECT count(*) FROM completions_price WHERE model_id = 'demo/echo'") == [(1,)]
 
-    [redis] = [process for process in running.processes() if "redis.sock" in " ".join(process.cmdline())]
-    redis.kill()
-    assert running.process.wait(timeout=STOP_SECONDS_MAX) == 1
-    assert "Redis has ended." in running.log()
+
+def test_ctrl_c_leaves_no_process(running):
+    assert running.signal(signal.SIGINT) == 0
     assert running.processes() == []
+    assert not (running.var / "postgresql" / "postmaster.pid").exists()
+
+
+def test_it_ends_when_a_store_dies():
+    launch = Launch("-c", SLEEPING)
+    try:
+        launch.begin(DATABASE_URL="postgresql://nobody@localhost/nothing")
+        launch.wait_for("web started")
+        [redis] = [process for process in launch.processes() if "redis.sock" in " ".join(process.cmdline())]
+        redis.kill()
+        assert launch.process.wait(timeout=STOP_SECONDS_MAX) == 1
+        assert "Redis has ended." in launch.log()
+        assert launch.processes() == []
+    finally:
+        launch.clean_up()
 
 
 @fault(
@@ -189,10 +207,3 @@ def test_an_invalid_catalog_stops_the_start_and_all_its_processes(stopped):
     assert "catalog: " in output.splitlines()[-1] or "invalid.toml" in output
     assert "Traceback" not in output
     assert stopped.processes() == []
-
-
-def test_ctrl_c_leaves_no_process(stopped):
-    start(stopped)
-    assert stopped.signal(signal.SIGINT) == 0
-    assert stopped.processes() == []
-    assert not (stopped.var / "postgresql" / "postmaster.pid").exists()

@@ -60,6 +60,23 @@ def test_fields_show_their_type_their_bounds_and_where_they_stand():
     assert "reasoning_effort none, minimal, low, medium, high, xhigh, max or null" in shown
 
 
+def test_alternatives_are_shown_as_one_field_of_each_name():
+    operations = {each.id: each for each in api_reference.read_operations("http://api.test", "http://test")}
+    fields = {each.name: each for each in operations["createMessage"].replies[0].fields}
+    assert fields["content[].type"].kind == "text or thinking or redacted_thinking or tool_use"
+    assert (fields["content[].type"].is_required, fields["content[].text"].is_required) == (True, False)
+    for each in operations.values():
+        for reply in each.replies:
+            assert len({field.name for field in reply.fields}) == len(reply.fields), (each.id, reply.kind)
+
+
+def test_events_of_a_stream_are_shown_by_their_types():
+    shown = text()
+    assert "response.output_text.delta event More text." in shown
+    assert "message_start event The beginning of the message." in shown
+    assert "choices[].delta.content string or null More text." in shown  # chunks have no types
+
+
 def test_the_table_of_errors_has_every_code():
     classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.ApiError)]
     assert set(api_reference.MEANINGS) == {each.code for each in classes}

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+import pytest
 from django.http import HttpResponse
+from django.http.response import BadHeaderError, ResponseHeaders
+from django.urls import URLResolver, get_resolver
 
 from gateway_project.local import development
 from gateway_project.web import django_internals
@@ -18,6 +21,33 @@ def test_the_headers_of_a_reply_are_those_that_django_returns():
     response["Cache-Control"] = "no-cache"
     assert list(django_internals.items(response.headers)) == list(Mapping.items(response.headers))
     assert ("x-A", "2") in django_internals.items(response.headers)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [*[("X-A", value) for value in ("b", "é", "工具", 7, b"b", "b\r\nX-B: c")], *[(name, "b") for name in ("X-A\n", "X-É")]],
+)
+def test_a_header_is_set_as_django_sets_it(name, value):
+    def outcome(set_header):
+        headers = ResponseHeaders({})
+        try:
+            set_header(headers, name, value)
+        except (BadHeaderError, UnicodeError) as error:
+            return type(error), headers._store
+        return headers._store
+
+    assert outcome(django_internals.set_header) == outcome(ResponseHeaders.__setitem__)
+
+
+def test_a_path_has_the_view_that_django_finds_each_time_it_is_asked_for():
+    paths = ["/v1/chat/completions", "/v1/models/acme/large", "/v1/chat/completionz", "/healthz", "/rankings", "/docs"]
+    resolver = get_resolver()
+    for path in [*paths, *paths]:
+        found, expected = django_internals.resolve(resolver, path), URLResolver.resolve(resolver, path)
+        assert (found.func, found.kwargs, found.route) == (expected.func, expected.kwargs, expected.route)
+    kept = {path for _, path in django_internals._matches}
+    assert {"/v1/chat/completions", "/docs"} <= kept
+    assert not {"/v1/models/acme/large", "/v1/chat/completionz"} & kept  # there is no end of those
 
 
 def test_greenlets_have_their_own_prefix_and_urlconf_and_settings_and_logs_go_on():

@@ -184,6 +184,8 @@ class AtOnce:
 
     def __init__(self):
         self.order: list[str] = []  # of the addresses that were served
+        self._all_asked = gevent.event.Event()
+        self._all_asked.set()
 
     def page(self, *, user=None, address="192.0.2.1"):
         request = HttpRequest()
@@ -191,7 +193,7 @@ class AtOnce:
             in_flight.pages_of_address.begin(request, address)
             if user is not None:
                 in_flight.pages_of_user.begin(request, user)
-            gevent.sleep(0.01)
+            self._all_asked.wait()  # else a slow machine has served the first before the last asks
         except errors.RateLimitExceeded as refusal:
             return refusal.status, refusal.headers["Retry-After"]
         finally:
@@ -200,7 +202,9 @@ class AtOnce:
         return 200, None
 
     def replies(self, pages):
+        self._all_asked.clear()
         greenlets = [gevent.spawn(self.page, **page) for page in pages]
+        gevent.spawn(self._all_asked.set)  # it runs after them
         return [each.get() for each in greenlets]
 
 

@@ -20,9 +20,8 @@ from tests.conftest import client_for
 RAW = b'{"a": "' + b"x" * 5_000 + b'"}'
 
 
-def arriving(body: bytes, **headers: str) -> Any:
-    extra: Any = headers
-    request = RequestFactory().post("/", body, content_type="application/json", **extra)
+def arriving(body: bytes, **headers: Any) -> Any:
+    request = RequestFactory().post("/", body, content_type="application/json", **headers)
     environ = {**request.environ, "wsgi.input": io.BytesIO(body)}
     if "HTTP_TRANSFER_ENCODING" in headers:
         environ.pop("CONTENT_LENGTH", None)

@@ -193,7 +193,15 @@ def test_what_is_older_than_thirty_days_is_deleted(key):
     assert [RefusalCount.objects.count(), RefusedRequest.objects.get().request_id] == [1, "req_29"]
 
 
-def test_no_statement_of_the_history_scans_a_table(key):
+def test_no_statement_of_the_history_scans_a_table(key, alice):
+    keys = [factories.make_key(alice)[0] for _ in range(30)]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO keys_refusedrequest (key_id, at, request_id, status, code, error, message, model)"
+            " SELECT unnest(%s::text[]), now(), gen_random_uuid()::text, 429, '', '', '', '' FROM generate_series(1, 100)",
+            [[each.pk for each in keys]],
+        )
+        cursor.execute("ANALYZE keys_refusedrequest")
     process_collector.record(key.pk, refused(1))
     statement = tables.write_statement(collector._of_each_key(process_collector.take()))
     with plans.without_scans():

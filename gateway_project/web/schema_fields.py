@@ -1,0 +1,58 @@
+"""Serializer fields that only describe: what they are in the OpenAPI document, where REST framework has no field for it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
+from rest_framework import serializers
+
+Described = type[serializers.Serializer[Any]]
+
+
+class SchemaField(serializers.JSONField):
+    """A field that is described by a JSON schema."""
+
+    def __init__(self, json_schema: Any, **options: Any) -> None:
+        super().__init__(**options)
+        described: Any = self
+        extend_schema_field(json_schema)(described)
+
+
+class Constant(SchemaField):
+    """A text that is always the same, such as the type of an object."""
+
+    def __init__(self, value: str, **options: Any) -> None:
+        super().__init__({"type": "string", "const": value}, **{"help_text": f"Always {value}.", **options})
+
+
+class OneOf(SchemaField):
+    """One of several objects, which their ``type`` tells apart. The choice is a component of its own, under ``name``."""
+
+    def __init__(self, name: str, by_type: Mapping[str, Described], **options: Any) -> None:
+        super().__init__(one_of(name, by_type), **options)
+
+
+def one_of(name: str, by_type: Mapping[str, Described]) -> PolymorphicProxySerializer:
+    """Return the description of an object that is one of several, by its ``type``, for ``extend_schema``."""
+    return PolymorphicProxySerializer(component_name=name, serializers=dict(by_type), resource_type_field_name="type")
+
+
+def optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any, **options: Any) -> Any:
+    """Return a field that may be absent or null."""
+    return field(*arguments, required=False, allow_null=True, **options)
+
+
+class TextOr(serializers.Field[Any, Any, Any, Any]):
+    """A text, or what another field describes."""
+
+    def __init__(self, other: serializers.Field[Any, Any, Any, Any], **options: Any) -> None:
+        super().__init__(**options)
+        self.other = other
+
+
+class _TextOrDescription(OpenApiSerializerFieldExtension):
+    target_class = TextOr
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        return {"oneOf": [{"type": "string"}, auto_schema._map_serializer_field(self.target.other, direction)]}
