@@ -25,7 +25,8 @@ class Contents(msgspec.Struct, frozen=True):
 
     ``prompt_tokens_max`` bounds the tokens of the messages' text: its bytes of UTF-8, plus an allowance for the chat template.
     A file is a document, a sound, or an image of a size that the caller chose: its tokens cannot be estimated.
-    ``message_fields`` are the fields that messages have beside role and content.
+    ``message_fields`` are the fields that messages have beside role and content. ``remote_images`` are those that the gateway
+    fetches: the path of each address, and the address.
     """
 
     text_bytes: int = 0  # UTF-8
@@ -34,6 +35,7 @@ class Contents(msgspec.Struct, frozen=True):
     file_at: str = ""
     prompt_tokens_max: int = 0
     message_fields: frozenset[str] = frozenset()
+    remote_images: tuple[tuple[str, str], ...] = ()
 
 
 class RequestBody:
@@ -46,7 +48,7 @@ class RequestBody:
     otherwise it is None.
     """
 
-    __slots__ = ("fields", "original", "_raw", "_is_released", "_translate")
+    __slots__ = ("fields", "original", "_raw", "_is_released", "_translate", "_complete")
 
     def __init__(
         self,
@@ -61,6 +63,12 @@ class RequestBody:
         self._raw = raw
         self._is_released = False
         self._translate = translate
+        self._complete: Callable[[RequestBody], None] | None = None
+
+    def complete(self, complete: Callable[["RequestBody"], None]) -> None:
+        """Call ``complete``, which puts into the fields what is not in the bytes, now and after each restoration."""
+        self._complete = complete
+        complete(self)
 
     @property
     def size_bytes(self) -> int:
@@ -82,11 +90,13 @@ class RequestBody:
                 self.original = None if self.original is None else parsed
                 self.fields = self._translate(parsed) if self._translate else parsed
             self._is_released = False
+            if self._complete:
+                self._complete(self)
 
     def forget(self) -> None:
         """Release the body for good: no further attempt will be made."""
         self.release()
-        self._raw, self._is_released = None, False
+        self._raw, self._is_released, self._complete = None, False, None
 
 
 def _is_short(value: Any) -> bool:

@@ -104,7 +104,7 @@ class ChatCompletionContentPartTextSerializer(serializers.Serializer[Any]):
 
 
 class ImageUrlSerializer(serializers.Serializer[Any]):
-    url = serializers.CharField(help_text="A data URL of a base64-encoded image.")
+    url = serializers.CharField(help_text="A data URL of a base64-encoded image, or an https address.")
     detail = optional(serializers.ChoiceField, choices=IMAGE_DETAILS, help_text="How closely the model looks at it.")
 
 

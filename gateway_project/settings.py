@@ -353,6 +353,7 @@ REQUEST_SYNTAX_MAX = environment.integer("GATEWAY_REQUEST_SYNTAX_MAX", 100_000, 
 REQUEST_MESSAGES_MAX = environment.integer("GATEWAY_REQUEST_MESSAGES_MAX", 2_048, minimum=1, maximum=100_000)
 REQUEST_IMAGES_MAX = environment.integer("GATEWAY_REQUEST_IMAGES_MAX", 50, minimum=0, maximum=1_000)
 REQUEST_REMOTE_IMAGES = environment.boolean("GATEWAY_REQUEST_REMOTE_IMAGES", default=False)
+FETCH_IMAGES = environment.boolean("GATEWAY_FETCH_IMAGES", default=True)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2_500_000  # for forms of people who are signed in; the API reads bodies itself
 # Pages that each web process has begun and not answered: see gateway_project.web.in_flight.
 ADDRESS_PAGES_IN_FLIGHT = environment.integer("GATEWAY_ADDRESS_PAGES_IN_FLIGHT", 8, minimum=1, maximum=2_147_483_647)
@@ -420,6 +421,8 @@ CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PER
 PRIVATE_UPSTREAMS = environment.networks("GATEWAY_PRIVATE_UPSTREAMS", "*" if GATEWAY_DEVELOPMENT else "")
 # The same for webhooks, whose addresses owners choose.
 PRIVATE_WEBHOOKS = environment.networks("GATEWAY_PRIVATE_WEBHOOKS", "*" if GATEWAY_DEVELOPMENT else "")
+# The same for images, whose addresses callers choose.
+PRIVATE_IMAGES = environment.networks("GATEWAY_PRIVATE_IMAGES", "*" if GATEWAY_DEVELOPMENT else "")
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)

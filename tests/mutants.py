@@ -1124,6 +1124,20 @@ mutant(
     f"{DISCONNECTS}::test_a_whole_reply_left_midway_pays_the_reported_usage",
 )
 mutant(
+    "an_image_is_fetched_from_a_network_of_providers",
+    "A caller names an image whose name leads into the network of the operator's own servers.",
+    code("completions.relay.image_fetches:_fetch", "settings.PRIVATE_IMAGES", "settings.PRIVATE_UPSTREAMS"),
+    "completions/relay/test_image_fetches.py::test_a_name_that_leads_to_a_private_address_is_not_connected_to",
+    dangerous=True,
+)
+mutant(
+    "an_image_that_cannot_be_fetched_keeps_its_hold",
+    "The money of a request whose image cannot be had is held until its hold expires.",
+    code("completions.inbound.completion_view:CompletionView._answer", "charge.release(dispatch)", "pass"),
+    "completions/relay/test_image_fetches.py::test_an_address_that_is_none_is_refused"
+    "[http://127.0.0.1:9/-there was no connection]",
+)
+mutant(
     "reasoning_is_cancelled",
     "A disconnect ends the reasoning of a provider that cancels, and nobody knows how much of it was done.",
     code("completions.relay.attempts:Dispatch.is_cancellable", "self.call.offer.reasoning is False and not", "not"),

@@ -21,7 +21,7 @@ from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.quote_object import describe_quote
-from completions.relay import fair_queue, slots, whole
+from completions.relay import charge, fair_queue, image_fetches, slots, whole
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.slots import Slot
@@ -185,6 +185,20 @@ class CompletionView(RequestView):
             return _kept_until_sent(replayed, caller, slot)
         self.dispatched = dispatch = Dispatch(admitted, request._request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
+        if not chat.contents.remote_images:
+            return self._relay(chat, caller, slot, dispatch)
+        with ExitStack() as images:
+            try:
+                arrived = images.enter_context(process_bodies.counted(caller.account_id, image_fetches.bytes_max()))
+                image_fetches.fetch(chat, arrived)
+            except BaseException:
+                charge.release(dispatch)
+                raise
+            return self._relay(chat, caller, slot, dispatch)
+
+    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+        """Return the whole reply of an admitted request, or one that streams the rest of it."""
+        admitted = dispatch.admitted
         if chat.stream:
             assert isinstance(self.reply_format, ReplyFormat)
             stream = ReplyStream(dispatch, slot.transfer(), self.reply_format)

@@ -11,6 +11,7 @@ The flow:
                           ``circuit_breaker`` whether the route may be used, and reports how it ended; ``provider_keys`` notes
                           which providers refuse our key, ``local_faults`` which this host cannot connect to.
                           ``new_accounts`` bounds what an account that never paid may ask of a route at a time.
+                          Before, ``image_fetches`` fetches the images that a request gives by address.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
                           the upstream and resolves the hold once, whatever happens.
 3. ``charge``             Decides what the reply is charged, and calls ``charging.settlement``.

@@ -6,6 +6,7 @@ Owns the rules that hold for every model. Imports ``completions.chat`` and ``gat
 schema     the whole body
 messages   the ``messages`` array: roles, parts, tool calls
 prompt     which fields are part of the prompt, and the most tokens that they can be; which fields are never sent upstream
-reasoning  whether a request asks for reasoning
+reasoning  whether a request asks for reasoning, and how much
+remote_images  images that the gateway fetches
 fields     readers of single fields, also for the adapters
 """

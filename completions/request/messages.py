@@ -5,7 +5,7 @@ Adapters rely on the following and do not check it again. A message is an object
 ``content``  a string or an array of parts; absent only in a message of the assistant that has tool calls, a function call, a
   refusal or audio instead; an empty array only in a message of the assistant
 parts  of the user: text, image_url, input_audio, file; of the assistant: text, refusal; of the other roles: text
-``image_url.url``  a data URL of a base64-encoded image, or an https address where the operator allows it
+``image_url.url``  a data URL of a base64-encoded image, or an https address where the operator lets providers fetch it
 ``input_audio``  data as a string, and a format of AUDIO_FORMATS
 ``file.file_data``  a string that is not an address; ``file_id`` and ``file_url`` are never there
 ``tool_calls``  of the assistant, absent or an array: each has an id, and a function with a name and arguments as a string, or,
@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from completions.chat import Contents
-from completions.request import prompt
+from completions.request import prompt, remote_images
 from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
 
 _FIELDS_NOTED_MAX = 50
@@ -41,12 +41,20 @@ def no_pause() -> None:
     pass
 
 
-def check(messages: list[Any], *, images_max: int, allow_remote_images: bool, pause: Callable[[], None] = no_pause) -> Contents:
+def check(
+    messages: list[Any],
+    *,
+    images_max: int,
+    allow_remote_images: bool,
+    fetched_schemes: tuple[str, ...] = (),
+    pause: Callable[[], None] = no_pause,
+) -> Contents:
     """Return what the messages contain. Raises InvalidRequest.
 
-    ``allow_remote_images`` accepts image URLs that the provider would fetch; the gateway itself never fetches one.
+    ``allow_remote_images`` accepts addresses of images that the provider would fetch. Those that begin with one of
+    ``fetched_schemes`` are for the gateway to fetch.
     """
-    checker = _Checker(images_max, allow_remote_images, pause)
+    checker = _Checker(images_max, allow_remote_images, fetched_schemes, pause)
     for index, message in enumerate(messages):
         if index % _PAUSE_MESSAGES == _PAUSE_MESSAGES - 1:
             pause()
@@ -73,9 +81,12 @@ def as_reminder(text: str) -> str:
 class _Checker:
     """Checks and counts in one pass, because a prompt may be megabytes long."""
 
-    def __init__(self, images_max: int, allow_remote_images: bool, pause: Callable[[], None]) -> None:
+    def __init__(
+        self, images_max: int, allow_remote_images: bool, fetched_schemes: tuple[str, ...], pause: Callable[[], None]
+    ) -> None:
         self._images_max, self._allow_remote_images = images_max, allow_remote_images
-        self._pause = pause
+        self._fetched_schemes, self._pause = fetched_schemes, pause
+        self._remote_images: list[tuple[str, str]] = []
         self._text_bytes = self._prompt_tokens_max = self._images = 0
         self._image_at = self._file_at = ""
         self._message_fields: set[str] = set()
@@ -89,6 +100,7 @@ class _Checker:
             file_at=self._file_at,
             prompt_tokens_max=self._prompt_tokens_max,
             message_fields=frozenset(self._message_fields),
+            remote_images=tuple(self._remote_images),
         )
 
     def check_message(self, message: Any, path: str) -> None:
@@ -174,8 +186,13 @@ class _Checker:
         image = check_object(read_required(part, "image_url", path), image_path)
         url = check_string(read_required(image, "url", image_path), f"{image_path}.url")
         is_remote = self._allow_remote_images and url.startswith("https://") and url.isprintable()
-        if not (is_remote or _DATA_URL.fullmatch(url)):
-            suffix = " or an https:// address" if self._allow_remote_images else "; images are not fetched from addresses"
+        if self._fetched_schemes and url.startswith(self._fetched_schemes):
+            if len(url) > remote_images.ADDRESS_CHARACTERS_MAX or not url.isprintable():
+                refuse(f"{image_path}.url", f"must be an address of at most {remote_images.ADDRESS_CHARACTERS_MAX} characters")
+            self._remote_images.append((f"{image_path}.url", url))
+        elif not (is_remote or _DATA_URL.fullmatch(url)):
+            may_be_remote = self._allow_remote_images or self._fetched_schemes
+            suffix = " or an https:// address" if may_be_remote else "; images are not fetched from addresses"
             refuse(f"{image_path}.url", f"must be a data URL of a base64-encoded image (data:image/png;base64,...){suffix}")
         if image.get("detail") not in (None, *IMAGE_DETAILS):
             refuse(f"{image_path}.detail", f"must be one of {', '.join(IMAGE_DETAILS)}")

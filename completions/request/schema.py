@@ -32,7 +32,7 @@ from typing import Any
 from django.conf import settings
 
 from completions.chat import ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
-from completions.request import messages, prompt, reasoning
+from completions.request import messages, prompt, reasoning, remote_images
 from completions.request.fields import (
     Fields,
     check_array,
@@ -71,6 +71,7 @@ PROVIDERS_MAX = 20
 PRICE_MAX = 1_000_000
 _PRICE = re.compile(r"[0-9]{1,7}(\.[0-9]{1,18})?")
 REASONING_EFFORTS = reasoning.EFFORTS
+IMAGE_SCHEMES = ("http://", "https://") if settings.GATEWAY_DEVELOPMENT else ("https://",)
 VERBOSITIES = ("low", "medium", "high")
 RESPONSE_FORMATS = ("text", "json_object", "json_schema")
 TOOL_CHOICES = ("none", "auto", "required")
@@ -92,8 +93,11 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         conversation,
         images_max=settings.REQUEST_IMAGES_MAX,
         allow_remote_images=settings.REQUEST_REMOTE_IMAGES,
+        fetched_schemes=() if settings.REQUEST_REMOTE_IMAGES or not settings.FETCH_IMAGES else IMAGE_SCHEMES,
         pause=pause,
     )
+    if contents.remote_images:
+        body.fields = remote_images.insert(fields, contents.remote_images)
     max_tokens_field = _max_tokens_field(fields)
     max_tokens = read_integer(fields, max_tokens_field, 1, MAX_TOKENS_MAX)
     return ChatRequest(
@@ -168,6 +172,8 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
 
     ``sort`` is what the id of the model says. It gives way to the field.
     """
+    if fields.get("provider") is None and sort is None:
+        return None
     given = read_object(fields, "provider")
     for name, value in given.items():
         if name not in PROVIDER_PREFERENCES and value not in (None, PROVIDER_DEFAULTS.get(name)):

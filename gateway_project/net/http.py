@@ -12,7 +12,7 @@ from collections.abc import Callable, KeysView
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -134,13 +134,41 @@ def post_alone(
         client.close()
 
 
+class Fetched(NamedTuple):
+    """The response to a GET. ``location`` is where a redirect leads; only a response of status 200 has a body."""
+
+    status: int
+    location: str
+    body: bytes
+
+
+def get_alone(url: str, *, deadlines: Deadlines, until: float, private_networks: addresses.Networks, bytes_max: int) -> Fetched:
+    """Fetch a document on a connection of its own, as ``post_alone`` sends one. Raises also ResponseTooLarge."""
+    client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
+    try:
+        response = _send(client, url, {"Accept-Encoding": "identity"}, b"", deadlines, until, method="GET").wait()
+        try:
+            body = response.read_all(bytes_max) if response.status == 200 else b""
+            return Fetched(response.status, response.header("location"), body)
+        finally:
+            response.close()
+    finally:
+        client.close()
+
+
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def _send(
-    client: "_Client", url: str, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float
+    client: "_Client",
+    url: str,
+    headers: dict[str, str],
+    body: bytes,
+    deadlines: Deadlines,
+    until: float,
+    method: str = "POST",
 ) -> "AwaitedResponse":
     parts = urlsplit(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
@@ -149,11 +177,14 @@ def _send(
     begin_by = now + deadlines.first_byte_seconds
     pool = client._connection_pool
     with _mapped_errors:
-        before, after = client.request_head(target, headers)
-        head = b"%bContent-Length: %d%b" % (before, len(body), after)
+        if method == "POST":
+            before, after = client.request_head(target, headers)
+            head = b"%bContent-Length: %d%b" % (before, len(body), after)
+        else:
+            head = client._build_request(method, target, b"", headers, chunked=False).encode("latin-1")
         with Deadline(min(begin_by, deadline) - now, NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
-        return AwaitedResponse(_Response(connection, pool, method="POST"), begin_by, deadline, deadlines.idle_seconds)
+        return AwaitedResponse(_Response(connection, pool, method=method), begin_by, deadline, deadlines.idle_seconds)
 
 
 def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
@@ -263,13 +294,17 @@ class UpstreamResponse:
         """The names in lower case."""
         return dict.keys(self._response._headers_index)  # the library's own takes a call for each
 
-    def read_all(self) -> bytes:
-        """Return the whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
+    def read_all(self, bytes_max: int | None = None) -> bytes:
+        """Return the whole body, which may have UPSTREAM_REPLY_BYTES_MAX unless told otherwise.
+
+        Raises TimedOut, ConnectionBroken, ResponseTooLarge.
+        """
         body = bytearray()
+        bytes_max = settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max
         while data := self.read_some(self.idle_seconds):
             body += data
-            if len(body) > settings.UPSTREAM_REPLY_BYTES_MAX:
-                raise ResponseTooLarge(f"more than {settings.UPSTREAM_REPLY_BYTES_MAX} bytes")
+            if len(body) > bytes_max:
+                raise ResponseTooLarge(f"more than {bytes_max} bytes")
         if data is None:
             raise TimedOut("idle")
         return bytes(body)

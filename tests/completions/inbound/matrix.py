@@ -22,6 +22,7 @@ FUNCTION = {"name": "add", "parameters": PARAMETERS}
 CHAT_TOOLS = {"tools": [{"type": "function", "function": FUNCTION}]}
 CHAT_CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": "{}"}}
 TOOLS = {"tools": [{"name": "add", "input_schema": PARAMETERS}]}
+ADDRESS = "https://example.org/a.png"
 BLOCK_IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}
 TOOL_USE = {"type": "tool_use", "id": "c", "name": "add", "input": {}}
 ITEM_TOOLS = {"tools": [{"type": "function", **FUNCTION}]}
@@ -62,6 +63,11 @@ FEATURES: dict[str, dict[str, Fields]] = {
         "chat": chat_turns({**USER, "content": [IMAGE]}),
         "messages": blocks(BLOCK_IMAGE),
         "responses": parts(ITEM_IMAGE),
+    },
+    "Images by address": {
+        "chat": chat_turns({**USER, "content": [{"type": "image_url", "image_url": {"url": ADDRESS}}]}),
+        "messages": blocks({"type": "image", "source": {"type": "url", "url": ADDRESS}}),
+        "responses": parts({"type": "input_image", "image_url": ADDRESS}),
     },
     "PDF files": {
         "chat": chat_turns({**USER, "content": [PDF]}),

@@ -173,8 +173,9 @@ INVALID = {
     ),
     "an image without a URL": (image(detail="low"), f"{IMAGE_PATH}.url", "is required"),
     "an image URL that is a list": (image(url=[PNG]), f"{IMAGE_PATH}.url", "must be a string"),
-    "an https address": (image(url="https://example.org/a.png"), f"{IMAGE_PATH}.url", f"{DATA_URL}; images"),
-    "an http address": (image(url="http://example.org/a.png"), f"{IMAGE_PATH}.url", DATA_URL),
+    "an ftp address": (image(url="ftp://example.org/a.png"), f"{IMAGE_PATH}.url", f"{DATA_URL} or an https"),
+    "a long address": (image(url=f"https://{'a' * 8_185}"), f"{IMAGE_PATH}.url", "must be an address of at most"),
+    "an address of two lines": (image(url="https://a/\n"), f"{IMAGE_PATH}.url", "must be an address of at most"),
     "a file address": (image(url="file:///etc/passwd"), f"{IMAGE_PATH}.url", DATA_URL),
     "a data URL of HTML": (image(url="data:text/html;base64,PGI+"), f"{IMAGE_PATH}.url", DATA_URL),
     "an image with invalid base64": (image(url="data:image/png;base64,<b>"), f"{IMAGE_PATH}.url", DATA_URL),
@@ -303,3 +304,12 @@ def test_image_beyond_the_request_limit_is_refused(api, upstream, settings):
 def test_whole_base64_alphabet_is_accepted(api, upstream):
     messages = image(url="data:image/webp;base64," + base64.b64encode(bytes(range(256))).decode())
     assert ask(api, messages=messages).status_code == 200
+
+
+def test_in_production_images_are_fetched_by_https_alone(monkeypatch):
+    monkeypatch.setattr(schema, "IMAGE_SCHEMES", ("https://",))
+    assert parse(image(url="https://example.org/a.png")).contents.remote_images == (
+        (f"{IMAGE_PATH}.url", "https://example.org/a.png"),
+    )
+    with pytest.raises(InvalidRequest, match="or an https:// address"):
+        parse(image(url="http://example.org/a.png"))

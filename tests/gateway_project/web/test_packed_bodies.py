@@ -28,8 +28,8 @@ def arriving(body: bytes, **headers: Any) -> Any:
     return type(request)(environ)
 
 
-def send(api: Any, body: bytes, **headers: str) -> Any:
-    return api.generic("POST", chat.PATH, body, content_type="application/json", **headers)
+def send(api: Any, body: bytes, path: str = chat.PATH, **headers: str) -> Any:
+    return api.generic("POST", path, body, content_type="application/json", **headers)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", " x-gzip "])
@@ -56,8 +56,7 @@ def test_every_language_reads_packed_bodies(api, echo_model, path):
     fields = {"model": "demo/echo", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     if path == "/v1/responses":
         fields = {"model": "demo/echo", "input": "hi"}
-    packed = gzip.compress(json.dumps(fields).encode())
-    assert api.generic("POST", path, packed, content_type="application/json", HTTP_CONTENT_ENCODING="gzip").status_code == 200
+    assert send(api, gzip.compress(json.dumps(fields).encode()), path, HTTP_CONTENT_ENCODING="gzip").status_code == 200
 
 
 # --- What is refused ----------------------------------------------------------------------------------------------------
@@ -75,9 +74,9 @@ def test_another_encoding_is_a_415_that_names_those_that_are_read(api, echo_mode
 
 def test_a_packed_body_of_the_management_api_is_a_415(alice):
     client = client_for(management_keys.issue(alice, name="terraform", created_by=alice.members.get())[1])
-    packed: Any = gzip.compress(b"{}")
-    headers: Any = {"content_type": "application/json", "HTTP_CONTENT_ENCODING": "gzip"}
-    assert_error(client.generic("POST", "/api/keys", packed, **headers), 415, "invalid_request_error")
+    assert_error(
+        send(client, gzip.compress(b"{}"), path="/api/keys", HTTP_CONTENT_ENCODING="gzip"), 415, "invalid_request_error"
+    )
 
 
 BROKEN = {

@@ -409,7 +409,7 @@ ITEMS: dict[str, Any] = {
     "content[0].type  ": {"role": "system", "content": [INPUT_IMAGE]},
     "content[0].text": {"role": "user", "content": [{"type": "input_text"}]},
     "content[0].annotations": {"role": "assistant", "content": [{"type": "output_text", "text": "x", "annotations": [{}]}]},
-    "content[0].image_url": {"role": "user", "content": [{"type": "input_image", "image_url": "https://example.org/a.png"}]},
+    "content[0].image_url": {"role": "user", "content": [{"type": "input_image", "image_url": "ftp://example.org/a.png"}]},
     "content[0].image_url ": {"role": "user", "content": [{"type": "input_image"}]},
     "content[0].detail": {"role": "user", "content": [{**INPUT_IMAGE, "detail": "best"}]},
     "content[0].file_id": {"role": "user", "content": [{"type": "input_image", "file_id": "f"}]},

@@ -248,7 +248,7 @@ def test_usage_is_sent_at_the_end_when_requested(api, upstream):
     *chunks, last, done = events(ask_streamed(api, stream_options={"include_usage": True}))
     assert done == "[DONE]"
     assert (last["choices"], last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == ([], 124, 7)
-    assert {each["usage"] for each in chunks} == {None}
+    assert [each["usage"] for each in chunks] == [None] * 4
 
 
 SPELT = start() + PING + text("Hello ", '"type":"error" é漢😀 \\ \n', "you") + message_delta() + STOP

@@ -156,7 +156,7 @@ def test_stream_is_passed_on_in_chunks_and_charged(api, alice, upstream):
         ({"content": "you"}, None),
         ({}, "stop"),
     ]
-    assert [(chunk["usage"] or {}).get("total_tokens") for chunk in chunks] == [None, None, None, None, 11]
+    assert [chunk["usage"] and chunk["usage"]["total_tokens"] for chunk in chunks] == [None, None, None, None, 11]
     charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
