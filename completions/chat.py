@@ -342,6 +342,7 @@ class Call(msgspec.Struct, frozen=True):
     head: UpstreamHead = msgspec.field(default_factory=UpstreamHead)  # of the latest attempt
     pace: Pace = no_pace
     account_id: UUID | None = None  # of the caller
+    opened_seals: dict[str, Any] = msgspec.field(default_factory=dict)  # what is in them, until the request is sent
 
 
 @dataclass(frozen=True, slots=True)

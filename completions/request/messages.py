@@ -10,7 +10,7 @@ parts  of the user: text, image_url, input_audio, file; of the assistant: text, 
 ``file.file_data``  a string that is not an address; ``file_id`` and ``file_url`` are never there
 ``tool_calls``  of the assistant, absent or an array: each has an id, and a function with a name and arguments as a string, or,
   if its type is custom, a custom call with a name and input as a string; an absent type means function
-``reasoning_details``  absent or an array of objects
+``reasoning_details``  absent or an array of objects, DETAILS_MAX in all messages
 ``function_call``  of the assistant, absent or with a name and arguments as a string
 ``tool_call_id``  of a tool: a string; ``name`` of a function: a string
 """
@@ -25,6 +25,7 @@ from completions.request import prompt, remote_images
 from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
 
 _FIELDS_NOTED_MAX = 50
+DETAILS_MAX = 1_024  # of reasoning, in all messages: to open the seal of one takes 50 microseconds
 _PAUSE_MESSAGES, _PAUSE_PARTS = 256, 2_048  # so many take a few milliseconds
 _PAUSE_URL_CHARACTERS = 250_000  # of an image
 _ROLE_AND_CONTENT = frozenset({"role", "content"})
@@ -87,7 +88,7 @@ class _Checker:
         self._images_max, self._allow_remote_images = images_max, allow_remote_images
         self._fetched_schemes, self._pause = fetched_schemes, pause
         self._remote_images: list[tuple[str, str]] = []
-        self._text_bytes = self._prompt_tokens_max = self._images = 0
+        self._text_bytes = self._prompt_tokens_max = self._images = self._details = 0
         self._image_at = self._file_at = ""
         self._message_fields: set[str] = set()
         self._is_quoted = False  # of the message that is being checked: whether templates write its content as JSON
@@ -127,7 +128,13 @@ class _Checker:
         if message.get("name") is not None:
             check_string(message["name"], f"{path}.name")
         if message.get("reasoning_details") is not None:
-            for index, detail in enumerate(check_array(message["reasoning_details"], f"{path}.reasoning_details")):
+            details = check_array(message["reasoning_details"], f"{path}.reasoning_details")
+            self._details += len(details)
+            if self._details > DETAILS_MAX:
+                refuse(
+                    f"{path}.reasoning_details", f"must have at most {DETAILS_MAX} details with those of the messages before"
+                )
+            for index, detail in enumerate(details):
                 check_object(detail, f"{path}.reasoning_details[{index}]")
         if others := prompt.others(message, _ROLE_AND_CONTENT):
             self._prompt_tokens_max += prompt.count_json(others)

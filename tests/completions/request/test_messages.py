@@ -12,6 +12,7 @@ from tests.completions.offers import make_call, make_offer
 from tests.completions.rows import ask, assert_charged
 
 HELLO = {"role": "user", "content": "Hello"}
+SAID = {"role": "assistant", "content": "Hello"}
 PNG = "data:image/png;base64,iVBORw0KGgo="
 IMAGE = {"type": "image_url", "image_url": {"url": PNG}}
 AUDIO = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
@@ -236,6 +237,11 @@ INVALID = {
     "a custom call without input": (conversation_with_calls(CUSTOM_CALL), f"{CALL_PATH}.custom.input", "is required"),
     "a function_call without a name": (old_call({"arguments": ""}), f"{AT}.function_call.name", "is required"),
     "a function_call that is text": (old_call("find"), f"{AT}.function_call", "must be an object"),
+    "too many details of reasoning": (
+        [{**SAID, "reasoning_details": [{}] * 1_024}, {**SAID, "reasoning_details": [{}]}, HELLO],
+        f"{AT}.reasoning_details",
+        "must have at most 1024 details",
+    ),
     "a result without a call id": (conversation("x", "tool"), f"{AT}.tool_call_id", "is required"),
     "a call id that is a number": (conversation("x", "tool", tool_call_id=1), f"{AT}.tool_call_id", "must be a string"),
     "a function result without a name": (conversation("x", "function"), f"{AT}.name", "is required"),
