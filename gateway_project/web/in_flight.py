@@ -2,9 +2,9 @@
 
 All requests of a process share one event loop. Who computes holds up everybody, so no owner may compute much at the same time.
 
-Owners of pages are also paced: over time, their pages get half of the processor. What an owner used beyond that is waited for
-by the owner's next pages. A page counts under its client's address until it is known who asks, and then under that user, so
-that the people behind one address are not one owner.
+Owners of pages are also paced: over time, their pages get half of the processor, of which queries that are not quick take as
+much as they last. What an owner used beyond that is waited for by the owner's next pages. A page counts under its client's
+address until it is known who asks, and then under that user, so that the people behind one address are not one owner.
 """
 
 import time
@@ -28,6 +28,7 @@ _PAGES_WAITING_MAX = 64  # of an owner
 _PART_SECONDS, _PART_BYTES = 0.008, 65_536
 _PER_SECOND = 2  # what a second of the processor counts: so an owner gets half of it
 _PAGE_SECONDS_MAX = 0.5  # that a page counts: others may have computed while it waited for the database
+_QUICK_SECONDS = 0.005  # of a query, which the database need not have worked on
 _AHEAD_SECONDS = 1.0  # of pages that an owner may use at once, such as those of several tabs
 
 
@@ -122,7 +123,8 @@ class PagesInFlight(InFlight):
 
         def end_page(reply_bytes: int | None) -> None:
             places.give_back()
-            self._count(owner, _seconds(places, began, reply_bytes))
+            queried_seconds = request.__dict__.get("queried_seconds", 0.0)
+            self._count(owner, _seconds(places, began, reply_bytes, queried_seconds))
 
         request.end_in_flight = end_page  # type: ignore[attr-defined]
 
@@ -146,7 +148,13 @@ class PagesInFlight(InFlight):
         self._used_until.put(owner, max(self._used_until.get(owner) or 0, time.monotonic()) + seconds)
 
 
-def _seconds(places: _Places, began: float, reply_bytes: int | None) -> float:
+def count_query(request: HttpRequest, seconds: float) -> None:
+    """Count the time of a query of a page, but of one that is quick: there may have been no turn for its answer."""
+    queried_seconds = request.__dict__.get("queried_seconds", 0.0) + max(seconds - _QUICK_SECONDS, 0.0)
+    request.queried_seconds = queried_seconds  # type: ignore[attr-defined]
+
+
+def _seconds(places: _Places, began: float, reply_bytes: int | None, queried_seconds: float) -> float:
     """Return what a page counts. One that goes on under another owner counts there.
 
     The processor time since it began includes what others computed while it waited, so none counts for two pages of an owner.
@@ -158,7 +166,7 @@ def _seconds(places: _Places, began: float, reply_bytes: int | None) -> float:
     computed_seconds = now - max(began, places.counted_until)
     places.counted_until = now
     parts_seconds = _PART_SECONDS * (1 + reply_bytes // _PART_BYTES)
-    return min(max(computed_seconds * _PER_SECOND, parts_seconds), _PAGE_SECONDS_MAX)
+    return min(max((computed_seconds + queried_seconds) * _PER_SECOND, parts_seconds), _PAGE_SECONDS_MAX)
 
 
 def end(request: HttpRequest, reply_bytes: int | None = 0) -> None:

@@ -5,6 +5,7 @@ The classes are subclasses of Django's, so that they satisfy the admin's system 
 
 import functools
 import logging
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
@@ -219,12 +220,15 @@ class PageQueryMiddleware(PagesOnly, MiddlewareMixin):
         client = request.META.get("gunicorn.socket")
         if client is None or is_api(request) or request.method not in ("GET", "HEAD"):
             return super().__call__(request)
-        with connection.execute_wrapper(functools.partial(_query, client)):
+        with connection.execute_wrapper(functools.partial(_query, request, client)):
             return super().__call__(request)
 
 
-def _query(client: Any, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-    """Run a query, or raise RequestTimeout when the client has hung up."""
+def _query(
+    request: HttpRequest, client: Any, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
+) -> Any:
+    """Run a query, and count its time to the pace of the page. Raise RequestTimeout when the client has hung up."""
+    began = time.monotonic()
     gone = errors.RequestTimeout("The client disconnected.")
     if disconnects.has_disconnected(client):
         raise gone
@@ -237,6 +241,8 @@ def _query(client: Any, execute: Callable[..., Any], sql: str, params: Any, many
             database.connection.cancel_safe(timeout=_CANCEL_SECONDS)
         database.close()  # the pool opens another one: this one has a reply to come
         raise
+    finally:
+        in_flight.count_query(request, time.monotonic() - began)
 
 
 class PageUserInFlightMiddleware(PagesOnly, MiddlewareMixin):

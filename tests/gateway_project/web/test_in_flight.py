@@ -4,13 +4,15 @@ from typing import Any
 
 import gevent
 import gevent.event
+import gevent.socket
 import pytest
 from django.db import connection
-from django.http import HttpRequest
-from django.test import Client
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, RequestFactory
 
 from gateway_project import errors
 from gateway_project.web import in_flight
+from gateway_project.web.page_middleware import PageQueryMiddleware
 from tests.monotonic_clock import use_clock
 from tests.pages.conftest import other_owner, owner, signed_in  # noqa: F401  fixtures
 
@@ -153,6 +155,29 @@ def test_a_page_counts_twice_what_the_processor_took_and_not_how_long_it_waited(
     clock.computed_seconds = computed_seconds
     in_flight.end(request)
     assert counted(clock) == seconds
+
+
+@pytest.mark.parametrize(("queries", "seconds"), [([0.004] * 10, 0.008), ([0.015, 0.025], 0.06), ([9.0], 0.5)])
+def test_a_page_counts_twice_what_its_slow_queries_took(clock, queries, seconds):
+    request = HttpRequest()
+    in_flight.pages_of_address.begin(request, "127.0.0.1")
+    for query_seconds in queries:
+        in_flight.count_query(request, query_seconds)
+    in_flight.end(request)
+    assert counted(clock) == seconds
+
+
+def test_the_queries_of_a_page_are_counted(db):
+    def page(request):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(0.02)")
+        return HttpResponse()
+
+    request, (ours, theirs) = RequestFactory().get("/docs"), gevent.socket.socketpair()
+    with ours, theirs:
+        request.META["gunicorn.socket"] = ours
+        PageQueryMiddleware(page)(request)
+    assert request.__dict__["queried_seconds"] > 0.014
 
 
 def test_no_time_of_the_processor_counts_for_two_pages_of_an_owner(clock, settings):
