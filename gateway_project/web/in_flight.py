@@ -2,7 +2,7 @@
 
 All requests of a process share one event loop. Who computes holds up everybody, so no owner may compute much at the same time.
 
-Owners of pages are also paced: over time, their pages get half of the processor, of which queries that are not quick take as
+Owners of pages are also paced: over time, their pages get a third of the processor, of which queries that are not quick take as
 much as they last. What an owner used beyond that is waited for by the owner's next pages. A page counts under its client's
 address until it is known who asks, and then under that user, so that the people behind one address are not one owner.
 """
@@ -26,7 +26,7 @@ _PAGE_WAIT_SECONDS = 10.0  # for a place and the pace, such as that of the last 
 _PAGES_WAITING_MAX = 64  # of an owner
 # What a page counts at least, for each part of its reply: it stands for what the server does beside the page, and for sending.
 _PART_SECONDS, _PART_BYTES = 0.008, 65_536
-_PER_SECOND = 2  # what a second of the processor counts: so an owner gets half of it
+_PER_SECOND = 3  # what a second of the processor counts: so an owner gets a third of it
 _PAGE_SECONDS_MAX = 0.5  # that a page counts: others may have computed while it waited for the database
 _QUICK_SECONDS = 0.005  # of a query, which the database need not have worked on
 _AHEAD_SECONDS = 1.0  # of pages that an owner may use at once, such as those of several tabs
