@@ -163,13 +163,13 @@ class ChatCompletionMessageCustomToolCallSerializer(serializers.Serializer[Any])
 def _parts(**options: Any) -> TextOr:
     part = OneOf(
         "ChatCompletionContentPart",
-        {
-            "text": ChatCompletionContentPartTextSerializer,
-            "image_url": ChatCompletionContentPartImageSerializer,
-            "input_audio": ChatCompletionContentPartInputAudioSerializer,
-            "file": ChatCompletionContentPartFileSerializer,
-            "refusal": ChatCompletionContentPartRefusalSerializer,
-        },
+        [
+            ChatCompletionContentPartTextSerializer,
+            ChatCompletionContentPartImageSerializer,
+            ChatCompletionContentPartInputAudioSerializer,
+            ChatCompletionContentPartFileSerializer,
+            ChatCompletionContentPartRefusalSerializer,
+        ],
     )
     return TextOr(serializers.ListField(child=part), **options)
 
@@ -177,10 +177,10 @@ def _parts(**options: Any) -> TextOr:
 def _tool_calls(**options: Any) -> serializers.ListField:
     call = OneOf(
         "ChatCompletionMessageToolCall",
-        {
-            "function": ChatCompletionMessageFunctionToolCallSerializer,
-            "custom": ChatCompletionMessageCustomToolCallSerializer,
-        },
+        [
+            ChatCompletionMessageFunctionToolCallSerializer,
+            ChatCompletionMessageCustomToolCallSerializer,
+        ],
     )
     return serializers.ListField(child=call, required=False, **options)
 

@@ -1,6 +1,6 @@
 """Serializer fields that only describe: what they are in the OpenAPI document, where REST framework has no field for it."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
@@ -23,19 +23,26 @@ class Constant(SchemaField):
     """A text that is always the same, such as the type of an object."""
 
     def __init__(self, value: str, **options: Any) -> None:
+        self.value = value
         super().__init__({"type": "string", "const": value}, **{"help_text": f"Always {value}.", **options})
 
 
 class OneOf(SchemaField):
     """One of several objects, which their ``type`` tells apart. The choice is a component of its own, under ``name``."""
 
-    def __init__(self, name: str, by_type: Mapping[str, Described], **options: Any) -> None:
-        super().__init__(one_of(name, by_type), **options)
+    def __init__(self, name: str, choices: Sequence[Described], **options: Any) -> None:
+        super().__init__(one_of(name, choices), **options)
 
 
-def one_of(name: str, by_type: Mapping[str, Described]) -> PolymorphicProxySerializer:
-    """Return the description of an object that is one of several, by its ``type``, for ``extend_schema``."""
-    return PolymorphicProxySerializer(component_name=name, serializers=dict(by_type), resource_type_field_name="type")
+def one_of(name: str, choices: Sequence[Described]) -> PolymorphicProxySerializer:
+    """Return the description of an object that is one of several, by its constant ``type``, for ``extend_schema``."""
+    by_type: dict[str, Any] = {_type_of(choice): choice for choice in choices}
+    return PolymorphicProxySerializer(component_name=name, serializers=by_type, resource_type_field_name="type")
+
+
+def _type_of(described: Any) -> str:
+    constant: Constant = described._declared_fields["type"]
+    return constant.value
 
 
 def optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any, **options: Any) -> Any:

@@ -154,12 +154,12 @@ class ToolUseBlockSerializer(serializers.Serializer[Any]):
 
 
 def _content_block(**options: Any) -> OneOf:
-    blocks = {
-        "text": TextBlockSerializer,
-        "thinking": ThinkingBlockSerializer,
-        "redacted_thinking": RedactedThinkingBlockSerializer,
-        "tool_use": ToolUseBlockSerializer,
-    }
+    blocks = [
+        TextBlockSerializer,
+        ThinkingBlockSerializer,
+        RedactedThinkingBlockSerializer,
+        ToolUseBlockSerializer,
+    ]
     return OneOf("ContentBlock", blocks, **options)
 
 
@@ -255,13 +255,13 @@ class CitationsDeltaSerializer(serializers.Serializer[Any]):
     citation = SchemaField(_OBJECT, help_text="What the text cites, as Anthropic sends it.")
 
 
-_DELTAS = {
-    "text_delta": TextDeltaSerializer,
-    "input_json_delta": InputJsonDeltaSerializer,
-    "thinking_delta": ThinkingDeltaSerializer,
-    "signature_delta": SignatureDeltaSerializer,
-    "citations_delta": CitationsDeltaSerializer,
-}
+_DELTAS = [
+    TextDeltaSerializer,
+    InputJsonDeltaSerializer,
+    ThinkingDeltaSerializer,
+    SignatureDeltaSerializer,
+    CitationsDeltaSerializer,
+]
 
 
 @extend_schema_serializer(description="More of a block.")
@@ -296,13 +296,13 @@ class MessageStopEventSerializer(serializers.Serializer[Any]):
 
 STREAM_EVENT = one_of(
     "MessageStreamEvent",
-    {
-        "message_start": MessageStartEventSerializer,
-        "content_block_start": ContentBlockStartEventSerializer,
-        "content_block_delta": ContentBlockDeltaEventSerializer,
-        "content_block_stop": ContentBlockStopEventSerializer,
-        "message_delta": MessageDeltaEventSerializer,
-        "message_stop": MessageStopEventSerializer,
-        "error": AnthropicErrorResponseSerializer,
-    },
+    [
+        MessageStartEventSerializer,
+        ContentBlockStartEventSerializer,
+        ContentBlockDeltaEventSerializer,
+        ContentBlockStopEventSerializer,
+        MessageDeltaEventSerializer,
+        MessageStopEventSerializer,
+        AnthropicErrorResponseSerializer,
+    ],
 )

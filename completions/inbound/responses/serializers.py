@@ -160,7 +160,7 @@ class ReasoningSummaryTextSerializer(serializers.Serializer[Any]):
 
 def output_content(**options: Any) -> OneOf:
     """Return a field of a part of a message."""
-    parts = {"output_text": OutputTextSerializer, "refusal": OutputRefusalSerializer}
+    parts = [OutputTextSerializer, OutputRefusalSerializer]
     return OneOf("OutputContent", parts, **options)
 
 
@@ -224,16 +224,16 @@ class ToolSearchCallSerializer(_CallSerializer):
 
 def output_item(**options: Any) -> OneOf:
     """Return a field of an item."""
-    of_types = {
-        "message": OutputMessageSerializer,
-        "reasoning": ReasoningItemSerializer,
-        "function_call": FunctionToolCallSerializer,
-        "custom_tool_call": CustomToolCallSerializer,
-        "local_shell_call": LocalShellToolCallSerializer,
-        "shell_call": ShellToolCallSerializer,
-        "apply_patch_call": ApplyPatchToolCallSerializer,
-        "tool_search_call": ToolSearchCallSerializer,
-    }
+    of_types = [
+        OutputMessageSerializer,
+        ReasoningItemSerializer,
+        FunctionToolCallSerializer,
+        CustomToolCallSerializer,
+        LocalShellToolCallSerializer,
+        ShellToolCallSerializer,
+        ApplyPatchToolCallSerializer,
+        ToolSearchCallSerializer,
+    ]
     return OneOf("OutputItem", of_types, **options)
 
 
