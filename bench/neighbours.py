@@ -41,7 +41,6 @@ FILL = f"""
 import json, secrets, time
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.backends.db import SessionStore
-from django.db import connection
 from billing.models import Account, Membership, User
 from keys.models import ApiKey
 def sign_in(user):
@@ -63,8 +62,6 @@ ApiKey.objects.bulk_create([ApiKey(account=account, name=f"key {{n}}", digest=se
 visitor, _ = person("visitor")
 for _ in range({MANY_SESSIONS}):
     session = sign_in(visitor)
-with connection.cursor() as cursor:
-    cursor.execute("ANALYZE")  # as PostgreSQL does within a minute, in a run of which this would fall on any attack
 print(json.dumps([sign_in(keeper), session]))
 """
 

@@ -16,7 +16,7 @@ from completions.catalog.lookup import Listing
 from completions.chat import ChatRequest, RequestBody
 from completions.completion_object import describe_completion
 from completions.inbound import descriptions
-from completions.inbound.completion_view import CompletionView, RatedView, RequestView
+from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
 from completions.inbound.messages import model_list
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
@@ -32,7 +32,7 @@ from completions.serializers import (
     QuoteSerializer,
     model_object,
 )
-from gateway_project import compact_json, errors
+from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, wrong_paths
 from keys.authentication import AnyCallerAuthentication
@@ -113,8 +113,7 @@ class PastCompletionView(RatedView):
         },
     )
     def get(self, request: Request, completion_id: str) -> HttpResponse:
-        described = describe_completion(completion_id, _key(request).account_id)
-        return HttpResponse(compact_json.dumps(described), content_type="application/json")
+        return json_reply(describe_completion(completion_id, _key(request).account_id))
 
 
 class ModelListView(RatedView):
@@ -134,8 +133,7 @@ class ModelListView(RatedView):
         if "HTTP_ANTHROPIC_VERSION" in request.META:
             if (listings := _listings.get(parameters)) is None:
                 _listings.put(parameters, listings := lookup.list_models(allowed, available=available))
-            page = model_list.page(listings, request.query_params)
-            return HttpResponse(compact_json.dumps(page), content_type="application/json")
+            return json_reply(model_list.page(listings, request.query_params))
         rendered = _rendered_lists.get(parameters)
         if rendered is None:
             rendered = _render_list(lookup.list_models(allowed, available=available))

@@ -5,7 +5,6 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from billing import money
 from billing.models import Hold
 from completions.catalog import lookup
 from completions.chat import Usage
@@ -120,7 +119,7 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission
     parts = [part for part in cost.usage_parts(usage, lookup.price_list(completion.price), images) if part.number]
-    computed_nanos = money.round_up(sum(part.unrounded for part in parts))
+    computed_nanos = cost.parts_cost_nanos(parts)
     before_nanos = min(completion.charged_before_nanos, computed_nanos)
     return Charge(
         parts=parts,

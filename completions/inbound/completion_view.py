@@ -53,6 +53,10 @@ class RatedView(APIView):
         return response
 
 
+def json_reply(described: object) -> HttpResponse:
+    return HttpResponse(compact_json.dumps(described), content_type="application/json")
+
+
 class ReceivedBody:
     """The bytes of a body, which are parsed when its request starts."""
 
@@ -111,7 +115,7 @@ class RequestView(RatedView):
         """Return what a request would hold and at most cost. It is a read of its key, and takes no slot of its completions."""
         with self.reading(request) as (key, chat):
             described = describe_quote(chat, eligibility.eligible_offers(chat), Caller(key.pk, key.account_id))
-        return HttpResponse(compact_json.dumps(described), content_type="application/json")
+        return json_reply(described)
 
     @contextmanager
     def reading(self, request: Request) -> Iterator[tuple[ApiKey, ChatRequest]]:

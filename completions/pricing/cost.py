@@ -105,8 +105,10 @@ def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPar
 
 def usage_cost_nanos(usage: Usage, price: PriceList, images: int = 0) -> int:
     """Return what the usage costs exactly, rounded up to the next nanodollar."""
-    # Not a generator, and no property: every completion counts this twice.
-    unrounded = [
-        part.number * part.price_nanos * (money.TOKENS_PER_PRICE // part.per) for part in usage_parts(usage, price, images)
-    ]
-    return money.round_up(sum(unrounded))
+    return parts_cost_nanos(usage_parts(usage, price, images))
+
+
+def parts_cost_nanos(parts: list[CostPart]) -> int:
+    """Return what the parts cost together, rounded up once."""
+    # The sum of what is ``unrounded``, without a call for each part: every completion counts this twice.
+    return money.round_up(sum([part.number * part.price_nanos * (money.TOKENS_PER_PRICE // part.per) for part in parts]))

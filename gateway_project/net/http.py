@@ -12,7 +12,7 @@ from collections.abc import Callable, KeysView
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -441,19 +441,21 @@ def _client(origin: str, deadlines: Deadlines) -> _Client:
 def _make_client(
     origin: str, deadlines: Deadlines, connections_max: int, private_networks: addresses.Networks | None = None
 ) -> _Client:
-    client: Any = _Client.from_url(
-        origin,
-        concurrency=connections_max,
-        connection_timeout=deadlines.connect_seconds,
-        network_timeout=None,  # the timers of post and read_some
-        headers={"User-Agent": "model-gateway"},
+    client = cast(
+        _Client,
+        _Client.from_url(
+            origin,
+            concurrency=connections_max,
+            connection_timeout=deadlines.connect_seconds,
+            network_timeout=None,  # the timers of post and read_some
+            headers={"User-Agent": "model-gateway"},
+        ),
     )
     pool = client._connection_pool
-    pool._resolve = partial(_permitted, pool._resolve, private_networks)
-    pool._create_socket = partial(_connected, pool._create_socket)
-    pool._is_socket_alive = _is_idle
-    made: _Client = client
-    return made
+    pool._resolve = partial(_permitted, pool._resolve, private_networks)  # type: ignore[method-assign]
+    pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
+    pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
+    return client
 
 
 def _is_idle(connection: Any) -> bool:

@@ -68,23 +68,24 @@ class AddressMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
-        self._urlconfs: dict[tuple[str | None, ...], str | None] = {}  # by the Host header and the settings
+        self._urlconfs: dict[tuple[str, ...], str | None] = {}  # by the Host header and the settings
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.METRICS_ADDRESS and _is_at_port(request, settings.METRICS_ADDRESS[1]):
             request.urlconf = "gateway_project.urls_metrics"
-        elif request.path_info not in _ANY_HOST and (urlconf := self._urlconf(request)):
+        elif request.path_info not in _ANY_HOST and (urlconf := self._urlconf_of(request)):
             request.urlconf = urlconf
         return self.get_response(request)
 
-    def _urlconf(self, request: HttpRequest) -> str | None:
+    def _urlconf_of(self, request: HttpRequest) -> str | None:
         """Return the routes of the host, which is checked once as long as the settings are the same. Raises DisallowedHost."""
-        given = (request.META.get("HTTP_HOST"), settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST, *settings.ALLOWED_HOSTS)
-        if given not in self._urlconfs or given[0] is None:
-            urlconf = _urlconf(_without_default_port(request.get_host().lower()))
+        # Without the header Django takes the address at which the request came.
+        host = request.META.get("HTTP_HOST") or request.get_host()
+        given = (host, settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST, *settings.ALLOWED_HOSTS)
+        if given not in self._urlconfs:
             if len(self._urlconfs) >= _HOSTS_MAX:
                 self._urlconfs.clear()
-            self._urlconfs[given] = urlconf
+            self._urlconfs[given] = _urlconf(_without_default_port(request.get_host().lower()))
         return self._urlconfs[given]
 
 

@@ -11,7 +11,7 @@ from completions.history import explanation
 from completions.models import Completion, ModelKind
 from gateway_project import compact_json, dollars, errors, timestamps
 
-_NOT_KEPT = (
+NOT_KEPT = (
     *("app_id", "cache_discount", "cancelled", "finish_reason", "http_referer", "moderation_latency", "native_finish_reason"),
     *("native_tokens_completion_images", "native_tokens_reasoning", "num_fetches", "num_input_audio_prompt"),
     *("num_media_completion", "num_search_results", "preset_id", "response_cache_source_id", "router", "service_tier"),
@@ -29,7 +29,7 @@ def describe_generation(completion_id: str, account_id: UUID) -> dict[str, Any]:
         raise errors.PathNotFound(f"The completion {completion_id!r} is not settled yet. Ask again.")
     return {
         "data": {
-            **dict.fromkeys(_NOT_KEPT),
+            **dict.fromkeys(NOT_KEPT),
             "id": found.pk,
             "request_id": found.request_id,
             "upstream_id": found.provider_request_id,

@@ -4,11 +4,11 @@ from typing import Any
 
 from rest_framework import serializers
 
+from completions.inbound.openrouter.generation import NOT_KEPT
 from gateway_project.web.schema_fields import SchemaField
 
 _DOLLARS = {"type": "number", "format": "decimal"}
 _ABSENT = "Always null: the gateway has none."
-_NOT_KEPT = "Always null: it is not kept."
 
 
 def _null(help_text: str) -> SchemaField:
@@ -94,28 +94,9 @@ class GenerationDataSerializer(serializers.Serializer[Any]):
     num_media_prompt = serializers.IntegerField(min_value=0, help_text="Images of the prompt.")
     total_cost = SchemaField(_DOLLARS, help_text="What was charged, in US dollars, exactly.")
     usage = SchemaField(_DOLLARS, help_text="The same.")
-    app_id = _null(_NOT_KEPT)
-    cache_discount = _null(_NOT_KEPT)
-    cancelled = _null(_NOT_KEPT)
-    finish_reason = _null(_NOT_KEPT)
-    http_referer = _null(_NOT_KEPT)
-    moderation_latency = _null(_NOT_KEPT)
-    native_finish_reason = _null(_NOT_KEPT)
-    native_tokens_completion_images = _null(_NOT_KEPT)
-    native_tokens_reasoning = _null(_NOT_KEPT)
-    num_fetches = _null(_NOT_KEPT)
-    num_input_audio_prompt = _null(_NOT_KEPT)
-    num_media_completion = _null(_NOT_KEPT)
-    num_search_results = _null(_NOT_KEPT)
-    preset_id = _null(_NOT_KEPT)
-    response_cache_source_id = _null(_NOT_KEPT)
-    router = _null(_NOT_KEPT)
-    service_tier = _null(_NOT_KEPT)
-    session_id = _null(_NOT_KEPT)
-    upstream_inference_cost = _null(_NOT_KEPT)
-    user_agent = _null(_NOT_KEPT)
-    web_search_engine = _null(_NOT_KEPT)
-    workspace_id = _null(_NOT_KEPT)
+
+    def get_fields(self) -> dict[str, Any]:
+        return {**super().get_fields(), **{name: _null("Always null: it is not kept.") for name in NOT_KEPT}}
 
 
 class GenerationObjectSerializer(serializers.Serializer[Any]):

@@ -4,11 +4,11 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
-from completions.inbound.completion_view import RatedView
+from completions.inbound.completion_view import RatedView, json_reply
 from completions.inbound.openrouter.generation import describe_generation
 from completions.inbound.openrouter.key import describe_key
 from completions.inbound.openrouter.serializers import GenerationObjectSerializer, KeyObjectSerializer
-from gateway_project import compact_json, errors
+from gateway_project import errors
 from gateway_project.web import openapi
 from keys.models import ApiKey
 
@@ -26,7 +26,7 @@ class KeyView(RatedView):
     )
     def get(self, request: Request) -> HttpResponse:
         assert isinstance(request.auth, ApiKey)
-        return _json(describe_key(request.auth))
+        return json_reply(describe_key(request.auth))
 
 
 class GenerationView(RatedView):
@@ -48,8 +48,4 @@ class GenerationView(RatedView):
         assert isinstance(request.auth, ApiKey)
         if not (completion_id := request.query_params.get("id")):
             raise errors.wrong("id", "is required")
-        return _json(describe_generation(completion_id, request.auth.account_id))
-
-
-def _json(described: object) -> HttpResponse:
-    return HttpResponse(compact_json.dumps(described), content_type="application/json")
+        return json_reply(describe_generation(completion_id, request.auth.account_id))
