@@ -5,12 +5,15 @@ alice has $10 of credit, bob has no credit, and charlie owns an unrelated accoun
 
 import os
 from collections.abc import Iterator
+from functools import cache
+from itertools import compress
 from typing import Any
 
 import hypothesis
 import pytest
-from django.db import connection
-from django.db.models.signals import post_migrate, pre_save
+from django.db import connection, transaction
+from django.db.models.signals import pre_save
+from django.test import TransactionTestCase
 from rest_framework.test import APIClient
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -52,7 +55,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     connection.settings_dict["SESSION"] = {"lock_timeout": "90s", "idle_in_transaction_session_timeout": "180s"}
 
 
-# Rows that no test changes, and that Django would make again after each flush.
+# Tables of rows that no test changes.
 _KEPT = {"django_content_type", "auth_permission"}
 
 
@@ -60,52 +63,34 @@ _KEPT = {"django_content_type", "auth_permission"}
 def django_db_setup(
     django_test_environment: None, django_db_modify_db_settings: None, django_db_blocker: Any
 ) -> Iterator[None]:
-    """Give this process a copy of the migrated database, and transactional tests a flush that deletes only what they wrote."""
+    """Give this process a copy of the migrated database, and delete after transactional tests only what they wrote."""
     with django_db_blocker.unblock():
         template_database.create_copy()
-    own_flush, receivers = connection.ops.sql_flush, post_migrate.receivers
-    connection.ops.sql_flush = lambda style, tables, **options: _flush_statements(tables)  # type: ignore[method-assign]
-    post_migrate.receivers = []  # these would look for the rows that are kept
-    yield
-    connection.ops.sql_flush, post_migrate.receivers = own_flush, receivers  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: _delete_rows())
+        yield
     with django_db_blocker.unblock():
         PipelinedConnection.close_all()  # open connections would keep the test database from being dropped
         template_database.drop_copy()
 
 
-def _flush_statements(tables: list[str]) -> list[str]:
-    """Return SQL that deletes all rows of the tables: of those that have any, without the triggers that forbid it.
+def _delete_rows() -> None:
+    """Delete all rows that a transactional test wrote, without the triggers and the keys that forbid it.
 
     To truncate a table costs the same whether it is empty or not, and a test writes few rows to few tables. A gateway under
-    test may still write: it waits until all is deleted. The triggers are disabled within this transaction only, so that every
-    audit finds them enabled.
+    test may still write: it waits until all is deleted. The triggers stay enabled: only this transaction runs without them.
     """
-    emptied = [table for table in tables if table not in _KEPT]
-    names = ", ".join(f"'{table}'" for table in emptied)
-    return [
-        f"LOCK TABLE {', '.join(emptied)} IN SHARE ROW EXCLUSIVE MODE",
-        f"""
-        DO $$
-        DECLARE
-            emptied text[] := ARRAY[]::text[];
-            name text;
-            filled boolean;
-        BEGIN
-            FOREACH name IN ARRAY ARRAY[{names}] LOOP
-                EXECUTE format('SELECT EXISTS (SELECT FROM %I)', name) INTO filled;
-                IF filled THEN
-                    emptied := emptied || name;
-                    EXECUTE format('ALTER TABLE %I DISABLE TRIGGER USER', name);
-                    EXECUTE format('DELETE FROM %I', name);
-                END IF;
-            END LOOP;
-            SET CONSTRAINTS ALL IMMEDIATE;
-            FOREACH name IN ARRAY emptied LOOP
-                EXECUTE format('ALTER TABLE %I ENABLE TRIGGER USER', name);
-            END LOOP;
-        END $$
-        """,
-    ]
+    tables = _tables()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL session_replication_role = replica; LOCK TABLE {', '.join(tables)} IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute(f"SELECT {', '.join(f'EXISTS (SELECT FROM {table})' for table in tables)}")
+        if filled := list(compress(tables, cursor.fetchone())):
+            cursor.execute("; ".join(f"DELETE FROM {table}" for table in filled))
+
+
+@cache
+def _tables() -> list[str]:
+    return [table for table in connection.introspection.django_table_names(only_existing=True) if table not in _KEPT]
 
 
 @pytest.fixture(autouse=True, scope="session")
