@@ -2,9 +2,13 @@
 
 They are all that a process leaves behind when it dies. A worker writes one statement for everything that it runs. A checkpoint
 that has grown old tells the sweeper that no process will settle this completion any more, and how much of it was relayed.
+
+A settlement that waits in the outbox keeps its completion alive in the same way, for as long as a worker of its host runs: else
+the sweeper of another host would charge an estimate, of what the outbox knows exactly.
 """
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -20,6 +24,7 @@ from gateway_project.db.pipelined_transaction import Statement
 logger = logging.getLogger("gateway.checkpoints")
 
 INTERVAL_SECONDS = 2
+_ANNOUNCED_EVERY_SECONDS = 15  # a settlement that waits: all workers of its host see its file, and one of them writes
 # The sweeper runs this often; before it resolves what looks abandoned, it waits for this long, and looks again.
 SWEEP_INTERVAL = timedelta(seconds=60)
 RECHECK_TIME = timedelta(seconds=2 * INTERVAL_SECONDS + 1)
@@ -104,3 +109,29 @@ def write() -> None:
     ]
     with pool.time_limit():
         pipelined_transaction.execute(Statement(sql, relayed))
+
+
+def announce(waiting_ids: Sequence[str]) -> None:
+    """Write a checkpoint for completions whose settlements wait on disk, and let their holds last a while longer.
+
+    Locked rows are skipped: they are being settled.
+    """
+    if not waiting_ids:
+        return
+    sql = f"""
+        WITH waiting AS (
+            UPDATE billing_hold SET expires_at = greatest(expires_at, statement_timestamp() + interval '{SETTLED_AFTER}')
+            FROM (
+                SELECT hold.reference FROM billing_hold AS hold JOIN completions_completion AS completion ON id = hold.reference
+                WHERE hold.reference IN (SELECT json_array_elements_text($1::json)) AND hold.state = 'HELD'
+                    AND coalesce(checkpointed_at, completion.created_at)
+                        < statement_timestamp() - interval '{_ANNOUNCED_EVERY_SECONDS} seconds'
+                ORDER BY hold.reference FOR NO KEY UPDATE OF hold SKIP LOCKED
+            ) AS found
+            WHERE billing_hold.reference = found.reference
+            RETURNING billing_hold.reference
+        )
+        UPDATE completions_completion SET checkpointed_at = statement_timestamp() FROM waiting WHERE id = waiting.reference
+        """  # noqa: S608  constants of this module
+    with pool.time_limit():
+        pipelined_transaction.execute(Statement(sql, waiting_ids))

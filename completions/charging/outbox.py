@@ -27,6 +27,7 @@ import msgspec
 from django.conf import settings
 from django.db import DataError, IntegrityError, InternalError
 
+from completions.charging import checkpoints
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
@@ -238,8 +239,23 @@ def drain(resolve: Resolve, progress: Callable[[str], None] = lambda line: None)
 
 
 def drain_regularly(resolve: Resolve) -> None:
-    """Drain every few seconds for the life of this worker: its own files, and those of processes that ended."""
+    """Drain every few seconds for the life of this worker: its own files, and those of processes that ended.
+
+    Another greenlet announces what waits meanwhile: to drain takes long if each file waits for a lock.
+    """
     gevent.spawn(_drain_regularly, resolve)
+    gevent.spawn(_announce_regularly)
+
+
+def _announce_regularly() -> NoReturn:
+    while True:
+        gevent.sleep(checkpoints.INTERVAL_SECONDS)
+        try:
+            checkpoints.announce([path.stem for path in waiting_files()])
+        except (*pool.DATABASE_ERRORS, OSError) as error:
+            logger.warning("cannot announce what waits in the outbox: %s", errors.reason(error))
+        finally:
+            pool.release_connection()
 
 
 def _drain_regularly(resolve: Resolve) -> NoReturn:
@@ -279,9 +295,12 @@ def _drain_file(path: Path, resolve: Resolve, reported_ids: set[UUID]) -> Outcom
         return Outcome.WAITING
     except Exception as error:  # a bug of the gateway: trying again does not help
         return _move_to_dead_letters(path, error)
+    try:
+        path.unlink()
+    except FileNotFoundError:  # another process drained it at the same time, and counts what it cost
+        return Outcome.RESOLVED if is_resolved else Outcome.GONE
     if not is_resolved:
         report_discrepancy(resolution)
-    path.unlink(missing_ok=True)
     return Outcome.RESOLVED if is_resolved else Outcome.ALREADY_RESOLVED
 
 

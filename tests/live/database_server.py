@@ -4,7 +4,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,13 @@ class DatabaseServer:
         with self._connect() as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def locked(self, lock: str) -> Iterator[None]:
+        """Keep a table locked while the block runs, as in ``LOCK TABLE {lock}``."""
+        with self._connect() as connection, connection.transaction():
+            connection.execute(f"LOCK TABLE {lock}")
+            yield
 
     def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
         return psycopg.connect(host=str(self.directory), port=self._port, user="postgres", dbname="postgres", autocommit=True)

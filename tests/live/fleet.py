@@ -75,6 +75,11 @@ class Fleet:
     def open_holds(self) -> int:
         return int(self.server.rows("SELECT count(*) FROM billing_hold WHERE state = 'HELD'")[0][0])
 
+    def has_old_signs(self) -> bool:
+        """Return whether the sweeper would take the process of a completion for dead, if it ran now."""
+        old = "settlement IS NULL AND coalesce(checkpointed_at, created_at) < statement_timestamp() - interval '1 minute'"
+        return bool(self.server.rows(f"SELECT id FROM completions_completion WHERE {old} LIMIT 1"))
+
     def settle(self) -> None:
         """Wait until all is settled by itself."""
         waiting.until(lambda: not self.files("json") and not self.open_holds())

@@ -126,6 +126,31 @@ def test_replies_of_hosts_whose_workers_are_killed_are_charged_once(fleet, measu
 
 
 @fault(
+    "Database",
+    "Another session keeps the ledger from being written while two hosts are used, and the sweeper of another host runs",
+    "Replies wait for their settlement on disk, and each is charged exactly: none is free, and none is estimated",
+)
+def test_what_waits_on_disk_is_given_away_by_no_other_host(fleet, measured):
+    hosts = [fleet.begin(), fleet.begin()]
+    with fleet.load() as run:
+        wait_seconds(run, 2)
+        with fleet.server.locked("billing_ledgerentry IN SHARE MODE"):
+            outboxes = [fleet.directory(number) / "outbox" for number, _ in enumerate(hosts)]
+            eventually(lambda: all(list(outbox.glob("*.json")) for outbox in outboxes))
+            assert fleet.server.rows(
+                "UPDATE completions_completion SET checkpointed_at = statement_timestamp() - interval '1 hour'"
+                " WHERE settlement IS NULL RETURNING id"
+            )
+            eventually(lambda: not fleet.has_old_signs())
+            swept = fleet.manage("sweep_holds")
+    fleet.settle()
+    assert swept == {"resolved": 0}
+    settled_by = fleet.server.rows("SELECT DISTINCT settlement FROM completions_completion")
+    assert not {("expired",), ("recovered",)} & set(settled_by)
+    measured(fleet.assert_consistent(run.calls))
+
+
+@fault(
     "Disk",
     "The database is away, and the disk of the outbox is full",
     "A stream ends with an error event, the log says what could not be written, and the completion is charged once, by its last"

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError, transaction
+from django.db.models.functions import Now
 
 from billing import locks
 from billing.models import Hold, LedgerEntry
@@ -238,6 +240,36 @@ def test_an_earlier_recovery_is_kept_and_the_difference_is_an_operator_loss(alic
     assert f"{completion_id} was already settled: recovered, {estimated_nanos} nanodollars" in caplog.text
     assert "this settlement was reported, 20000 nanodollars" in caplog.text
     assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
+
+
+@fault(
+    "Worker",
+    "A settlement waits on the disk of one host until its hold has expired, and another host sweeps",
+    "Nobody estimates what the disk knows: it is charged exactly",
+)
+def test_another_host_leaves_a_settlement_that_waits_on_disk_alone(alice, key, settings, tmp_path):
+    completion_id = store(admit(key))
+    Hold.objects.update(expires_at=Now())
+    Completion.objects.update(checkpointed_at=Now() - timedelta(minutes=10))
+    checkpoints.announce([completion_id])
+    own, settings.OUTBOX_DIR = settings.OUTBOX_DIR, tmp_path / "another-host"
+    assert tasks.release_expired_holds() == 0
+    settings.OUTBOX_DIR = own
+    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+
+
+def test_a_settlement_is_announced_by_one_worker_of_its_host_and_not_once_settled(key):
+    waiting, settled = admit(key), admit(key)
+    Completion.objects.update(checkpointed_at=Now() - timedelta(minutes=10))
+    settlements.release(settled)
+    rows = {completion.pk: completion.checkpointed_at for completion in Completion.objects.all()}
+    checkpoints.announce(list(rows))
+    announced = Completion.objects.get(pk=waiting.completion.id).checkpointed_at
+    assert announced > rows[waiting.completion.id]
+    checkpoints.announce(list(rows))
+    assert Completion.objects.get(pk=waiting.completion.id).checkpointed_at == announced
+    assert Completion.objects.get(pk=settled.completion.id).checkpointed_at == rows[settled.completion.id]
 
 
 def test_the_sweeper_drains_the_outbox_before_it_estimates(alice, key):
