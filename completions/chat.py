@@ -277,6 +277,7 @@ class Route:
     key_fingerprint: str = ""  # of the provider's key and address
     passes_unknown_fields: bool = False  # the operator's own server: it gets every field of a request
     is_key_refused: bool = False  # the provider refused this key: this route is there to be probed
+    probed_from: float = 0.0  # by the monotonic clock: then it may be, at the earliest
     cancels: bool = False  # the provider stops charging when the connection is closed
 
 

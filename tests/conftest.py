@@ -82,7 +82,8 @@ def _delete_rows() -> None:
     """
     tables = _tables()
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL session_replication_role = replica; LOCK TABLE {', '.join(tables)} IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(f"LOCK TABLE {', '.join(tables)} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"SELECT {', '.join(f'EXISTS (SELECT FROM {table})' for table in tables)}")
         if filled := list(compress(tables, cursor.fetchone())):
             cursor.execute("; ".join(f"DELETE FROM {table}" for table in filled))

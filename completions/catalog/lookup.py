@@ -17,7 +17,7 @@ from gateway_project.db.group_commit import GroupCommit
 
 logger = logging.getLogger("gateway.catalog")
 
-PROBE_SECONDS = 60  # after a provider refused its key, until it is asked again
+PROBE_SECONDS = 5  # after a provider refused its key, until it is asked again
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,13 @@ def _read_offer(model_id: str) -> Offer | None:
 
 
 def _read_alias_offer(alias: str) -> Offer | None:
-    """Return the offer of the first model that the alias stands for, with all of them that are available."""
+    """Return the offer of the first model that the alias stands for, with all of them that are available.
+
+    If none is, it is that of the first that may be soon, so that its callers try again.
+    """
     row = _read_alias(alias)
-    targets = list(_alias_targets(row))
+    ranked = _alias_models(row)
+    targets = [model for model in ranked if model.is_available] or [model for model in ranked if _is_offered(model)]
     if row is None or not targets:
         return None
     qualities = dict(zip(row.model_ids, row.qualities, strict=False))
@@ -125,11 +129,11 @@ def _read_alias(alias: str) -> RoutableAlias | None:
     return RoutableAlias.objects.filter(pk=alias).first() if "\x00" not in alias else None
 
 
-def _alias_targets(row: RoutableAlias | None) -> Iterator[LanguageModel]:
-    """The available models that an alias stands for, the best first."""
+def _alias_models(row: RoutableAlias | None) -> list[LanguageModel]:
+    """The models that an alias stands for, the best first."""
     ids = row.model_ids if row else []
     models = LanguageModel.objects.with_price_and_routes().in_bulk(ids)
-    return (models[model_id] for model_id in ids if model_id in models and models[model_id].is_available)
+    return [models[model_id] for model_id in ids if model_id in models]
 
 
 def model_not_found(model_id: str, param: str = "model") -> errors.ModelNotFound:
@@ -163,8 +167,8 @@ def find_listing(model_id: str, allowed: Collection[str] | None = None) -> Listi
     model = _read_model(model_id) if allowed is None or model_id in allowed else None
     if model is not None and _is_listed(model):
         return _listing(model)
-    for target in _alias_targets(_read_alias(model_id)):
-        if allowed is None or model_id in allowed or target.pk in allowed:
+    for target in _alias_models(_read_alias(model_id)):
+        if target.is_available and (allowed is None or model_id in allowed or target.pk in allowed):
             return replace(_listing(target), alias=model_id)
     raise model_not_found(model_id)
 
@@ -178,15 +182,8 @@ def incomplete_models(models: LanguageModelQuerySet) -> Iterator[tuple[LanguageM
 
 
 def _is_offered(model: LanguageModel) -> bool:
-    """Whether the model is available, or would be if a provider that is due to be probed accepted its key."""
-    return model.is_available or (_is_listed(model) and any(_may_be_asked(route) for route in model.enabled_routes))
-
-
-def _may_be_asked(route: Route) -> bool:
-    """Whether the route's provider is available, or refused its key and is due to be asked whether it still does."""
-    provider, refused_time = route.provider, route.refused_time  # type: ignore[attr-defined]
-    is_due = provider.is_configured and refused_time is not None and refused_time.total_seconds() >= PROBE_SECONDS
-    return provider.is_available or is_due
+    """Whether the model is available, or would be if a provider accepted its key again."""
+    return model.is_available or (_is_listed(model) and any(route.provider.is_configured for route in model.enabled_routes))
 
 
 def _read_model(model_id: str) -> LanguageModel | None:
@@ -205,7 +202,7 @@ def _listing(model: LanguageModel) -> Listing:
 
 
 def _offer(model: LanguageModel, price: Price) -> Offer:
-    routes = tuple(_route(route) for route in model.enabled_routes if _may_be_asked(route))
+    routes = tuple(_route(route) for route in model.enabled_routes if route.provider.is_configured)
     return Offer(
         model_id=model.pk,
         context_window=model.context_window,
@@ -224,7 +221,7 @@ def _offer(model: LanguageModel, price: Price) -> Offer:
 
 
 def _route(route: Route) -> chat.Route:
-    provider = route.provider
+    provider, refused_time = route.provider, route.refused_time  # type: ignore[attr-defined]
     return chat.Route(
         id=route.pk,
         provider_slug=provider.pk,
@@ -239,6 +236,7 @@ def _route(route: Route) -> chat.Route:
         key_fingerprint=provider.key_fingerprint,
         passes_unknown_fields=provider.passes_unknown_fields,
         is_key_refused=provider.is_key_refused,
+        probed_from=time.monotonic() + PROBE_SECONDS - refused_time.total_seconds() if refused_time else 0.0,
         cancels=provider.cancels,
     )
 

@@ -170,6 +170,10 @@ def overloaded(headers: dict[str, str] | None = None) -> errors.UpstreamOverload
     return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=headers)
 
 
+def refusing(headers: dict[str, str]) -> errors.UpstreamOverloaded:
+    return errors.UpstreamOverloaded("The model's provider takes no requests of this gateway at the moment.", headers=headers)
+
+
 def unreachable() -> errors.UpstreamFailed:
     return errors.UpstreamFailed("The model's provider cannot be reached.")
 

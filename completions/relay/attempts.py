@@ -378,9 +378,11 @@ class Dispatch:
         routes = [call.route for call in self._calls()]
         seconds = min(self._seconds_to_wait(route) for route in routes)
         headers = errors.retry_after(timedelta(seconds=min(seconds, errors.RETRY_AFTER_SECONDS_MAX)))
-        are_out_of_reach = all(local_faults.wait_seconds(route) > 0 for route in routes)
-        error = base.not_connectable(headers) if are_out_of_reach else base.overloaded(headers)
-        return ProviderFailed(error, upstream_worked=False)
+        if all(local_faults.wait_seconds(route) > 0 for route in routes):
+            return ProviderFailed(base.not_connectable(headers), upstream_worked=False)
+        if all(provider_keys.wait_seconds(route) > 0 for route in routes):
+            return ProviderFailed(base.refusing(headers), upstream_worked=False)
+        return ProviderFailed(base.overloaded(headers), upstream_worked=False)
 
     def _seconds_to_wait(self, route: Route) -> float:
         return max(

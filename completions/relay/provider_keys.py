@@ -6,8 +6,8 @@ refusals that it sees. Any good reply of the provider begins the count anew, and
 
 The provider's row then says so, with a fingerprint of the key and the address that were refused. All processes read it there
 with the catalog. Another key or another address has another fingerprint, so the row says nothing of them: whoever changes
-one need not clear the other. A refusal also passes by itself: once in ``lookup.PROBE_SECONDS`` a process lets one request for
-a model of the provider through, and a good reply clears the row.
+one need not clear the other. A refusal also passes by itself: ``lookup.PROBE_SECONDS`` later each process lets one request for
+a model of the provider through, after twice the time another one, and so on; a good reply clears the row.
 """
 
 import logging
@@ -29,6 +29,7 @@ logger = logging.getLogger("gateway.provider_keys")
 
 _REFUSALS_401 = 3
 _REFUSALS_403 = 5
+_PROBE_SECONDS_MAX = 60
 
 _ProviderKey = tuple[str, str]  # the slug, and the fingerprint of key and address
 
@@ -41,31 +42,45 @@ class _Refusals:
     account_ids: set[UUID] = field(default_factory=set)
 
 
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """When this process may next ask whether a key is accepted, by the monotonic clock, and how long it waits for that."""
+
+    next_at: float
+    pause_seconds: float
+
+
 _refusals: dict[_ProviderKey, _Refusals] = {}
-_next_probe_at: dict[_ProviderKey, float] = {}  # by the monotonic clock
+_probes: dict[_ProviderKey, _Probe] = {}
 
 
 def allows_request(route: Route) -> bool:
-    """Return whether the provider may be asked now: not, if its key is refused and another request has just probed it."""
+    """Return whether the provider may be asked now: not, if it refused its key, or another request probed it, a moment ago."""
     if not route.is_key_refused:
         return True
     if wait_seconds(route) > 0:
         return False
-    _next_probe_at[_key(route)] = time.monotonic() + lookup.PROBE_SECONDS
+    last = _probes.get(_key(route))
+    pause_seconds = min(2 * last.pause_seconds, _PROBE_SECONDS_MAX) if last else lookup.PROBE_SECONDS
+    _probes[_key(route)] = _Probe(time.monotonic() + pause_seconds, pause_seconds)
     return True
 
 
 def wait_seconds(route: Route) -> float:
-    """Return how long the provider may not be asked because a request has probed its refused key. Not above 0: it may be."""
-    return _next_probe_at.get(_key(route), 0.0) - time.monotonic() if route.is_key_refused else 0.0
+    """Return how long the provider may not be asked because it refused its key. Not above 0: it may be."""
+    if not route.is_key_refused:
+        return 0.0
+    last = _probes.get(_key(route))
+    return (last.next_at if last else route.probed_from) - time.monotonic()
 
 
 def record_success(route: Route) -> None:
     """Note that the provider accepts its key."""
     if _refusals:
         _refusals.pop(_key(route), None)
+    if _probes:
+        _probes.pop(_key(route), None)
     if route.is_key_refused:
-        _next_probe_at.pop(_key(route), None)
         gevent.spawn(_write, route, lambda: _clear(route))
 
 

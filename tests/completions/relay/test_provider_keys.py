@@ -21,6 +21,7 @@ from tests.completions.routes import add, assert_answered
 from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
 from tests.conftest import client_for
 from tests.faults import fault
+from tests.monotonic_clock import use_clock
 from tests.rankings import entries
 from tests.upstream import KEY, KEY_ENV, refusal, reply, streamed, whole
 
@@ -43,7 +44,7 @@ GEMINI_BLOCKED = (
 @pytest.fixture(autouse=True)
 def _fresh():
     provider_keys._refusals.clear()
-    provider_keys._next_probe_at.clear()
+    provider_keys._probes.clear()
     yield
     gevent.sleep(0)  # what is still to be written to the provider's row is written while there is a database
 
@@ -70,10 +71,10 @@ def listed(client, **parameters):
     return [model["id"] for model in client.get("/v1/models", parameters).json()["data"]]
 
 
-def let_a_minute_pass():
+def let_the_pause_pass():
     gevent.sleep(0)
     Provider.objects.update(key_refused_at=Now() - timedelta(seconds=lookup.PROBE_SECONDS))
-    provider_keys._next_probe_at.clear()
+    provider_keys._probes.clear()
     lookup._offers.clear()
 
 
@@ -91,7 +92,7 @@ def refused(api, upstream):
 @fault(
     "Provider",
     "A provider refuses the gateway's API key",
-    "Its models are listed as not available and refused, and the log says why",
+    "Its models are listed as not available, requests get 503 until it accepts the key, and the log says why",
 )
 def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstream, caplog):
     RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large", "demo/echo"])
@@ -112,7 +113,9 @@ def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstre
     assert available == {"acme/large": False, "demo/echo": True}
     assert api.get("/v1/models/best/coding").json()["alias_of"] == "demo/echo"
     asked = len(upstream.requests)
-    assert_error(ask(api), 404, "model_not_found", "model")
+    refused = ask(api)
+    assert_error(refused, 503, "upstream_error")
+    assert 0 < int(refused["Retry-After"]) <= lookup.PROBE_SECONDS
     assert len(upstream.requests) == asked
     [line] = [record.getMessage() for record in caplog.records if record.name == "gateway.provider_keys"]
     assert line.startswith("provider scripted refuses its API key (401: Incorrect API key provided: ***)")
@@ -248,29 +251,39 @@ def test_late_refusal_of_the_old_key_says_nothing_of_the_new_one(api, alice, mon
 # --- Until it answers again ---------------------------------------------------------------------------------------
 
 
-def test_one_request_a_minute_probes_the_provider(api, upstream, refused):
-    for _ in range(2):
-        let_a_minute_pass()
+def test_probes_are_rarer_the_longer_the_key_is_refused(api, upstream, refused, monkeypatch):
+    clock = use_clock(monkeypatch, provider_keys)
+    clock.stop()
+    clock.move_on(lookup.PROBE_SECONDS)
+    for pause_seconds in (5, 10, 20, 40, 60, 60):
         fail(api)
-        assert len(upstream.requests) == 1
-        assert_error(ask(api), 404, "model_not_found", "model")
-        assert len(upstream.requests) == 1
+        beside = ask(api)
+        assert_error(beside, 503, "upstream_error")
+        assert (int(beside["Retry-After"]), len(upstream.requests)) == (pause_seconds, 1)
         upstream.requests.clear()
+        clock.move_on(pause_seconds)
     assert listed(api) == []
 
 
+def test_an_alias_of_models_whose_key_is_refused_asks_to_try_again(api, upstream, refused):
+    RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large"])
+    assert_error(ask(api, model="best/coding"), 503, "upstream_error")
+    assert upstream.requests == []
+    assert api.get("/v1/models/best/coding").status_code == 404
+
+
 def test_requests_beside_the_probe_do_not_reach_the_provider(api, upstream, refused):
-    let_a_minute_pass()
+    let_the_pause_pass()
     upstream.will(refusal(500))
     assert ask(api).status_code == 502
     beside = ask(api)  # of the same reading of the catalog
     assert_error(beside, 503, "upstream_error")
-    assert 30 < int(beside["Retry-After"]) <= lookup.PROBE_SECONDS
+    assert 0 < int(beside["Retry-After"]) <= lookup.PROBE_SECONDS
     assert len(upstream.requests) == 1
 
 
 def test_request_that_the_circuit_refuses_does_not_use_up_the_probe(api, alice, upstream, refused):
-    let_a_minute_pass()
+    let_the_pause_pass()
     [route] = lookup.find_offer("acme/large").routes
     circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic(), wait_seconds=9)
     assert_error(ask(api), 503, "upstream_error")
@@ -282,7 +295,7 @@ def test_request_that_the_circuit_refuses_does_not_use_up_the_probe(api, alice, 
 
 def test_request_that_the_key_refuses_does_not_use_up_the_probe_of_the_circuit(api, alice, upstream, refused, settings):
     settings.CIRCUIT_FAILURES = 1
-    let_a_minute_pass()
+    let_the_pause_pass()
     [route] = lookup.find_offer("acme/large").routes
     circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic())
     circuit_breaker._routes[route.id].of_accounts[alice.pk].open_until = 0.0
@@ -294,7 +307,7 @@ def test_request_that_the_key_refuses_does_not_use_up_the_probe_of_the_circuit(a
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_request_that_the_provider_finds_invalid_shows_that_it_accepts_the_key(api, upstream, refused, status):
-    let_a_minute_pass()
+    let_the_pause_pass()
     upstream.will(refusal(status))
     assert ask(api).status_code in (400, 413)
     catalog_is_read_again()
@@ -302,7 +315,7 @@ def test_request_that_the_provider_finds_invalid_shows_that_it_accepts_the_key(a
 
 
 def test_good_reply_to_a_probe_makes_the_models_available_again(api, upstream, refused, caplog):
-    let_a_minute_pass()
+    let_the_pause_pass()
     upstream.will(streamed())
     with caplog.at_level(logging.WARNING, logger="gateway.provider_keys"):
         assert text(events(ask_streamed(api))) == "Hello you"
@@ -319,12 +332,12 @@ def test_probe_costs_the_caller_nothing_where_another_route_answers(api, large, 
     add(large, spare, api_key_env=KEY_ENV)
     lookup._offers.clear()
     assert_answered(ask(api), "spare", 1)
-    let_a_minute_pass()
+    let_the_pause_pass()
     assert_answered(ask(api), "spare", 2)
 
 
 def test_caller_who_may_not_spend_does_not_use_up_the_probe(api, bob, upstream, refused):
-    let_a_minute_pass()
+    let_the_pause_pass()
     poor = client_for(factories.make_key(bob)[1])
     assert poor.post("/v1/chat/completions", {"model": "acme/large", "messages": MESSAGES}).status_code == 402
     upstream.will(whole())
