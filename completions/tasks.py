@@ -32,7 +32,7 @@ _LEFT_TO_THE_NEXT_RUN = (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut)
 @task_runs.recorded
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
-    outbox.drain(settlement.resolve)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
+    outbox.drain(settlement.resolve_all)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
     resolved, failed_ids = 0, set[UUID]()
     for completion in _still_abandoned():
         try:

@@ -215,7 +215,7 @@ def post_worker_init(worker: Any) -> None:
     django_internals.install()
     worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
-    outbox.drain_regularly(settlement.resolve)
+    outbox.drain_regularly(settlement.resolve_all)
     tasks.sweep_at_start()
     collector.write_regularly()
     metrics.write_regularly()

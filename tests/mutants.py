@@ -1260,7 +1260,7 @@ mutant(
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code("completions.tasks:release_expired_holds", "outbox.drain(settlement.resolve)", "pass"),
+    code("completions.tasks:release_expired_holds", "outbox.drain(settlement.resolve_all)", "pass"),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(
@@ -1272,6 +1272,6 @@ mutant(
 mutant(
     "a_settled_file_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
-    code("completions.charging.outbox:_drain_file", "path.unlink(missing_ok=True)", "pass"),
+    code("completions.charging.outbox:_end_file", "path.unlink(missing_ok=True)", "pass"),
     f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
 )

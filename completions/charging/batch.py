@@ -19,7 +19,7 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -194,6 +194,14 @@ def commit(operation: Operation) -> Any:
     return _group_commit.submit(operation)
 
 
+def commit_together(operations: Sequence[Operation]) -> list[Any]:
+    """Commit the operations in a batch of their own, without waiting for rows that other sessions lock.
+
+    Return for each what it decided, the exception that it raised, or Skipped. Raises the database's errors.
+    """
+    return _on_account_connection(lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True))
+
+
 @contextmanager
 def rolled_back(operation: Operation) -> Iterator[LockedRows]:
     """Lock and read the rows of one operation, as a batch does, for a block that decides with them, and roll back.
@@ -276,11 +284,7 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
 def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """The same for operations of one account, waiting for its locks. Raises StaysLocked."""
     try:
-        connection = _account_connections.pop()
-    except IndexError:
-        connection = PipelinedConnection()
-    try:
-        return _run_on(connection, operations, is_rerun, skips_locked=False)
+        return _on_account_connection(lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False))
     except OperationalError as error:
         if not pool.is_lock_timeout(error):
             raise
@@ -289,6 +293,15 @@ def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
         reason = errors.reason(error)
         logger.error("account %s, or a key of it, is locked by another session: %s", account_id, reason, extra=facts)
         raise StaysLocked from error
+
+
+def _on_account_connection(run: Callable[[PipelinedConnection], list[Any]]) -> list[Any]:
+    try:
+        connection = _account_connections.pop()
+    except IndexError:
+        connection = PipelinedConnection()
+    try:
+        return run(connection)
     finally:
         _account_connections.append(connection)
 
@@ -367,7 +380,8 @@ def _lock_and_read(
 
 
 _connection = PipelinedConnection()
-_account_connections: list[PipelinedConnection] = []  # those that no batch uses; no more are opened than accounts are isolated
+# Those that no batch uses. No more are opened than accounts are isolated, and one to drain the outbox.
+_account_connections: list[PipelinedConnection] = []
 # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
 _group_commit: GroupCommit[Operation, Any] = GroupCommit(
     _run_batch, run_isolated=_run_account, partition=lambda operation: operation.account_id

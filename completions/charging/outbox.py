@@ -2,20 +2,23 @@
 
 Each settlement is one small JSON file, named after its completion. It is written under a draft name, synced, renamed, and its
 directory is synced: after a power failure the file is there whole, or not at all. A file is deleted only when its resolution
-is known to be committed. A hold is resolved once, so several processes may drain one directory at the same time, and may
-repeat it. No file contains a secret: a reply kept for an Idempotency-Key is sealed before it gets here.
+is known to be committed. One process at a time drains a directory, and may repeat it: a hold is resolved once. No file contains
+a secret: a reply kept for an Idempotency-Key is sealed before it gets here.
 
 A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. So is the
 settlement of a completion that the database does not know: admissions do not wait for the disk, so a crash of the database can
 forget one whose reply is still relayed. What dead letters were to cost is counted as the operator's loss.
 """
 
+import fcntl
 import json
 import logging
 import os
 import tempfile
-from collections import Counter
-from collections.abc import Callable
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
@@ -25,7 +28,7 @@ from uuid import UUID
 import gevent
 import msgspec
 from django.conf import settings
-from django.db import DataError, IntegrityError, InternalError
+from django.db import InternalError
 
 from completions.charging import checkpoints
 from completions.charging.batch import AdmissionLost
@@ -35,19 +38,22 @@ from completions.chat import Usage
 from completions.models import Completion
 from gateway_project import errors, metrics
 from gateway_project.db import pool
-from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
+from gateway_project.db.group_commit import OutcomeUnknown, Skipped, WaitTimedOut
 
 logger = logging.getLogger("gateway.outbox")
 
 VERSION = 2  # of the file format
 INTERVAL_SECONDS = 2  # between two drains by a worker
-_PROGRESS_EVERY = 100
+_FILES_MAX = 100  # in a transaction
+_LOCK_PAUSE_SECONDS = 0.1
 
 # The errors after which a settlement is worth repeating: the database is unavailable or busy, or it is a standby that has not
 # been promoted yet (InternalError). Waiting would not cure any other error.
 UNAVAILABLE = (*pool.UNAVAILABLE, InternalError, OutcomeUnknown, WaitTimedOut)
 
-Resolve = Callable[[Resolution], int | None]  # commits a resolution; returns None when the hold was resolved before
+# Commits resolutions. Returns for each what was charged, None when its hold was resolved before, Skipped when its account is
+# locked, or the error because of which it can never be committed.
+ResolveAll = Callable[[list[Resolution]], list[int | Exception | None]]
 
 
 class Outcome(Enum):
@@ -185,9 +191,16 @@ def load(path: Path) -> Resolution:
 
     Raises Unreadable, AdmissionLost, an OSError, or the database's errors.
     """
+    return _load(path, _rows([path]))
+
+
+def _rows(paths: Sequence[Path]) -> dict[str, Completion]:
     with pool.time_limit():
-        row = Completion.objects.filter(pk=path.stem).first()
-    if row is not None:
+        return Completion.objects.in_bulk([path.stem for path in paths])
+
+
+def _load(path: Path, rows: dict[str, Completion]) -> Resolution:
+    if row := rows.get(path.stem):
         return _read(path, CompletionRecord.from_row(row))
     cost_nanos = _stated_cost_nanos(path)  # or the file belongs to another database
     raise AdmissionLost(f"the database knows no such completion; it was to cost {cost_nanos} nanodollars")
@@ -223,27 +236,51 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: A
 # --- Drain -------------------------------------------------------------------------------------------------------
 
 
-def drain(resolve: Resolve, progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
-    """Resolve every file that waits, and count the outcomes.
+def drain(resolve_all: ResolveAll, progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
+    """Resolve every file that waits, many in a transaction, and count the outcomes.
 
-    A file that cannot be resolved yet, or ever, does not hold up the others. Raises the database's error when it is
-    unavailable.
+    A file that cannot be resolved yet, or ever, does not hold up the others. Waits while another process drains the same
+    directory. Raises the database's error when it is unavailable.
     """
     outcomes: Counter[Outcome] = Counter()
-    paths, reported_ids = waiting_files(), set[UUID]()
-    for number, path in enumerate(paths, start=1):
-        outcomes[_drain_file(path, resolve, reported_ids)] += 1
-        if number % _PROGRESS_EVERY == 0:
-            progress(f"{number} of {len(paths)}")
+    reported_ids: set[UUID] = set()
+    with _locked_directory():
+        paths = deque(waiting_files())
+        number, size = len(paths), 1  # the first file finds out alone whether the database takes settlements
+        while paths:
+            outcomes.update(_drain_files([paths.popleft() for _ in range(min(size, len(paths)))], resolve_all, reported_ids))
+            progress(f"{number - len(paths)} of {number}")
+            size = _FILES_MAX
     return outcomes
 
 
-def drain_regularly(resolve: Resolve) -> None:
+@contextmanager
+def _locked_directory() -> Iterator[None]:
+    """Wait until no other process drains the directory, and keep others waiting. A process that dies lets go of it."""
+    settings.OUTBOX_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(settings.OUTBOX_DIR, os.O_RDONLY)
+    try:
+        while not _try_lock(descriptor):
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def drain_regularly(resolve_all: ResolveAll) -> None:
     """Drain every few seconds for the life of this worker: its own files, and those of processes that ended.
 
     Another greenlet announces what waits meanwhile: to drain takes long if each file waits for a lock.
     """
-    gevent.spawn(_drain_regularly, resolve)
+    gevent.spawn(_drain_regularly, resolve_all)
     gevent.spawn(_announce_regularly)
 
 
@@ -258,10 +295,10 @@ def _announce_regularly() -> NoReturn:
             pool.release_connection()
 
 
-def _drain_regularly(resolve: Resolve) -> NoReturn:
+def _drain_regularly(resolve_all: ResolveAll) -> NoReturn:
     while True:
         try:
-            drain(resolve)
+            drain(resolve_all)
         except (*pool.DATABASE_ERRORS, OSError) as error:
             logger.warning("cannot drain the outbox yet: %s", errors.reason(error))
         finally:
@@ -269,39 +306,42 @@ def _drain_regularly(resolve: Resolve) -> NoReturn:
         gevent.sleep(INTERVAL_SECONDS)
 
 
-def _drain_file(path: Path, resolve: Resolve, reported_ids: set[UUID]) -> Outcome:
-    """Resolve one file. ``reported_ids`` are the accounts of which the log says that they cannot be settled yet."""
-    try:
-        resolution = load(path)
-    except FileNotFoundError:
-        return Outcome.GONE
-    except OSError as error:
-        logger.error("cannot read %s: %s", path, error)
+def _drain_files(paths: Sequence[Path], resolve_all: ResolveAll, reported_ids: set[UUID]) -> Iterator[Outcome]:
+    """Resolve the files together. ``reported_ids`` are the accounts of which the log says that they cannot be settled yet."""
+    rows, resolutions = _rows(paths), dict[Path, Resolution]()
+    for path in paths:
+        try:
+            resolutions[path] = _load(path, rows)
+        except FileNotFoundError:
+            yield Outcome.GONE
+        except OSError as error:
+            logger.error("cannot read %s: %s", path, error)
+            yield Outcome.WAITING
+        except (Unreadable, AdmissionLost) as error:
+            yield _move_to_dead_letters(path, error)
+    resolved = resolve_all(list(resolutions.values()))
+    for (path, resolution), outcome in zip(resolutions.items(), resolved, strict=True):
+        yield _end_file(path, resolution, outcome, reported_ids)
+
+
+def _end_file(path: Path, resolution: Resolution, outcome: int | Exception | None, reported_ids: set[UUID]) -> Outcome:
+    if isinstance(outcome, Skipped):  # this account is locked, and the next one may not be
+        _report_locked(resolution, reported_ids)
         return Outcome.WAITING
-    except (Unreadable, AdmissionLost) as error:
-        return _move_to_dead_letters(path, error)
-    try:
-        is_resolved = resolve(resolution) is not None
-    except (DataError, IntegrityError) as error:
-        return _move_to_dead_letters(path, error)
-    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut) as error:  # this account may be locked, and the next one not
-        account_id = resolution.account_id
-        if account_id not in reported_ids:
-            reason, facts = errors.reason(error), {"completion": path.stem, "account": str(account_id)}
-            logger.warning(
-                "cannot settle %s, and perhaps others of account %s, yet: %s", path.stem, account_id, reason, extra=facts
-            )
-            reported_ids.add(account_id)
-        return Outcome.WAITING
-    except Exception as error:  # a bug of the gateway: trying again does not help
-        return _move_to_dead_letters(path, error)
-    try:
-        path.unlink()
-    except FileNotFoundError:  # another process drained it at the same time, and counts what it cost
-        return Outcome.RESOLVED if is_resolved else Outcome.GONE
-    if not is_resolved:
+    if isinstance(outcome, Exception):
+        return _move_to_dead_letters(path, outcome)
+    if outcome is None:
         report_discrepancy(resolution)
-    return Outcome.RESOLVED if is_resolved else Outcome.ALREADY_RESOLVED
+    path.unlink(missing_ok=True)
+    return Outcome.ALREADY_RESOLVED if outcome is None else Outcome.RESOLVED
+
+
+def _report_locked(resolution: Resolution, reported_ids: set[UUID]) -> None:
+    completion_id, account_id = resolution.completion.id, resolution.account_id
+    if account_id not in reported_ids:
+        message = "cannot settle %s, and perhaps others of account %s, yet: another session keeps its rows locked"
+        logger.warning(message, completion_id, account_id, extra={"completion": completion_id, "account": str(account_id)})
+    reported_ids.add(account_id)
 
 
 def _move_to_dead_letters(path: Path, error: Exception) -> Outcome:

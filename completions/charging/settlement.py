@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import gevent
+from django.db import DataError, IntegrityError
 
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, outbox
@@ -20,6 +21,7 @@ from completions.chat import PriceList, Usage
 from completions.models import Completion
 from completions.pricing import cost
 from gateway_project import errors, metrics
+from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.settlement")
 
@@ -97,6 +99,33 @@ def resolve(resolution: Resolution) -> int | None:
     if charged_nanos is not None and resolution.cost_nanos is not None:
         _report(resolution, resolution.cost_nanos, charged_nanos)
     return charged_nanos
+
+
+def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
+    """Commit resolutions together. Return for each what ``resolve`` returns, Skipped when another session locks its account,
+    or the error because of which it can never be committed.
+
+    Does not wait for locked accounts, nor for the database to come back. Raises its errors when it is unavailable.
+    """
+    if not resolutions:
+        return []
+    try:
+        outcomes: list[int | Exception | None] = batch.commit_together(resolutions)
+    except (DataError, IntegrityError) as error:  # a value that the database refuses
+        return _resolve_each(resolutions, error)
+    except (*pool.DATABASE_ERRORS, *outbox.UNAVAILABLE):
+        raise
+    except Exception as error:  # a bug of the gateway
+        return _resolve_each(resolutions, error)
+    for resolution, charged_nanos in zip(resolutions, outcomes, strict=True):
+        if isinstance(charged_nanos, int) and resolution.cost_nanos is not None:
+            _report(resolution, resolution.cost_nanos, charged_nanos)
+    return outcomes
+
+
+def _resolve_each(resolutions: list[Resolution], error: Exception) -> list[int | Exception | None]:
+    """Commit them one by one, because of an error of one of them."""
+    return [error] if len(resolutions) == 1 else [outcome for each in resolutions for outcome in resolve_all([each])]
 
 
 def _resolve_or_store(resolution: Resolution) -> int | None:

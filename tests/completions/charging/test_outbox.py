@@ -130,7 +130,7 @@ def test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed(api,
     settled = everything_written()
     again = ask(api, **{"Idempotency-Key": "once"})
     assert (again.status_code, again["Idempotent-Replayed"], again.content) == (200, "true", body)
-    assert outbox.drain(settlement.resolve) == {}
+    assert outbox.drain(settlement.resolve_all) == {}
     assert everything_written() == settled
 
 
@@ -174,7 +174,7 @@ def test_a_stored_file_and_its_directory_are_synced(key, settings, monkeypatch):
 
 def test_a_stored_release_frees_its_hold(alice, key, settings):
     store(admit(key), Completion.Settlement.RELEASED)
-    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
     assert files(settings) == []
     assert_released(alice)
 
@@ -188,7 +188,7 @@ def test_a_stored_release_counts_what_it_left_unpaid(alice, key, settings, is_ol
     if is_old:
         del record["unpaid_nanos"]
         path.write_text(json.dumps(record))
-    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
     assert_released(alice)
     assert (alice.unpaid_until is None) == is_old
 
@@ -202,7 +202,7 @@ def test_a_stored_release_counts_what_it_left_unpaid(alice, key, settings, is_ol
 def test_concurrent_drains_charge_once(alice, key, settings):
     for _ in range(6):
         store(admit(key))
-    at_once(*[lambda: outbox.drain(settlement.resolve)] * 2)
+    at_once(*[lambda: outbox.drain(settlement.resolve_all)] * 2)
     assert files(settings) == []
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 6 * 20_000, 0)
@@ -216,7 +216,7 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
     store(admitted)
     assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
     loss = total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
     assert "was already settled" not in caplog.text
@@ -234,7 +234,7 @@ def test_an_earlier_recovery_is_kept_and_the_difference_is_an_operator_loss(alic
     settlement.recover(Completion.objects.get(), relayed_bytes=4)
     estimated_nanos = 2 * 500 + 1_500
     loss = total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve) == {Outcome.ALREADY_RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
     assert f"{completion_id} was already settled: recovered, {estimated_nanos} nanodollars" in caplog.text
@@ -255,7 +255,7 @@ def test_another_host_leaves_a_settlement_that_waits_on_disk_alone(alice, key, s
     own, settings.OUTBOX_DIR = settings.OUTBOX_DIR, tmp_path / "another-host"
     assert tasks.release_expired_holds() == 0
     settings.OUTBOX_DIR = own
-    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
@@ -310,7 +310,7 @@ def test_an_unreadable_file_becomes_a_dead_letter_and_holds_up_no_other(alice, k
     path = settings.OUTBOX_DIR / f"{bad}.json"
     path.write_text(broken(json.loads(path.read_text())))
     dead_letters = total(metrics.outbox_dead_letters_total)
-    assert outbox.drain(settlement.resolve) == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
     assert files(settings) == [f"{bad}.dead"]
     assert total(metrics.outbox_dead_letters_total) - dead_letters == 1
     assert f"{bad}.json is a dead letter" in caplog.text
@@ -325,7 +325,7 @@ def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, sett
     path = settings.OUTBOX_DIR / "chatcmpl-lost.json"
     path.write_text(path.read_text().replace(completion_id, "chatcmpl-lost"))
     before, loss = everything_written(), total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve) == {Outcome.DEAD_LETTER: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.DEAD_LETTER: 1}
     assert files(settings) == ["chatcmpl-lost.dead"]
     assert "it was to cost 20000 nanodollars" in caplog.text
     assert total(metrics.operator_loss_nanos) - loss == 20_000
@@ -339,10 +339,10 @@ def test_a_locked_account_is_reported_once_in_a_drain_however_many_files_it_has(
         store(admit(key))
     caplog.clear()
     with meanwhile(lambda: locks.lock_account(alice.pk)):
-        assert outbox.drain(settlement.resolve) == {Outcome.WAITING: 3}
+        assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 3}
     reports = [record for record in caplog.records if record.name == "gateway.outbox"]
     assert [str(alice.pk) in record.getMessage() for record in reports] == [True]
-    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 3}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 3}
 
 
 @fault(
@@ -356,10 +356,10 @@ def test_a_locked_account_holds_up_no_other_file(alice, key, charlie, settings):
     store(admit(key))
     store(admit(factories.make_key(charlie)[0]))
     with meanwhile(lambda: locks.lock_account(alice.pk)):
-        assert outbox.drain(settlement.resolve) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
+        assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 1, Outcome.RESOLVED: 1}
         assert Completion.objects.get(account=charlie).settlement == "reported"
         assert len(files(settings)) == 1
-    assert outbox.drain(settlement.resolve) == {Outcome.RESOLVED: 1}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
