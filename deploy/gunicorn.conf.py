@@ -116,10 +116,12 @@ def on_starting(server: Any) -> None:
     reload, reap_workers = server.reload, server.reap_workers
 
     def reload_if_it_starts() -> None:
-        if _starts():
-            reload()
-        else:
+        if not _starts():
             server.log.error("The new code or settings do not start: the workers stay as they are.")
+        elif objection := _database_objection():
+            server.log.error("The database is not ready for the new code: the workers stay as they are. %s", objection)
+        else:
+            reload()
 
     def reap_workers_while_others_serve() -> None:
         while True:
@@ -152,10 +154,28 @@ def _starts() -> bool:
         return False
 
 
+def _database_objection() -> str:
+    """Return why the database as it is does not do for the new code, or an empty text."""
+    ask = "import django; django.setup(); from gateway_project.web import health; health.require_migrated()"
+    environ = {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", **os.environ}
+    try:
+        ended = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", ask], env=environ, capture_output=True, text=True, timeout=_TRIAL_SECONDS_MAX, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "It does not answer."
+    return ended.stderr.strip().rpartition("\n")[2] if ended.returncode else ""
+
+
 # --- Workers --------------------------------------------------------------------------------------------------------
 
 
 _PIPELINED_PAUSE_SECONDS = 0.01
+
+
+def pre_fork(server: Any, worker: Any) -> None:
+    """Note whether the worker joins others that serve: then it must not serve before the database has its migrations."""
+    worker.joins_others = any(_has_served(other) for other in server.WORKERS.values())
 
 
 def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:
@@ -196,9 +216,11 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.web import django_internals, gunicorn_replies
+    from gateway_project.web import django_internals, gunicorn_replies, health
     from keys.refusal_history import collector
 
+    if worker.joins_others:
+        health.require_migrated_if_reachable()
     # Python finds a setting of gunicorn's that is an attribute without a call: nothing changes them in a worker.
     vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
     # All modules are loaded and stay, so the collector need not scan them again.

@@ -28,7 +28,7 @@ def ready(request: HttpRequest) -> HttpResponse:
     """Reply 200 when the database answers, has all migrations and serves what the apps' requests need, otherwise 503."""
     try:
         _require_ready()
-    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, _NotMigrated) as error:
+    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, NotMigrated) as error:
         logs.explain(error)
         return _refusal(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."))
     return JsonResponse({"status": "ready"})
@@ -38,27 +38,39 @@ def _require_ready() -> None:
     with pool.time_limit():
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        _require_migrated()
+        require_migrated()
     pool.release_connection()
     for require in readiness_checks:
         require()
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, _NotMigrated):
+    if isinstance(error, NotMigrated):
         return "migrations are missing"
     return "the database takes no writes" if pool.is_read_only(error) else "the database does not answer"
 
 
-class _NotMigrated(Exception):
+class NotMigrated(Exception):
     """The database has not all migrations of this code."""
 
 
+def require_migrated_if_reachable() -> None:
+    """Raises NotMigrated. Without a database there is nothing to find out: requests are refused, and served when it is back."""
+    try:
+        with pool.time_limit():
+            require_migrated()
+    except pool.DATABASE_ERRORS:
+        pass
+    finally:
+        pool.release_connection()
+
+
 @cache  # caches success only: a schema does not lose migrations while the process runs
-def _require_migrated() -> None:
+def require_migrated() -> None:
+    """Raises NotMigrated, or the database's errors."""
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise _NotMigrated("migrations are missing")
+        raise NotMigrated("migrations are missing: run manage.py migrate")
 
 
 # --- Metrics ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""New code or settings that do not start stop no worker that serves, whether on HUP or in place of a worker that died."""
+"""New code or settings that do not start, or need migrations, stop no worker that serves: not on HUP, nor when one died."""
 
 import os
 import shutil
@@ -12,6 +12,13 @@ from tests.live.gateway import Gateway, eventually
 
 COPIED = ("billing", "completions", "deploy", "gateway_project", "keys", "rankings", "templates")
 BROKEN = "this is no Python\n"
+MIGRATION = """
+from django.db import migrations
+
+class Migration(migrations.Migration):
+    dependencies = [("keys", "{last}")]
+    operations = [migrations.RunSQL("SELECT 1")]
+"""
 
 
 @pytest.fixture
@@ -48,7 +55,7 @@ def _is_running(pid: int) -> bool:
 
 @fault(
     "Deployment",
-    "HUP, or a worker's death, brings up code or settings that cannot start",
+    "HUP, or a worker's death, brings up code or settings that cannot start, or code whose migrations are missing",
     "The workers that serve go on; the log has the reason",
 )
 def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db, code, tmp_path):
@@ -77,10 +84,23 @@ def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db,
         eventually(lambda: checked(gateway) == 3)
         assert len(serving(gateway)) == 2
 
+        migration = code / "keys" / "migrations" / "9999_missing.py"
+        migration.write_text(MIGRATION.format(last=max(path.stem for path in migration.parent.glob("0*.py"))))
+        gateway._process.send_signal(signal.SIGHUP)
+        eventually(lambda: "migrations are missing: run manage.py migrate" in gateway.log())
+        assert gateway.request("GET", "/readyz").status == 200
+        assert len(serving(gateway)) == 2
+        told = gateway.log().count("NotMigrated")
+        os.kill(killed := min(serving(gateway)), signal.SIGKILL)
+        eventually(lambda: gateway.log().count("NotMigrated") > told)
+        assert gateway.request("GET", "/readyz").status == 200
+        migration.unlink()
+        eventually(lambda: len(serving(gateway) - {killed}) == 2)
+
         outbox.rmdir()
         outbox.touch()
         gateway._process.send_signal(signal.SIGHUP)
-        eventually(lambda: gateway.log().count("the workers stay as they are") == 2)
+        eventually(lambda: gateway.log().count("the workers stay as they are") == 3)
         assert "gateway.E009" in gateway.log()
         assert gateway.request("GET", "/readyz").status == 200
 
