@@ -16,9 +16,9 @@ from tests.faults import fault
 @pytest.fixture
 def probe():
     """A client without a key. Clears the cached result of the migration check."""
-    health._require_migrated.cache_clear()
+    health.require_migrated.cache_clear()
     yield client_for(None)
-    health._require_migrated.cache_clear()
+    health.require_migrated.cache_clear()
 
 
 def test_alive_needs_no_database(probe):
