@@ -12,12 +12,15 @@ def main() -> None:
 
     from gateway_project.local import development, embedded
 
+    is_check = sys.argv[1:2] == ["check"] and "--database" not in " ".join(sys.argv)
     try:
-        development.prepare(os.environ)
+        # To check makes nothing: it says what an environment lacks that nobody has prepared yet.
+        if not is_check or development.is_prepared(os.environ):
+            development.prepare(os.environ)
         django.setup()
     except (embedded.CannotStart, ImproperlyConfigured) as error:
         sys.exit(str(error))
-    if sys.argv[1:2] != ["check"] or "--database" in " ".join(sys.argv):
+    if not is_check:
         _require_database()
     from django.core.management import execute_from_command_line
 

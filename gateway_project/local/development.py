@@ -38,19 +38,33 @@ def prepare(environ: Environment) -> None:
         environ["REDIS_URL"] = embedded_redis.url(var(environ))
 
 
+def is_prepared(environ: Environment) -> bool:
+    """Return whether nothing is left to make: a start made the secrets, or the environment says by itself what it is."""
+    return _secrets_file(environ).exists() or any(map(environ.get, ("GATEWAY_DEVELOPMENT", *_OF_DEPLOYMENTS)))
+
+
 def var(environ: Environment) -> Path:
     """Return the data directory, and make it if it does not exist."""
-    path = Path(environ.get("GATEWAY_VAR") or ROOT / "var").resolve()
+    path = _var(environ)
     (path / "static").mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _var(environ: Environment) -> Path:
+    return Path(environ.get("GATEWAY_VAR") or ROOT / "var").resolve()
 
 
 # --- Secrets -----------------------------------------------------------------------------------------------------
 
 
+def _secrets_file(environ: Environment) -> Path:
+    return _var(environ) / "secrets.env"
+
+
 def prepare_secrets(environ: Environment) -> None:
     """Set the missing secrets from a file that only its owner can read. Make the file if it does not exist."""
-    path = var(environ) / "secrets.env"
+    var(environ)
+    path = _secrets_file(environ)
     if not path.exists():
         _write_secrets(path)
     for line in path.read_text().splitlines():

@@ -1,6 +1,7 @@
 """The defaults of a developer's machine, which a deployment does not get."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -57,10 +58,20 @@ def test_a_mistyped_switch_fails_in_one_line_and_starts_nothing(tmp_path):
     assert not (tmp_path / "var").exists()
 
 
+def test_a_check_of_an_empty_environment_says_what_is_missing_and_makes_no_database(tmp_path):
+    environ = bare_environment(GATEWAY_VAR=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert {f"gateway.E00{number}" for number in range(1, 6)} <= set(re.findall(r"gateway\.E\d+", done.stderr))
+    assert os.listdir(tmp_path) == ["outbox"]
+
+
 def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path / "a path"))
     done = subprocess.run(
-        [sys.executable, "manage.py", "check"], env=environ, cwd=development.ROOT, capture_output=True, text=True
+        [sys.executable, "manage.py", "migrate"], env=environ, cwd=development.ROOT, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "set GATEWAY_VAR to a path without spaces" in done.stderr
