@@ -1,40 +1,95 @@
-"""POST /v1/responses and /v1/responses/quote. Errors have the shape of all errors, and the names of the caller's fields."""
+"""POST /v1/responses, its quote and its input_tokens. Errors have the shape of all errors, and the caller's names of fields."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
+from uuid import UUID
 
+from django.conf import settings
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
+from rest_framework.response import Response
 
+from completions.charging import preadmission, stored_responses
 from completions.chat import ChatRequest
-from completions.inbound import caller_errors, descriptions
-from completions.inbound.completion_view import CompletionView, RequestView
-from completions.inbound.responses import places, reply
+from completions.inbound import caller_errors, descriptions, input_tokens
+from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView
+from completions.inbound.responses import history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
+from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.places import Places
-from completions.inbound.responses.serializers import ModelResponseRequestSerializer, ModelResponseSerializer
+from completions.inbound.responses.serializers import (
+    InputTokensCountSerializer,
+    ModelResponseRequestSerializer,
+    ModelResponseSerializer,
+)
+from completions.relay.attempts import Dispatch
+from completions.relay.slots import Slot
 from completions.request.fields import Fields
 from completions.serializers import QuoteSerializer
-from gateway_project.web import error_replies, openapi
+from gateway_project import errors, large_work
+from gateway_project.db import pool
+from gateway_project.web import error_replies, openapi, strict_json
+from gateway_project.web.bodies_in_flight import process_bodies
+from keys.authentication import Caller
+from keys.models import ApiKey
 
 _IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
-    "OpenAI's Responses, for every model. Nothing is kept: a request has the whole conversation, and `store: true` and "
-    "`previous_response_id` are refused. A stream has OpenAI's events."
+    "OpenAI's Responses, for every model. A response is stored unless `store` is false, and a later request may go on from it. "
+    "A stream has OpenAI's events."
 )
 
 
 class _ReadsResponses(RequestView):
-    """Reads requests, and names the caller's own fields in errors and headers."""
+    """Reads requests with all that they name, and names the caller's own fields in errors and headers."""
 
     places = Places()  # of a request that has been read
     repeated: Fields  # of it: what the reply repeats
+    earlier = 0  # items of its input that are of earlier responses
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.in_memory = ExitStack()  # counts what the request named, until its reply begins
+
+    def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
+        with large_work.turn(work_bytes) as pause:
+            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
+            if not history.names_any(fields):
+                return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
+        return fields, self._read_resolved(fields)
+
+    def _read_resolved(self, fields: Fields) -> ChatRequest:
+        """Read a request together with what it names."""
+        named = history.measure(fields, self.account_id)
+        if named.size_bytes > large_work.LARGE_BYTES:
+            self.require_admissible()
+            self.in_memory.enter_context(process_bodies.counted(self.account_id, named.size_bytes))(named.size_bytes)
+        found = named.read()
+        pool.release_connection()  # it may wait for its turn
+        with large_work.turn(named.size_bytes) as pause:
+            raw, self.earlier = found.resolve(fields)
+            try:
+                resolved = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            except errors.InvalidRequest as error:
+                raise errors.wrong(history.PREVIOUS if self.earlier else "input", f"is too much: {error.message}") from None
+            return self.read(resolved, raw if len(raw) > SMALL_BYTES else None, pause)
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places, self.repeated = responses_request.parse(fields, raw, pause)
+        request, self.places, self.repeated = responses_request.parse(fields, raw, pause, earlier=self.earlier)
         return request
+
+    @property
+    def account_id(self) -> UUID:
+        key = self.request.auth  # also of a Caller
+        assert isinstance(key, ApiKey | Caller)
+        return key.account_id
+
+    def require_admissible(self) -> None:
+        """Raise the refusal of a key that nothing is to be read for. That of a read is known already."""
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
@@ -45,12 +100,33 @@ class ResponsesView(_ReadsResponses, CompletionView):
     """One request in the language of OpenAI's Responses. It goes the way of every completion."""
 
     fingerprinted_path = "/v1/responses"
+    keeping: Keeping | None = None
+
+    def require_admissible(self) -> None:
+        caller = self.request.user
+        assert isinstance(caller, Caller)
+        preadmission.require_admissible(caller, self.request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request = super().read(fields, raw, pause)
-        encrypts_reasoning = responses_request.ENCRYPTED in (fields.get("include") or ())
-        self.reply_format = reply.ResponsesFormat(self.repeated, self.places.called, encrypts_reasoning=encrypts_reasoning)
+        if fields.get("store") is not False and stored_responses.are_kept():
+            own = fields["input"][self.earlier :] if self.earlier else fields["input"]
+            self.keeping = keeping.keep(self.account_id, own, fields.get(history.PREVIOUS))
+        self.reply_format = reply.ResponsesFormat(
+            self.repeated,
+            self.places.called,
+            encrypts_reasoning=responses_request.ENCRYPTED in (fields.get("include") or ()),
+            keeping=self.keeping,
+        )
         return request
+
+    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+        response = super()._relay(chat, caller, slot, dispatch)
+        if self.keeping and response.streaming and (size_bytes := len(self.keeping.sealed_input)) > large_work.LARGE_BYTES:
+            kept = ExitStack()  # it stays in memory until it is stored
+            kept.enter_context(process_bodies.counted_reply(caller.account_id, size_bytes))
+            response._resource_closers.append(kept.close)  # type: ignore[attr-defined]  # Django closes iterators so
+        return response
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
@@ -72,7 +148,8 @@ class ResponsesView(_ReadsResponses, CompletionView):
         },
     )
     def post(self, request: Request) -> HttpResponseBase:
-        return self.complete(request)
+        with self.in_memory:
+            return self.complete(request)
 
 
 class ResponseQuoteView(_ReadsResponses):
@@ -86,4 +163,21 @@ class ResponseQuoteView(_ReadsResponses):
         responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
-        return self.quote(request)
+        with self.in_memory:
+            return self.quote(request)
+
+
+class InputTokensView(_ReadsResponses):
+    """Estimates the input of a request, and asks no provider. It counts as a read of the key."""
+
+    @extend_schema(
+        operation_id="countResponseInputTokens",
+        summary="Estimate the tokens of an input, in OpenAI's Responses",
+        description="The gateway's own estimate, at no cost: no provider is asked.",
+        auth=descriptions.AUTH,
+        request=ModelResponseRequestSerializer,
+        responses={200: InputTokensCountSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+    )
+    def post(self, request: Request) -> Response:
+        with self.in_memory, self.reading(request) as (key, chat):
+            return Response({"object": "response.input_tokens", "input_tokens": input_tokens.estimate(key, chat)})
