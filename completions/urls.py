@@ -4,7 +4,7 @@ from completions import views
 from completions.inbound.embeddings.views import EmbeddingsView
 from completions.inbound.messages.views import CountTokensView, MessageQuoteView, MessagesView
 from completions.inbound.openrouter.views import GenerationView, KeyView
-from completions.inbound.responses.stored_views import InputItemsView, StoredResponseView
+from completions.inbound.responses.stored_views import CancelledResponseView, InputItemsView, StoredResponseView
 from completions.inbound.responses.views import InputTokensView, ResponseQuoteView, ResponsesView
 
 urlpatterns = [
@@ -23,6 +23,7 @@ urlpatterns = [
     path("responses/input_tokens", InputTokensView.as_view()),
     path("responses/quote", ResponseQuoteView.as_view()),
     path("responses/<str:response_id>", StoredResponseView.as_view()),
+    path("responses/<str:response_id>/cancel", CancelledResponseView.as_view()),
     path("responses/<str:response_id>/input_items", InputItemsView.as_view()),
     path("usage", views.UsageView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),

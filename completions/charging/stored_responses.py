@@ -38,13 +38,17 @@ TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a
 
 @dataclass(frozen=True, slots=True)
 class ResponseRecord:
-    """A response to store, sealed. Its texts are None when they are written already."""
+    """A response to store, sealed. Its texts are None when they are written already.
+
+    One that ``is_background`` has a row, unless that was deleted: then it is not stored.
+    """
 
     previous_id: str | None
     sealed_input: str | None
     sealed_output: str | None
     sealed_reply: str | None
     stored_bytes: int
+    is_background: bool = False
 
     @property
     def is_written(self) -> bool:
@@ -87,12 +91,12 @@ def sealed_bytes_max() -> int:
 
 
 def build_record(
-    account_id: UUID, previous_id: str | None, *, sealed_input: str, output: bytes, reply: bytes
+    account_id: UUID, previous_id: str | None, *, sealed_input: str, output: bytes, reply: bytes, is_background: bool
 ) -> ResponseRecord:
     """Return what is to be stored. ``output`` has the items of the output, and ``reply`` the rest of the reply."""
     sealed_output, sealed_reply = seal(account_id, output), seal(account_id, reply)
     stored_bytes = len(sealed_input) + len(sealed_output) + len(sealed_reply)
-    return ResponseRecord(previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes)
+    return ResponseRecord(previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, is_background)
 
 
 def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) -> ResponseRecord | None:
@@ -104,7 +108,7 @@ def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) ->
         return record
     try:
         with pool.time_limit():
-            _upsert(record, completion_id, account_id)
+            _write(record, completion_id, account_id)
     except pool.DATABASE_ERRORS as error:
         facts = {"completion": completion_id, "account": str(account_id)}
         logger.error("the response %s is not stored: %s", completion_id, errors.reason(error), extra=facts)
@@ -114,10 +118,44 @@ def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) ->
     return replace(record, sealed_input=None, sealed_output=None, sealed_reply=None)
 
 
-def _upsert(record: ResponseRecord, completion_id: str, account_id: UUID) -> None:
-    texts = {name: getattr(record, name) for name in ("previous_id", *TEXTS)}
-    row = StoredResponse(completion_id=completion_id, account_id=account_id, expires_at=Now() + retention(), **texts)
-    StoredResponse.objects.bulk_create([row], update_conflicts=True, unique_fields=["completion"], update_fields=TEXTS)
+def _write(record: ResponseRecord, completion_id: str, account_id: UUID) -> None:
+    texts = {name: getattr(record, name) for name in TEXTS}
+    if record.is_background:
+        StoredResponse.objects.filter(pk=completion_id, cancelled_at=None).update(**texts)
+        return
+    StoredResponse.objects.create(
+        completion_id=completion_id,
+        account_id=account_id,
+        previous_id=record.previous_id,
+        expires_at=Now() + retention(),
+        **texts,
+    )
+
+
+def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: bytes) -> None:
+    """Store that a response runs in the background, with its reply so far."""
+    with pool.time_limit():
+        StoredResponse.objects.create(
+            completion_id=completion_id,
+            account_id=account_id,
+            previous_id=previous_id,
+            sealed_reply=seal(account_id, reply),
+            is_background=True,
+            expires_at=Now() + retention(),
+        )
+
+
+def end(completion_id: str, account_id: UUID, reply: bytes) -> None:
+    """Store the reply of a response in the background that failed."""
+    with pool.time_limit():
+        rows = StoredResponse.objects.filter(pk=completion_id, stored_bytes=0)
+        rows.update(sealed_reply=seal(account_id, reply), sealed_input=None, sealed_output=None)
+
+
+def cancel(response: StoredResponse) -> None:
+    """Cancel a response that runs in the background: what it says is not stored. Its completion goes on, and is charged."""
+    running = StoredResponse.objects.filter(pk=response.pk, stored_bytes=0, cancelled_at=None, completion__settlement=None)
+    running.update(cancelled_at=Now(), sealed_input=None, sealed_output=None)
 
 
 def count_stored_bytes(account: Account, record: ResponseRecord) -> bool:
@@ -151,7 +189,8 @@ def find(response_id: str, account_id: UUID, *columns: str) -> StoredResponse | 
     """Return a response of the account, with some of its texts."""
     if "\x00" in response_id:  # no id contains one, and PostgreSQL rejects a comparison with one
         return None
-    rows = of_account(account_id).filter(pk=response_id).defer(*(name for name in TEXTS if name not in columns))
+    unread = set(TEXTS).difference(columns)
+    rows = of_account(account_id).filter(pk=response_id).select_related("completion").defer(*unread)
     return pool.read(rows.first)
 
 
@@ -245,20 +284,20 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
         WITH given AS (
             SELECT * FROM json_to_recordset($1::json) AS given (completion_id text, account_id uuid, expires_at timestamptz,
                 previous_id text, sealed_input text, sealed_output text, sealed_reply text, stored_bytes integer,
-                is_written boolean)
+                is_written boolean, is_background boolean)
         ), inserted AS (
             INSERT INTO completions_storedresponse
                 (completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at)
             SELECT completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at
-            FROM given WHERE NOT is_written
-            ON CONFLICT (completion_id) DO UPDATE SET sealed_input = EXCLUDED.sealed_input,
-                sealed_output = EXCLUDED.sealed_output, sealed_reply = EXCLUDED.sealed_reply,
-                stored_bytes = EXCLUDED.stored_bytes
-            WHERE completions_storedresponse.cancelled_at IS NULL
+            FROM given WHERE NOT (is_written OR is_background)
             RETURNING account_id, stored_bytes
         ), updated AS (
-            UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes
-            FROM given WHERE response.completion_id = given.completion_id AND is_written AND cancelled_at IS NULL
+            UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes,
+                sealed_input = coalesce(given.sealed_input, response.sealed_input),
+                sealed_output = coalesce(given.sealed_output, response.sealed_output),
+                sealed_reply = CASE WHEN is_written THEN response.sealed_reply ELSE given.sealed_reply END
+            FROM given WHERE response.completion_id = given.completion_id AND (is_written OR given.is_background)
+                AND cancelled_at IS NULL
             RETURNING response.account_id, response.stored_bytes
         )
         UPDATE billing_account SET stored_response_bytes = stored_response_bytes + more.bytes
@@ -274,7 +313,7 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
                 "account_id": account_id,
                 "expires_at": expires_at,
                 "is_written": record.is_written,
-                **{name: getattr(record, name) for name in ("previous_id", *TEXTS, "stored_bytes")},
+                **{name: getattr(record, name) for name in ("previous_id", *TEXTS, "stored_bytes", "is_background")},
             }
             for completion_id, account_id, expires_at, record in responses
         ],

@@ -7,6 +7,7 @@ places       which field of the caller's each field of the chat request comes fr
 output       the items of the output: of a whole reply, and one after another as a stream's events
 keeping      what is stored of a response
 history      puts into a request the conversation and the items that it only names
+background   responses that run when their request is answered
 reply        whole replies and streams
 views        POST /v1/responses; stored_views  what reads and deletes a stored response
 serializers  their shapes for OpenAPI; event_serializers  those of the events of a stream

@@ -24,24 +24,30 @@ class Keeping:
     previous_id: str | None
     sealed_input: str
     input_bytes: int
+    is_background: bool
 
     def record(self, account_id: UUID, output: list[Fields], response: Fields, *, shows_sealed: bool) -> ResponseRecord | None:
         """Return what is to be stored; None if it is too large. ``shows_sealed``: the reply has what is sealed of reasoning."""
         items = as_json(output)
-        reply = as_json({"response": {**response, "output": []}, "shows_sealed": shows_sealed})
+        reply = as_reply(response, shows_sealed=shows_sealed)
         if self.input_bytes + len(items) + len(reply) > settings.STORED_RESPONSE_BYTES_MAX:
             return None
         return stored_responses.build_record(
-            account_id, self.previous_id, sealed_input=self.sealed_input, output=items, reply=reply
+            account_id,
+            self.previous_id,
+            sealed_input=self.sealed_input,
+            output=items,
+            reply=reply,
+            is_background=self.is_background,
         )
 
 
-def keep(account_id: UUID, items: Any, previous_id: str | None) -> Keeping | None:
+def keep(account_id: UUID, items: Any, previous_id: str | None, *, is_background: bool) -> Keeping | None:
     """Return the input of a response to be stored; None if it is too large."""
     written = compact_json.dumps(as_items(items))
     if len(written) > settings.STORED_RESPONSE_BYTES_MAX:
         return None
-    return Keeping(previous_id, stored_responses.seal(account_id, written), len(written))
+    return Keeping(previous_id, stored_responses.seal(account_id, written), len(written), is_background)
 
 
 def as_items(given: Any) -> Any:
@@ -49,6 +55,11 @@ def as_items(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
+
+
+def as_reply(response: Fields, *, shows_sealed: bool = False) -> bytes:
+    """Return a reply without its output, for ``read_reply``."""
+    return as_json({"response": {**response, "output": []}, "shows_sealed": shows_sealed})
 
 
 class _Reply(msgspec.Struct):

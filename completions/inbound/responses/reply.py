@@ -72,6 +72,12 @@ class ResponsesFormat(ReplyFormat):
             response["store"] = dispatch.response is not None
         return response
 
+    def failed(self, dispatch: Dispatch, error: errors.ApiError, output: list[Fields]) -> Fields:
+        """Return the response object of a reply that broke off, or never began."""
+        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
+        told = {"code": code, "message": error.message}
+        return self.response(dispatch, status="failed", output=output, error=told, store=False)
+
     def response(self, dispatch: Dispatch, **fields: Any) -> Fields:
         completion = dispatch.admitted.completion
         return {
@@ -121,14 +127,7 @@ class ResponsesEventWriter(EventWriter):
         The first has the error twice: as its reference has it, and as its servers send it, at which its own clients raise.
         """
         told = error.body()["error"]
-        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
-        failed = self._reply_format.response(
-            self._dispatch,
-            status="failed",
-            output=self._output.items(is_cut=True),
-            error={"code": code, "message": error.message},
-            store=False,
-        )
+        failed = self._reply_format.failed(self._dispatch, error, self._output.items(is_cut=True))
         flat = {name: told[name] for name in ("code", "message", "param")}
         events = [{"type": "error", **flat, "error": told}, {"type": "response.failed", "response": failed}]
         return self._numbered([*self._beginning(), *events])

@@ -101,7 +101,10 @@ def _check_state(body: Fields, earlier: int) -> None:
         refuse("conversation", "is not supported: name the response before as previous_response_id")
     read_boolean(body, "store")
     if read_boolean(body, "background"):
-        refuse("background", "must be false: a response is generated while its request waits")
+        if body.get("store") is False:
+            refuse("background", "must be false when store is false: nobody could read the response")
+        if body.get("stream"):
+            refuse("stream", "must be false when background is true: read the response when it is there")
 
 
 def _check_service(body: Fields) -> None:
@@ -189,7 +192,7 @@ def _repeated(body: Fields) -> Fields:
     """Return fields of the reply, as JSON: the body may be released before. A long one is null, so that it takes no memory."""
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
     fields: Fields = {
-        "background": False,
+        "background": body.get("background") is True,
         "instructions": body.get("instructions"),
         "max_output_tokens": body.get("max_output_tokens"),
         "metadata": body.get("metadata") or {},

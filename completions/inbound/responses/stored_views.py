@@ -1,5 +1,6 @@
 """GET and DELETE /v1/responses/{id}, and its input items. They are reads of the key, and work for every key of the account."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from rest_framework.request import Request
 
 from completions.charging import stored_responses
 from completions.inbound.completion_view import RatedView, json_reply
-from completions.inbound.responses import keeping
+from completions.inbound.responses import background, keeping
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.serializers import (
     DeletedResponseSerializer,
@@ -82,6 +83,26 @@ class StoredResponseView(_ReadsStored):
         return json_reply({"id": response_id, "object": "response.deleted", "deleted": True})
 
 
+class CancelledResponseView(_ReadsStored):
+    """A response that runs in the background, and is to end."""
+
+    @extend_schema(
+        operation_id="cancelResponse",
+        summary="Cancel a response in the background",
+        description="What it says is not stored. It is charged as its provider charges, like a request whose client left.",
+        request=None,
+        responses={200: ModelResponseSerializer, **openapi.error_responses(*_ERRORS)},
+    )
+    def post(self, request: Request, response_id: str) -> HttpResponse:
+        found = self.find(request, response_id, *stored_responses.TEXTS)
+        if not found.is_background:
+            raise errors.wrong("id", "must be that of a response with background: true")
+        if not background.is_ended(found):
+            stored_responses.cancel(found)
+            found = self.find(request, response_id, *stored_responses.TEXTS)
+        return json_reply(_describe(found))
+
+
 class InputItemsView(_ReadsStored):
     """The input of a stored response, page by page."""
 
@@ -97,6 +118,8 @@ class InputItemsView(_ReadsStored):
         if order not in ("asc", "desc"):
             raise errors.wrong("order", "must be asc or desc")
         found = self.find(request, response_id, "sealed_input")
+        if not found.stored_bytes:
+            raise errors.PathNotFound("The response has no input that is stored: it is not complete.", param="id")
         with large_work.turn(found.stored_bytes):
             items = [_identified(item, found.pk, index) for index, item in enumerate(keeping.read_input(found))]
         if order == "desc":
@@ -104,9 +127,11 @@ class InputItemsView(_ReadsStored):
         return json_reply(_page(items, limit, request.query_params.get("after")))
 
 
-def _describe(found: StoredResponse, included: list[str]) -> dict[str, Any]:
+def _describe(found: StoredResponse, included: Sequence[str] = ()) -> dict[str, Any]:
     with large_work.turn(found.stored_bytes):
         response, shows_sealed = keeping.read_reply(found)
+        if not found.stored_bytes:
+            return {**response, **background.state(found, response)}
         output: list[Any] = list(keeping.read_output(found))
         if not shows_sealed and responses_request.ENCRYPTED not in included:
             output = [keeping.without_sealed(item) for item in output]

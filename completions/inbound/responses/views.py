@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -15,7 +17,7 @@ from completions.charging import preadmission, stored_responses
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView
-from completions.inbound.responses import history, keeping, places, reply
+from completions.inbound.responses import background, history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.keeping import Keeping
@@ -25,12 +27,14 @@ from completions.inbound.responses.serializers import (
     ModelResponseRequestSerializer,
     ModelResponseSerializer,
 )
+from completions.relay import charge
 from completions.relay.attempts import Dispatch
 from completions.relay.slots import Slot
-from completions.request.fields import Fields
+from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
-from gateway_project import errors, large_work
+from gateway_project import compact_json, errors, large_work
 from gateway_project.db import pool
+from gateway_project.net import disconnects
 from gateway_project.web import error_replies, openapi, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
 from keys.authentication import Caller
@@ -100,7 +104,10 @@ class ResponsesView(_ReadsResponses, CompletionView):
     """One request in the language of OpenAI's Responses. It goes the way of every completion."""
 
     fingerprinted_path = "/v1/responses"
+    reply_format: reply.ResponsesFormat
     keeping: Keeping | None = None
+    is_background = False
+    run_on: Callable[[], None] | None = None  # once the reply is sent, which says that the response will run
 
     def require_admissible(self) -> None:
         caller = self.request.user
@@ -111,7 +118,10 @@ class ResponsesView(_ReadsResponses, CompletionView):
         request = super().read(fields, raw, pause)
         if fields.get("store") is not False and stored_responses.are_kept():
             own = fields["input"][self.earlier :] if self.earlier else fields["input"]
-            self.keeping = keeping.keep(self.account_id, own, fields.get(history.PREVIOUS))
+            previous_id, self.is_background = fields.get(history.PREVIOUS), fields.get("background") is True
+            self.keeping = keeping.keep(self.account_id, own, previous_id, is_background=self.is_background)
+        if fields.get("background") and self.keeping is None:
+            refuse("background", "must be false: the response could not be stored, because it is too large or none is")
         self.reply_format = reply.ResponsesFormat(
             self.repeated,
             self.places.called,
@@ -121,6 +131,8 @@ class ResponsesView(_ReadsResponses, CompletionView):
         return request
 
     def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+        if self.is_background:
+            return self._begin(slot, dispatch)
         response = super()._relay(chat, caller, slot, dispatch)
         if self.keeping and response.streaming and (size_bytes := len(self.keeping.sealed_input)) > large_work.LARGE_BYTES:
             kept = ExitStack()  # it stays in memory until it is stored
@@ -128,10 +140,28 @@ class ResponsesView(_ReadsResponses, CompletionView):
             response._resource_closers.append(kept.close)  # type: ignore[attr-defined]  # Django closes iterators so
         return response
 
+    def _begin(self, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+        """Reply that an admitted request will run. It runs when the server has sent that."""
+        try:
+            if (kept := self.reply_format.keeping(dispatch)) is None:
+                raise errors.wrong("background", "must be false: the account stores no responses")
+            response = background.begin(dispatch, self.reply_format, kept)
+        except BaseException:
+            charge.release(dispatch)
+            raise
+        dispatch.client = None  # it may leave
+        self.run_on = partial(background.run, dispatch, self.reply_format, slot.transfer())
+        body = compact_json.dumps(response)
+        headers = {"Cache-Control": "no-store", **dispatch.admitted.headers}
+        return HttpResponse(body, content_type="application/json", headers=headers)
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         if ignored := response.get(_IGNORED):
             response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, Places()))
+        if self.run_on:
+            client = request.META.get("gunicorn.socket")
+            response._resource_closers += [partial(disconnects.hang_up, client), self.run_on]  # called in this order
         return response
 
     @extend_schema(

@@ -325,7 +325,8 @@ REFUSED: dict[str, Any] = {
     "input[0].name": {"input": [{**HELLO, "name": "y"}]},
     "instructions": {"instructions": [HELLO]},
     "store": {"store": "yes"},
-    "background": {"background": True},
+    "background": {"background": "yes"},
+    "background ": {"background": True, "store": False},
     "conversation": {"conversation": {"id": "conv_1"}},
     "previous_response_id": {"previous_response_id": "resp_1"},
     "prompt": {"prompt": {"id": "pmpt_1"}},
@@ -379,7 +380,7 @@ REFUSED: dict[str, Any] = {
 @pytest.mark.parametrize("param", REFUSED)
 def test_a_field_that_is_refused_is_named(param):
     given = {name: value for name, value in {**body(), **REFUSED[param]}.items() if value is not None}
-    assert_refused(given, param)
+    assert_refused(given, param.strip())
 
 
 def assert_refused(given: dict[str, Any], param: str) -> None:

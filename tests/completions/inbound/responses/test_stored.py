@@ -212,7 +212,7 @@ def test_wrong_fields_beside_an_earlier_response_are_named_as_the_caller_wrote_t
         ({"previous_response_id": 1}, "previous_response_id"),
         ({"input": [{"type": "item_reference", "id": 1}]}, "input[0].id"),
         ({"input": [{"type": "item_reference", "id": "msg_1", "more": 1}]}, "input[0].more"),
-        ({"background": True}, "background"),
+        ({"background": "yes"}, "background"),
     ):
         chat.assert_error(refused(api, **{"previous_response_id": first["id"], **fields}), 400, "invalid_request_error", param)
     assert Completion.objects.count() == 1
