@@ -234,9 +234,15 @@ class CompletionView(RequestView):
             for name, value in self.dispatched.headers().items():
                 response[name] = value
         if self.read_on:
-            client = request.META.get("gunicorn.socket")
-            response._resource_closers += [partial(disconnects.hang_up, client), self.read_on.close]  # called in this order
+            run_once_sent(request, response, self.read_on.close)
         return response
+
+
+def run_once_sent(request: Request, response: Any, run: Callable[[], None]) -> None:
+    """Let the server call ``run`` when it has sent the whole response. The connection ends before."""
+    client = request.META.get("gunicorn.socket")
+    disconnects.end_with_reply(client)
+    response._resource_closers += [partial(disconnects.hang_up, client), run]  # called in this order
 
 
 def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:

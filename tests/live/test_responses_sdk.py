@@ -1,13 +1,14 @@
 """OpenAI's official SDK in the language of Responses, with its own accumulator, over every kind of provider."""
 
 import json
+import threading
 from typing import Any
 
 import openai
 import pytest
 from pydantic import BaseModel
 
-from tests import factories
+from tests import factories, waiting
 from tests.completions.content_parts import IMAGE_URL
 from tests.live.gateway import wait_until_settled
 from tests.live.provider_kinds import CALLED, PNG, STREAMED, kind
@@ -66,7 +67,7 @@ def test_text_over_every_kind(sdk, upstream, kind, is_streamed):
 def test_a_call_of_a_tool_over_every_kind(sdk, upstream, kind, is_streamed):
     upstream.will(kind.streamed_call if is_streamed else kind.call)
     response = ask(sdk, is_streamed, tools=[TOOL], tool_choice="required", parallel_tool_calls=True)
-    *_, text, call = response.output  # what Gemini signed comes before, where the response is stored
+    text, call = [item for item in response.output if item.type != "reasoning"]  # Gemini signs its calls
     assert text.content[0].text == "Let me see."
     assert (call.type, call.name, call.status) == ("function_call", "add", "completed")
     assert json.loads(call.arguments) == CALLED
@@ -163,3 +164,15 @@ def test_a_response_is_gone_on_from_read_and_deleted(sdk, upstream, kind, is_str
     with pytest.raises(openai.BadRequestError) as raised:
         ask(sdk, False, previous_response_id=second.id)
     assert (raised.value.code, raised.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+def test_a_response_runs_in_the_background_once_it_is_answered(sdk, upstream, large, alice):
+    may_go_on = threading.Event()
+    upstream.will([may_go_on, *whole("Hello you")])
+    queued = ask(sdk, False, background=True)
+    assert (queued.status, queued.background) == ("queued", True)
+    assert sdk.responses.retrieve(queued.id).status == "in_progress"
+    may_go_on.set()
+    waiting.until(lambda: sdk.responses.retrieve(queued.id).status == "completed", waiting.PROCESS_SECONDS_MAX)
+    assert sdk.responses.retrieve(queued.id).output_text == "Hello you"
+    assert sdk.responses.cancel(queued.id).status == "completed"

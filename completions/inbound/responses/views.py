@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from completions.charging import preadmission, stored_responses
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
-from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView
+from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
 from completions.inbound.responses import background, history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
@@ -34,7 +34,6 @@ from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
 from gateway_project import compact_json, errors, large_work
 from gateway_project.db import pool
-from gateway_project.net import disconnects
 from gateway_project.web import error_replies, openapi, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
 from keys.authentication import Caller
@@ -160,8 +159,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
         if ignored := response.get(_IGNORED):
             response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, Places()))
         if self.run_on:
-            client = request.META.get("gunicorn.socket")
-            response._resource_closers += [partial(disconnects.hang_up, client), self.run_on]  # called in this order
+            run_once_sent(request, response, self.run_on)
         return response
 
     @extend_schema(
