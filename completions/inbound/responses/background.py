@@ -36,10 +36,14 @@ def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> F
     return response
 
 
-def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot) -> None:
-    """Relay a request to its end, settle it, and store its reply or why it failed. Raises nothing."""
+def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_bytes: int) -> None:
+    """Relay a request to its end, settle it, and store its reply or why it failed. Raises nothing.
+
+    So many bytes are kept in memory, beside the body.
+    """
     completion = dispatch.admitted.completion
-    with slot, process_bodies.counted_reply(completion.account_id, dispatch.admitted.request.body.size_bytes):
+    in_memory = dispatch.admitted.request.body.size_bytes + kept_bytes
+    with slot, process_bodies.counted_reply(completion.account_id, in_memory):
         error: errors.ApiError = _UNREPLIED
         try:
             whole.relay(dispatch, reply_format)

@@ -1,7 +1,7 @@
 """POST /v1/responses, its quote and its input_tokens. Errors have the shape of all errors, and the caller's names of fields."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -119,6 +119,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
             own = fields["input"][self.earlier :] if self.earlier else fields["input"]
             previous_id, self.is_background = fields.get(history.PREVIOUS), fields.get("background") is True
             self.keeping = keeping.keep(self.account_id, own, previous_id, is_background=self.is_background)
+            self.in_memory.enter_context(self._counting_input())
         if fields.get("background") and self.keeping is None:
             refuse("background", "must be false: the response could not be stored, because it is too large or none is")
         self.reply_format = reply.ResponsesFormat(
@@ -133,11 +134,17 @@ class ResponsesView(_ReadsResponses, CompletionView):
         if self.is_background:
             return self._begin(slot, dispatch)
         response = super()._relay(chat, caller, slot, dispatch)
-        if self.keeping and response.streaming and (size_bytes := len(self.keeping.sealed_input)) > large_work.LARGE_BYTES:
-            kept = ExitStack()  # it stays in memory until it is stored
-            kept.enter_context(process_bodies.counted_reply(caller.account_id, size_bytes))
+        if response.streaming and self.keeping:
+            kept = ExitStack()
+            kept.enter_context(self._counting_input())
             response._resource_closers.append(kept.close)  # type: ignore[attr-defined]  # Django closes iterators so
         return response
+
+    def _counting_input(self) -> AbstractContextManager[None]:
+        """Count a large input that is to be stored during the block: it stays in memory until then."""
+        size_bytes = len(self.keeping.sealed_input) if self.keeping else 0
+        is_large = size_bytes > large_work.LARGE_BYTES
+        return process_bodies.counted_reply(self.account_id, size_bytes) if is_large else nullcontext()
 
     def _begin(self, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
         """Reply that an admitted request will run. It runs when the server has sent that."""
@@ -149,7 +156,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
             charge.release(dispatch)
             raise
         dispatch.client = None  # it may leave
-        self.run_on = partial(background.run, dispatch, self.reply_format, slot.transfer())
+        self.run_on = partial(background.run, dispatch, self.reply_format, slot.transfer(), len(kept.sealed_input))
         body = compact_json.dumps(response)
         headers = {"Cache-Control": "no-store", **dispatch.admitted.headers}
         return HttpResponse(body, content_type="application/json", headers=headers)

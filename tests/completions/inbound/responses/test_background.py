@@ -128,8 +128,8 @@ def test_what_has_ended_or_runs_in_no_background_is_not_cancelled(api, charlie, 
 
 
 def test_what_could_not_be_stored_does_not_run(api, alice, upstream, settings):
-    for fields, param in (({"store": False}, "background"), ({"stream": True}, "stream")):
-        chat.assert_error(begin(api, **fields), 400, "invalid_request_error", param)
+    chat.assert_error(begin(api, store=False), 400, "invalid_request_error", "background")
+    chat.assert_error(begin(api, stream=True), 400, "invalid_request_error", "stream")
     settings.STORED_RESPONSE_BYTES_MAX = 100
     chat.assert_error(begin(api, input="y" * 100), 400, "invalid_request_error", "background")
     settings.STORED_RESPONSE_DAYS = 0

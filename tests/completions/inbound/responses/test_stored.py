@@ -14,10 +14,13 @@ from completions.charging import stored_responses
 from completions.models import Completion, StoredResponse
 from gateway_project import secretbox
 from gateway_project.db import pool
+from gateway_project.db.pipelined_transaction import PipelinedConnection
+from gateway_project.web.bodies_in_flight import process_bodies
 from tests import chat, factories
-from tests.completions.inbound.responses.test_views import PATH, TOOL, events
-from tests.completions.rows import disconnect
+from tests.completions.inbound.responses.test_views import PATH, TOOL, events, parsed
+from tests.completions.rows import assert_charged, disconnect
 from tests.conftest import client_for
+from tests.outage import with_the_database_unavailable
 from tests.upstream import DONE, ROLE, chunk, stream, streamed, usage, whole, words
 
 
@@ -457,6 +460,39 @@ def test_a_repetition_under_an_idempotency_key_is_stored_once(api, upstream):
     replies = [ask(api, headers={"Idempotency-Key": "a"}) for _ in range(2)]
     assert replies[0] == replies[1]
     assert StoredResponse.objects.count() == len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_large_input_counts_among_the_bytes_in_flight_until_it_is_stored(api, upstream, is_streamed):
+    counted = []
+    upstream.will([lambda: counted.append(process_bodies.total_bytes), *(streamed("x", "y") if is_streamed else whole("x"))])
+    reply = api.post(PATH, {"model": "acme/large", "input": "y" * 100_000, "stream": is_streamed})
+    if is_streamed:
+        counted.append(process_bodies.total_bytes)
+        events(reply)
+        disconnect(reply)
+    assert min(counted) > 100_000 * 4 // 3
+    assert process_bodies.total_bytes == 0
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("size", [10, 100_000], ids=["in the outbox", "not at all"])
+def test_a_response_that_ends_in_an_outage_is_charged_and_stored_later_if_it_is_small(
+    api, alice, upstream, settings, tmp_path, size
+):
+    settings.OUTBOX_DIR = tmp_path / "outbox"
+    upstream.will(streamed("Hello ", "you"))
+    reply = api.post(PATH, {"model": "acme/large", "input": "y" * size, "stream": True})
+    PipelinedConnection.close_all()
+    body = with_the_database_unavailable(lambda: b"".join(reply.streaming_content))
+    response = parsed(body)[-1]["response"]
+    assert (response["status"], response["usage"]["cost"]) == ("completed", None)
+    assert "Hello" not in next(settings.OUTBOX_DIR.iterdir()).read_text()
+    assert not StoredResponse.objects.exists()
+    assert tasks.release_expired_holds() == 0
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+    read = api.get(f"{PATH}/{response['id']}")
+    assert (read.status_code, alice.stored_response_bytes > 0) == ((200, True) if size == 10 else (404, False))
 
 
 def test_chat_completions_store_nothing(api, upstream):
