@@ -986,7 +986,7 @@ mutant(
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
 IDEMPOTENCY = "completions/charging/test_idempotency.py"
-STORED = "tests/completions/inbound/responses/test_stored.py"
+STORED = "completions/inbound/responses/test_stored.py"
 
 mutant(
     "idempotency_is_ignored",
@@ -1079,17 +1079,6 @@ mutant(
         "plain.decode()",
     ),
     f"{STORED}::test_what_is_stored_is_encrypted_and_is_nothing_in_another_account",
-    dangerous=True,
-)
-mutant(
-    "an_account_goes_on_from_responses_of_others",
-    "A request goes on from a response of another account.",
-    code(
-        "completions.charging.stored_responses:_read_links",
-        "WHERE account_id = %(account)s AND stored_bytes > 0",
-        "WHERE stored_bytes > 0",
-    ),
-    f"{STORED}::test_a_request_goes_on_from_no_response_of_another_account",
     dangerous=True,
 )
 mutant(
