@@ -98,20 +98,18 @@ def _measure_chain(body: Fields, account_id: UUID) -> list[Link]:
     named, length_max = check_string(body[PREVIOUS], PREVIOUS), settings.REQUEST_MESSAGES_MAX
     chain = stored_responses.read_chain(named, account_id, length_max=length_max + 1)
     if not chain:
-        raise _not_found(named)
+        raise _not_found()
     if len(chain) > length_max:
         refuse(PREVIOUS, f"must go on from at most {length_max} responses")
     if chain[0].previous_id is not None:
-        raise _not_found(named, chain[0].previous_id)
+        raise _not_found(chain[0].previous_id)
     return chain
 
 
-def _not_found(named: str, missing: str | None = None) -> errors.PreviousResponseNotFound:
-    shown = named[:100]
-    why = f"It went on from {missing!r}, which is deleted or has expired." if missing else "It is unknown, deleted or expired."
-    return errors.PreviousResponseNotFound(
-        f"{PREVIOUS} {shown!r} was not found. {why} Send the whole conversation as input.", param=PREVIOUS, quotes_request=True
-    )
+def _not_found(missing: str | None = None) -> errors.PreviousResponseNotFound:
+    """Return the refusal; ``missing`` is the earlier response that is not there any more, where it is not the one named."""
+    why = f"goes on from {missing!r}, which is deleted or has expired" if missing else "is unknown, deleted or has expired"
+    return errors.PreviousResponseNotFound(f"{PREVIOUS} {why}. Send the whole conversation as input.", param=PREVIOUS)
 
 
 def _too_large(chain: list[Link]) -> errors.InvalidRequest:

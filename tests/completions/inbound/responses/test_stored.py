@@ -151,7 +151,7 @@ def test_what_is_not_there_is_refused_and_nothing_is_held(api, alice, charlie, u
     named = {"unknown": f"chatcmpl-{'0' * 32}", "no id": "resp_1"}.get(way, response_id)
     reply = refused(asker, previous_response_id=named)
     error = chat.assert_error(reply, 400, "previous_response_not_found", "previous_response_id")
-    assert error["message"].startswith(f"previous_response_id {named!r} was not found.")
+    assert error["message"].startswith("previous_response_id is unknown, deleted or has expired.")
     item = {"type": "item_reference", "id": f"msg_{named.removeprefix('chatcmpl-')}_0"}
     error = chat.assert_error(refused(asker, input=[user("a"), item]), 400, "invalid_request_error", "input[1]")
     assert error["message"].startswith(f"input[1] refers to {item['id']!r}, which is no item of a stored response.")
