@@ -215,25 +215,25 @@ def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[L
     return [Link(*link) for link in reversed(links)]
 
 
+CHAIN_SQL = """
+    WITH RECURSIVE readable AS NOT MATERIALIZED (
+        SELECT completion_id, previous_id, octet_length(sealed_input) + octet_length(sealed_output) AS sealed_bytes
+        FROM completions_storedresponse
+        WHERE account_id = %(account)s AND stored_bytes > 0 AND expires_at > statement_timestamp()
+    ), chain AS (
+        SELECT readable.*, 1 AS length FROM readable
+        WHERE completion_id = %(id)s AND EXISTS (SELECT FROM billing_account WHERE id = %(account)s AND keeps_responses)
+        UNION ALL
+        SELECT readable.*, length + 1 FROM chain JOIN readable ON readable.completion_id = chain.previous_id
+        WHERE length < %(length_max)s
+    )
+    SELECT completion_id, previous_id, sealed_bytes FROM chain ORDER BY length
+    """
+
+
 def _read_links(response_id: str, account_id: UUID, length_max: int) -> list[tuple[str, str | None, int]]:
     with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH RECURSIVE readable AS NOT MATERIALIZED (
-                SELECT completion_id, previous_id, octet_length(sealed_input) + octet_length(sealed_output) AS sealed_bytes
-                FROM completions_storedresponse
-                WHERE account_id = %(account)s AND stored_bytes > 0 AND expires_at > statement_timestamp()
-            ), chain AS (
-                SELECT readable.*, 1 AS length FROM readable
-                WHERE completion_id = %(id)s AND EXISTS (SELECT FROM billing_account WHERE id = %(account)s AND keeps_responses)
-                UNION ALL
-                SELECT readable.*, length + 1 FROM chain JOIN readable ON readable.completion_id = chain.previous_id
-                WHERE length < %(length_max)s
-            )
-            SELECT completion_id, previous_id, sealed_bytes FROM chain ORDER BY length
-            """,
-            {"id": response_id, "account": account_id, "length_max": length_max},
-        )
+        cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
         rows: list[tuple[str, str | None, int]] = cursor.fetchall()
     return rows
 

@@ -21,6 +21,7 @@ from tests.completions.inbound.responses.test_views import PATH, TOOL, events, p
 from tests.completions.rows import disconnect
 from tests.conftest import client_for
 from tests.outage import with_the_database_unavailable
+from tests.plans import plan_of, repeat_completion, without_scans
 from tests.upstream import DONE, ROLE, chunk, stream, streamed, usage, whole, words
 
 
@@ -300,6 +301,31 @@ def test_what_a_request_names_is_found_in_two_queries_however_long_the_conversat
         ask(api, previous_response_id=last)
     sql = [query["sql"].split()[0] for query in queries if "storedresponse" in query["sql"]]
     assert sql == ["WITH", "SELECT", "WITH"]  # the chain, its items, and the settlement
+
+
+def test_among_many_responses_those_of_an_account_are_found_by_index(api, alice, upstream):
+    """So they hold up neither its own settlements, which make room, nor those of others."""
+    upstream.will(whole("Hello you"))
+    response_id = ask(api)["id"]
+    repeat_completion(response_id)
+    Account.objects.bulk_create([Account(name=str(number)) for number in range(40)])
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO completions_storedresponse SELECT (jsonb_populate_record(original,"
+            " jsonb_build_object('completion_id', completion.id, 'account_id', account.id))).*"
+            " FROM completions_storedresponse original, completions_completion completion, billing_account account"
+            " WHERE completion.id <> %s AND account.name = (abs(hashtext(completion.id)) %% 40)::text",
+            [response_id],
+        )
+        cursor.execute("ANALYZE completions_storedresponse")
+        cursor.execute("PREPARE evict AS " + stored_responses.evict_responses_statement({}).sql)
+    evicting = """EXECUTE evict('[{"account_id": "%s", "bytes": 1}]')""" % alice.pk
+    naming = stored_responses.CHAIN_SQL, {"id": response_id, "account": alice.pk, "length_max": 100}
+    assert "Seq Scan on completions_storedresponse" not in plan_of(*naming)
+    with without_scans():  # as batches are run
+        evicted = plan_of(evicting)
+    assert "Seq Scan on completions_storedresponse" not in evicted
+    assert "stored_responses_by_age" in evicted
 
 
 def test_to_store_a_response_takes_no_round_trip_of_its_own(api, upstream):
