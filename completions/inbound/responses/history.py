@@ -60,8 +60,8 @@ class Found:
         own = keeping.as_items(read_required(body, "input"))
         if not isinstance(own, list):
             refuse("input", "must be a string or an array of items")
-        outputs = {response_id: keeping.read_output(row) for response_id, row in self.responses.items()}
-        own = [_resolve_item(item, f"input[{index}]", outputs) for index, item in enumerate(own)]
+        said = {_read_id(item).id: item for row in self.responses.values() for item in keeping.read_output(row)}
+        own = [_resolve_item(item, f"input[{index}]", said) for index, item in enumerate(own)]
         written = compact_json.dumps({**body, "input": [*history, *own]})
         if len(written) > settings.REQUEST_BYTES_MAX:
             raise _too_large(self.named.chain)
@@ -79,10 +79,14 @@ def measure(body: Fields, account_id: UUID) -> Named:
     references = list(_references(body))
     if len(references) > settings.REQUEST_MESSAGES_MAX:
         refuse("input", f"must have at most {settings.REQUEST_MESSAGES_MAX} items")
-    response_ids = set()
+    item_ids, response_ids = set[str](), set[str]()
     for path, item in references:
         check_members(item, _REFERENCE, path)
-        response_ids.add(_response_id(check_string(item.get("id"), f"{path}.id"), path))
+        item_id = check_string(item.get("id"), f"{path}.id")
+        if item_id in item_ids:  # what is named once would become any number of bytes
+            refuse(path, "must not refer to an item that another reference names")
+        item_ids.add(item_id)
+        response_ids.add(_response_id(item_id, path))
     size_bytes = sum(link.sealed_bytes for link in chain)
     if response_ids:
         size_bytes += stored_responses.measure_outputs(response_ids, account_id)
@@ -142,15 +146,13 @@ def _response_id(item_id: str, path: str) -> str:
     return f"chatcmpl-{found[1]}"
 
 
-def _resolve_item(item: Any, path: str, outputs: dict[str, list[msgspec.Raw]]) -> Any:
-    """Return an item itself, or the one that it refers to."""
+def _resolve_item(item: Any, path: str, said: dict[str, msgspec.Raw]) -> Any:
+    """Return an item itself, or the one that it refers to. ``said`` has those that it may, by id."""
     if not _is_reference(item):
         return item
-    item_id: str = item["id"]
-    for said in outputs.get(_response_id(item_id, path), ()):
-        if _read_id(said).id == item_id:
-            return said
-    raise _item_not_found(item_id, path)
+    if (found := said.get(item["id"])) is None:
+        raise _item_not_found(item["id"], path)
+    return found
 
 
 class _Identified(msgspec.Struct):

@@ -188,6 +188,8 @@ def test_an_item_that_is_not_in_its_response_is_refused(api, upstream):
     for wrong in (f"{item_id[:-1]}1", f"rs_{item_id.removeprefix('msg_')}", f"{item_id}/../x", "\u00e9"):
         reply = refused(api, input=[{"type": "item_reference", "id": wrong}])
         chat.assert_error(reply, 400, "invalid_request_error", "input[0]")
+    twice = [{"type": "item_reference", "id": item_id}] * 2  # as often as it is named, a long item would be as many bytes
+    chat.assert_error(refused(api, input=twice), 400, "invalid_request_error", "input[1]")
     chat.assert_error(api.get(f"{PATH}/a%00"), 404, "invalid_request_error", "id")
 
 
