@@ -63,18 +63,19 @@ class _ReadsResponses(RequestView):
             request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
             if not history.names_any(fields):
                 return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
-        return fields, self._read_resolved(fields)
+        return fields, self._read_resolved(fields, work_bytes)
 
-    def _read_resolved(self, fields: Fields) -> ChatRequest:
-        """Read a request together with what it names."""
+    def _read_resolved(self, fields: Fields, own_bytes: int) -> ChatRequest:
+        """Read a request of so many bytes together with what it names."""
         named = history.measure(fields, self.account_id)
         if named.size_bytes > large_work.LARGE_BYTES:
             self.require_admissible()
             self.in_memory.enter_context(process_bodies.counted(self.account_id, named.size_bytes))(named.size_bytes)
         found = named.read()
         pool.release_connection()  # it may wait for its turn
-        with large_work.turn(named.size_bytes) as pause:
+        with large_work.turn(named.size_bytes + own_bytes):
             raw, self.earlier = found.resolve(fields)
+        with large_work.turn(strict_json.work_bytes(raw)) as pause:
             try:
                 resolved = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
             except errors.InvalidRequest as error:
