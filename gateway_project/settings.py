@@ -57,7 +57,7 @@ GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
 CORS_ALLOW_ALL_ORIGINS = GATEWAY_CORS_ORIGINS == ["*"]
 CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else GATEWAY_CORS_ORIGINS
 CORS_URLS_REGEX = r"/*(v1|api)(/|$)"
-CORS_ALLOW_METHODS = ("GET", "POST", "PATCH")
+CORS_ALLOW_METHODS = ("GET", "POST", "PATCH", "DELETE")
 # Browsers read * as every header but Authorization. The names are for those that do not know it yet.
 CORS_ALLOW_HEADERS = ("*", "authorization", "content-type", "idempotency-key")
 CORS_EXPOSE_HEADERS = (
