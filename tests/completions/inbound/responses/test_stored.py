@@ -1,5 +1,6 @@
 """Responses that are stored: what goes on from them, reads them and deletes them, over HTTP. And what bounds them."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -321,7 +322,8 @@ def test_among_many_responses_those_of_an_account_are_found_by_index(api, alice,
         )
         cursor.execute("ANALYZE completions_storedresponse")
         cursor.execute("PREPARE evict AS " + stored_responses.evict_responses_statement({}).sql)
-    evicting = """EXECUTE evict('[{"account_id": "%s", "bytes": 1}]')""" % alice.pk
+    excess = json.dumps([{"account_id": str(alice.pk), "bytes": 1}])
+    evicting = f"EXECUTE evict('{excess}')"
     naming = stored_responses.CHAIN_SQL, {"id": response_id, "account": alice.pk, "length_max": 100}
     assert "Seq Scan on completions_storedresponse" not in plan_of(*naming)
     with without_scans():  # as batches are run
