@@ -328,6 +328,8 @@ def test_among_many_responses_those_of_an_account_are_found_by_index(api, alice,
     assert "Seq Scan on completions_storedresponse" not in plan_of(*naming)
     with without_scans():  # as batches are run
         evicted = plan_of(evicting)
+    with connection.cursor() as cursor:
+        cursor.execute("DEALLOCATE evict")
     assert "Seq Scan on completions_storedresponse" not in evicted
     assert "stored_responses_by_age" in evicted
 
