@@ -55,6 +55,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         "requests_per_minute",
         "tokens_per_minute",
         "requests_in_flight_max",
+        "keeps_responses",
         "id",
         "is_active",
         "created",

@@ -73,6 +73,13 @@ class Account(models.Model):
     last_seq = models.BigIntegerField(default=0, editable=False)
     open_holds = models.IntegerField(default=0, db_default=0, editable=False)  # how many: its requests in flight
     stored_reply_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)  # of ``completions``, which writes it
+    stored_response_bytes = models.BigIntegerField(default=0, db_default=0, editable=False)  # the same
+    keeps_responses = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Whether responses are stored for later requests, unless a request says otherwise. "
+        "If not, those that are stored cannot be read any more, and are deleted within the hour.",
+    )
     has_paid = models.BooleanField(default=False, db_default=False, editable=False)  # usage, ever; of ``standing``
     unpaid_until = models.DateTimeField(null=True, editable=False)  # of ``standing``
     requests_per_minute = models.PositiveIntegerField(

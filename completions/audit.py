@@ -7,6 +7,8 @@ COMPLETION_TABLES = {
     **KEY_TABLES,
     "idempotent_request": "SELECT * FROM completions_idempotentrequest"
     " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "stored_response": "SELECT account_id, stored_bytes FROM completions_storedresponse"
+    " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
@@ -195,6 +197,19 @@ ACCOUNTS_COUNT_THEIR_STORED_REPLIES = Invariant(
     tables=COMPLETION_TABLES,
 )
 
+ACCOUNTS_COUNT_THEIR_STORED_RESPONSES = Invariant(
+    "accounts_count_their_stored_responses",
+    "The bytes of stored responses that an account counts are those that it has stored.",
+    """
+    SELECT account.id AS account_id, stored_response_bytes, coalesce(sum_bytes, 0) AS sum_bytes
+    FROM account LEFT JOIN (
+        SELECT account_id, sum(stored_bytes) AS sum_bytes FROM stored_response GROUP BY account_id
+    ) AS sums ON sums.account_id = account.id
+    WHERE stored_response_bytes <> coalesce(sum_bytes, 0)
+    """,
+    tables=COMPLETION_TABLES,
+)
+
 # --- Usage by hour: what ``completions.usage.sums`` has summed up, up to the mark of each account --------------------------
 
 USAGE_TABLES = {
@@ -285,6 +300,7 @@ INVARIANTS = [
     ADMISSIONS_FIT_THEIR_LIMITS,
     RERUNS_PAY_THE_DIFFERENCE,
     ACCOUNTS_COUNT_THEIR_STORED_REPLIES,
+    ACCOUNTS_COUNT_THEIR_STORED_RESPONSES,
     USAGE_SUMS_TO_THE_LEDGER,
     USAGE_COUNTS_WHAT_FAILED,
     LABELS_SUM_TO_THE_LEDGER,

@@ -1,4 +1,4 @@
-"""System checks of the room for stored replies, of the requests that may be in flight, and of the catalog.
+"""System checks of the room for stored replies and responses, of the requests that may be in flight, and of the catalog.
 
 Those of the catalog read the database: they run with ``check --database default`` and before ``migrate``.
 """
@@ -11,7 +11,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import ProgrammingError, transaction
 
 from completions.catalog import lookup, rules
-from completions.charging import idempotency
+from completions.charging import idempotency, stored_responses
 from completions.models import LanguageModel, Obstacle, Provider
 from completions.relay import slots
 
@@ -24,6 +24,17 @@ def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
     message = "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX has no room for the largest reply, which is then not stored for retries."
     hint = f"Set it to {idempotency.sealed_bytes_max()} or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX."
     return [Warning(message, hint=hint, id="gateway.W007")]
+
+
+@register()
+def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
+    """W012: no account has room for the largest response."""
+    needed_bytes = stored_responses.sealed_bytes_max()
+    if not stored_responses.are_kept() or needed_bytes <= settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX:
+        return []
+    message = "GATEWAY_STORED_RESPONSE_ACCOUNT_BYTES_MAX has no room for the largest response, which is then not stored."
+    hint = f"Set it to {needed_bytes} or more, or lower GATEWAY_STORED_RESPONSE_BYTES_MAX."
+    return [Warning(message, hint=hint, id="gateway.W012")]
 
 
 @register()

@@ -623,3 +623,38 @@ class IdempotentRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.account_id}"
+
+
+class StoredResponse(models.Model):
+    """A response that later requests of its account may go on from, encrypted: the items of its input and of its output, and
+    the reply without these.
+
+    ``previous_id`` is the response that it went on from, which may be deleted. Until the settlement of its completion,
+    ``stored_bytes`` is 0, and nobody reads the row, unless it runs in the background.
+    """
+
+    completion = models.OneToOneField(Completion, on_delete=models.PROTECT, primary_key=True, related_name="+")
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
+    previous_id = models.CharField(max_length=64, null=True, editable=False, db_collation="C")
+    sealed_input = models.TextField(null=True, editable=False)
+    sealed_output = models.TextField(null=True, editable=False)
+    sealed_reply = models.TextField(null=True, editable=False)
+    stored_bytes = models.IntegerField(
+        default=0, db_default=0, help_text="Of the sealed texts, as counted in the account's stored_response_bytes."
+    )
+    is_background = models.BooleanField(default=False, db_default=False)
+    cancelled_at = models.DateTimeField(null=True, editable=False)
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [
+            models.Index(
+                fields=["account", "expires_at", "completion"],
+                condition=Q(stored_bytes__gt=0),
+                name="stored_responses_by_age",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.completion_id

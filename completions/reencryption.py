@@ -1,4 +1,4 @@
-"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: keys of providers, second factors, webhooks, stored replies.
+"""Re-encrypts what is stored with the first of ENCRYPTION_KEYS: providers' keys, second factors, webhooks, replies, responses.
 
 Each row is a transaction of its own, and a row that was written meanwhile is left as it is. So this may run while the gateway
 serves, may be stopped, and may be repeated: it then continues with what is left.
@@ -7,13 +7,16 @@ serves, may be stopped, and may be repeated: it then continues with what is left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
+from typing import Any
 from uuid import UUID
 
 from allauth.mfa.models import Authenticator
 from django.db import transaction
+from django.db.models import QuerySet
 
 from billing.models import WebhookEndpoint
-from completions.models import IdempotentRequest, Provider
+from completions.charging import stored_responses
+from completions.models import IdempotentRequest, Provider, StoredResponse
 from gateway_project import secretbox
 from keys.models import ManagementReply
 
@@ -31,7 +34,7 @@ class Outcome(Enum):
 
 
 def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
-    """Re-encrypt every provider's key, second factor, webhook and stored reply, and count the outcomes."""
+    """Re-encrypt every provider's key, second factor, webhook, stored reply and response, and count the outcomes."""
     outcomes: Counter[Outcome] = Counter()
     for provider in Provider.objects.exclude(sealed_api_key="").order_by("pk"):
         outcome = _reencrypt_key(provider)
@@ -52,10 +55,13 @@ def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counte
             progress(f"a secret of the webhook {endpoint_id} cannot be decrypted: its owner must make a new one")
     for management_reply in ManagementReply.objects.order_by("pk"):
         outcomes[_reencrypt_management_reply(management_reply)] += 1
-    for reply in _stored_replies():
-        outcomes[_reencrypt_reply(reply)] += 1
-        if outcomes.total() % _PROGRESS_ROWS == 0:
-            progress(f"{outcomes.total()} rows")
+    replies = IdempotentRequest.objects.exclude(sealed_reply=None)
+    responses = StoredResponse.objects.exclude(sealed_reply=None)
+    for stored, reencrypt in ((replies, _reencrypt_reply), (responses, _reencrypt_response)):
+        for each in _in_batches(stored):
+            outcomes[reencrypt(each)] += 1
+            if outcomes.total() % _PROGRESS_ROWS == 0:
+                progress(f"{outcomes.total()} rows")
     return outcomes
 
 
@@ -118,12 +124,11 @@ def _reencrypt_management_reply(reply: ManagementReply) -> Outcome:
     return Outcome.REENCRYPTED if ManagementReply.objects.filter(pk=reply.pk).update(sealed_body=sealed) else Outcome.CHANGED
 
 
-def _stored_replies() -> Iterator[IdempotentRequest]:
-    last = 0
-    stored = IdempotentRequest.objects.exclude(sealed_reply=None).order_by("pk")
-    while replies := list(stored.filter(pk__gt=last)[:_BATCH_ROWS]):
-        yield from replies
-        last = replies[-1].pk
+def _in_batches(stored: QuerySet[Any]) -> Iterator[Any]:
+    rows = list(stored.order_by("pk")[:_BATCH_ROWS])
+    while rows:
+        yield from rows
+        rows = list(stored.filter(pk__gt=rows[-1].pk).order_by("pk")[:_BATCH_ROWS])
 
 
 def _reencrypt_reply(reply: IdempotentRequest) -> Outcome:
@@ -136,3 +141,17 @@ def _reencrypt_reply(reply: IdempotentRequest) -> Outcome:
     # A completion's reply is written once: if the key was used again since, the row has another completion.
     unchanged = IdempotentRequest.objects.filter(pk=reply.pk, completion_id=reply.completion_id)
     return Outcome.REENCRYPTED if unchanged.update(sealed_reply=sealed) else Outcome.CHANGED
+
+
+def _reencrypt_response(response: StoredResponse) -> Outcome:
+    texts = {name: getattr(response, name) for name in stored_responses.TEXTS if getattr(response, name) is not None}
+    try:
+        sealed = {name: secretbox.reencrypt(text) for name, text in texts.items()}
+    except secretbox.Unreadable:
+        return Outcome.UNREADABLE
+    changed = {name: text for name, text in sealed.items() if text is not None}
+    if not changed:
+        return Outcome.CURRENT
+    # Its texts are written together: again when a response that runs in the background ends.
+    unchanged = StoredResponse.objects.filter(pk=response.pk, sealed_reply=response.sealed_reply)
+    return Outcome.REENCRYPTED if unchanged.update(**changed) else Outcome.CHANGED

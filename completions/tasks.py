@@ -1,4 +1,4 @@
-"""Background tasks: resolve holds of processes that died, delete old idempotency keys, compare the catalog with providers."""
+"""Background tasks: resolve holds of dead processes, delete what has expired, compare the catalog with providers."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from billing.models import Hold
 from completions import hours
 from completions.catalog.sync import proposals
-from completions.charging import checkpoints, idempotency, outbox, settlement
+from completions.charging import checkpoints, idempotency, outbox, settlement, stored_responses
 from completions.models import Completion, Provider
 from completions.usage import sums
 from gateway_project import errors
@@ -84,6 +84,16 @@ def forget_idempotent_requests() -> int:
     deleted = idempotency.delete_expired(pool.database_time())
     if deleted:
         logger.info("deleted %s expired idempotency keys", deleted)
+    return deleted
+
+
+@shared_task(name="completions.tasks.forget_stored_responses", **pool.task_retries(3))
+@task_runs.recorded
+def forget_stored_responses() -> int:
+    """Delete the stored responses that have expired, or that their accounts keep no more. Return how many."""
+    deleted = stored_responses.delete_expired(pool.database_time())
+    if deleted:
+        logger.info("deleted %s stored responses", deleted)
     return deleted
 
 

@@ -4,7 +4,8 @@ from completions import views
 from completions.inbound.embeddings.views import EmbeddingsView
 from completions.inbound.messages.views import CountTokensView, MessageQuoteView, MessagesView
 from completions.inbound.openrouter.views import GenerationView, KeyView
-from completions.inbound.responses.views import ResponseQuoteView, ResponsesView
+from completions.inbound.responses.stored_views import CancelledResponseView, InputItemsView, StoredResponseView
+from completions.inbound.responses.views import InputTokensView, ResponseQuoteView, ResponsesView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
@@ -19,7 +20,11 @@ urlpatterns = [
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("quote", views.QuoteView.as_view()),
     path("responses", ResponsesView.as_view()),
+    path("responses/input_tokens", InputTokensView.as_view()),
     path("responses/quote", ResponseQuoteView.as_view()),
+    path("responses/<str:response_id>", StoredResponseView.as_view()),
+    path("responses/<str:response_id>/cancel", CancelledResponseView.as_view()),
+    path("responses/<str:response_id>/input_items", InputItemsView.as_view()),
     path("usage", views.UsageView.as_view()),
     path("<path:nothing>", views.UnknownPathView.as_view()),
 ]

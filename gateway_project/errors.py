@@ -96,6 +96,12 @@ class ModelNotFound(InvalidRequest):
     status, code = 404, "model_not_found"
 
 
+class PreviousResponseNotFound(InvalidRequest):
+    """A request goes on from a response that the account has not stored, or no longer."""
+
+    code = "previous_response_not_found"
+
+
 class MethodNotAllowed(InvalidRequest):
     status = 405
 

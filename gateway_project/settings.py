@@ -57,7 +57,7 @@ GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
 CORS_ALLOW_ALL_ORIGINS = GATEWAY_CORS_ORIGINS == ["*"]
 CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else GATEWAY_CORS_ORIGINS
 CORS_URLS_REGEX = r"/*(v1|api)(/|$)"
-CORS_ALLOW_METHODS = ("GET", "POST", "PATCH")
+CORS_ALLOW_METHODS = ("GET", "POST", "PATCH", "DELETE")
 # Browsers read * as every header but Authorization. The names are for those that do not know it yet.
 CORS_ALLOW_HEADERS = ("*", "authorization", "content-type", "idempotency-key")
 CORS_EXPOSE_HEADERS = (
@@ -414,6 +414,11 @@ IDEMPOTENT_REPLY_BYTES_MAX = environment.integer("GATEWAY_IDEMPOTENT_REPLY_BYTES
 IDEMPOTENT_ACCOUNT_BYTES_MAX = environment.integer(
     "GATEWAY_IDEMPOTENT_ACCOUNT_BYTES_MAX", 500_000_000, minimum=0, maximum=1_000_000_000_000
 )
+STORED_RESPONSE_DAYS = environment.integer("GATEWAY_STORED_RESPONSE_DAYS", 30, minimum=0, maximum=3_650)
+STORED_RESPONSE_BYTES_MAX = environment.integer("GATEWAY_STORED_RESPONSE_BYTES_MAX", 5_000_000, minimum=0, maximum=200_000_000)
+STORED_RESPONSE_ACCOUNT_BYTES_MAX = environment.integer(
+    "GATEWAY_STORED_RESPONSE_ACCOUNT_BYTES_MAX", 100_000_000, minimum=0, maximum=1_000_000_000_000
+)
 OUTBOX_DIR = Path(environment.text("GATEWAY_OUTBOX_DIR") or GATEWAY_VAR / "outbox").resolve()
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
 CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PERCENT", 25, minimum=0, maximum=1_000)
@@ -464,6 +469,7 @@ CELERY_BEAT_SCHEDULE = {
     "sum-up-hours": {"task": "completions.tasks.sum_up_hours", "schedule": 60.0, "options": {"expires": 60}},
     "sum-up-usage": {"task": "completions.tasks.sum_up_usage", "schedule": 60.0, "options": {"expires": 60}},
     "forget-idempotent-requests": {"task": "completions.tasks.forget_idempotent_requests", "schedule": 3_600.0},
+    "forget-stored-responses": {"task": "completions.tasks.forget_stored_responses", "schedule": 3_600.0},
     "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
     "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},
     "forget-old-refusals": {"task": "keys.tasks.forget_old_refusals", "schedule": 3_600.0},

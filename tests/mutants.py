@@ -986,6 +986,7 @@ mutant(
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
 IDEMPOTENCY = "completions/charging/test_idempotency.py"
+STORED = "completions/inbound/responses/test_stored.py"
 
 mutant(
     "idempotency_is_ignored",
@@ -1067,6 +1068,42 @@ mutant(
         "0",
     ),
     f"{IDEMPOTENCY}::test_replies_of_concurrent_requests_never_take_more_room_than_there_is",
+)
+
+mutant(
+    "a_stored_response_is_in_the_clear",
+    "A stored response can be read in the database.",
+    code(
+        "completions.charging.stored_responses:seal",
+        "secretbox.encrypt_bytes(plain, purpose=_purpose(account_id))",
+        "plain.decode()",
+    ),
+    f"{STORED}::test_what_is_stored_is_encrypted_and_is_nothing_in_another_account",
+    dangerous=True,
+)
+mutant(
+    "an_account_reads_responses_of_others",
+    "An account reads the stored responses of another.",
+    code("completions.charging.stored_responses:of_account", "account_id=account_id, ", ""),
+    f"{STORED}::test_a_response_of_another_account_is_not_found",
+    dangerous=True,
+)
+mutant(
+    "an_account_that_keeps_no_responses_stores_them",
+    "An account that keeps no responses stores them.",
+    code("completions.charging.stored_responses:count_stored_bytes", "not account.keeps_responses or ", ""),
+    f"{STORED}::test_an_account_that_forbids_it_while_a_request_runs_stores_nothing",
+    dangerous=True,
+)
+mutant(
+    "stored_responses_have_no_bound",
+    "An account stores responses without a bound.",
+    code(
+        "completions.charging.stored_responses:excess_bytes",
+        "account.stored_response_bytes <= room_bytes",
+        "True",
+    ),
+    f"{STORED}::test_the_oldest_responses_of_an_account_make_room",
 )
 
 mutant(

@@ -90,6 +90,11 @@ def too_much_unpaid(scenario: Scenario) -> Request:
     return scenario.set_all(Account, unpaid_until=pool.database_time() + timedelta(hours=1, minutes=10))
 
 
+def gone_on_from_nothing(scenario: Scenario) -> Request:
+    raw = b'{"model": "demo/echo", "input": "Hello", "previous_response_id": "resp_1"}'
+    return scenario.request(path="/v1/responses", raw=raw)
+
+
 def another_secret(scenario: Scenario) -> Request:
     """A well-formed secret with the id of an existing key, which was never issued."""
     return Request(secret.mint(scenario.key.pk))
@@ -265,6 +270,7 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
         "bad message": (lambda scenario: scenario.request(fields={"messages": [{}]}), *bad("messages[0].role")),
         "above the model": (lambda scenario: scenario.request(fields={"max_tokens": 4097}), *bad("max_tokens")),
         "bad echo": (lambda scenario: scenario.request(fields={"echo": {"status": 200}}), *bad("echo.status")),
+        "goes on from nothing": (gone_on_from_nothing, 400, INVALID, "previous_response_not_found", "previous_response_id", {}),
         "encoded": (encoded, 415, INVALID, INVALID, None, {"accept-encoding": "gzip"}),
         "too large": (body_too_large, 413, INVALID, INVALID, None, {}),
         "not called JSON": (lambda scenario: scenario.request(content_type="text/plain"), 415, INVALID, INVALID, None, {}),
@@ -274,6 +280,10 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
     "the path and the method": {
         "no such path": (lambda scenario: scenario.request(path="/v1/images"), *NO_PATH),
         "no such /api path": (lambda scenario: scenario.request(path="/api/billing"), *NO_PATH),
+        "no such response": (
+            lambda scenario: scenario.request(path="/v1/responses/resp_1", method="GET"),
+            *(404, INVALID, INVALID, "id", {}),
+        ),
         "a slash more": (lambda scenario: scenario.request(path=f"{chat.PATH}/"), *NO_PATH),
         "wrong method": (
             lambda scenario: scenario.request(method="GET"),

@@ -403,6 +403,7 @@ def test_the_error_codes_are_exactly_the_documented_ones():
         "insufficient_quota",
         "request_in_progress",
         "reply_unreadable",
+        "previous_response_not_found",
         "upstream_error",
         "service_unavailable",
         "internal_error",

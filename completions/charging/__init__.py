@@ -11,6 +11,8 @@ nothing of the relay, which calls it.
 - ``resolution``     how a completion ends, decided in a batch
 - ``records``        the values of a completion's row, and their SQL
 - ``idempotency``    idempotency keys and the replies stored for them
+- ``stored_responses`` the responses that later requests may go on from
+- ``stored_rows``    deletes what an account has stored, and counts its bytes
 - ``checkpoints``    how far running completions have come, for the case that their process dies
 - ``outbox``         settlements stored on disk while the database is unavailable
 - ``dead_letters``   settlements on disk that an operator books or discards

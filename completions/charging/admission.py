@@ -60,6 +60,7 @@ class Admitted(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     idempotency_key: IdempotencyKey | None = None
     is_new_account: bool = False  # it has never paid
+    keeps_responses: bool = False  # as its account says
 
     def charge_nanos(self, cost_nanos: int) -> int:
         """Return what settlement charges for a cost: what the runs before did not pay, and at most what is held."""
@@ -172,6 +173,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
             headers,
             self.idempotency_key,
             is_new_account=not account.has_paid,
+            keeps_responses=account.keeps_responses,
         )
         _add_writes(admitted, key, rows)
         account.stored_reply_bytes -= freed_bytes  # as ``insert_keys_statement`` writes it

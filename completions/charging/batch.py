@@ -37,9 +37,10 @@ from billing.ledger import NewEntry
 from billing.models import Account, Hold
 from billing.warnings import crossings
 from billing.warnings.crossings import NewWarning
-from completions.charging import idempotency, records
+from completions.charging import idempotency, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
+from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction, pool
@@ -162,6 +163,8 @@ class PendingWrites(msgspec.Struct):
     replies_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free
     idempotency_keys_deleted: list[str] = []  # by completion id
     idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = []
+    responses_stored: list[tuple[str, UUID, datetime, ResponseRecord]] = []  # completion and account id, and until when
+    responses_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""
@@ -179,6 +182,8 @@ class PendingWrites(msgspec.Struct):
             (idempotency.evict_replies_statement, self.replies_evicted),
             (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
             (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
+            (stored_responses.store_responses_statement, self.responses_stored),
+            (stored_responses.evict_responses_statement, self.responses_evicted),
         ]
         return [
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),

@@ -22,14 +22,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import OperationalError, transaction
-from django.db.models import F
 from rest_framework.request import Request
 
-from billing import locks
 from billing.models import Account
 from completions.charging import checkpoints
 from completions.charging.records import CompletionRecord
+from completions.charging.stored_rows import Counted
 from completions.models import IdempotentRequest
 from gateway_project import errors, large_work, secretbox
 from gateway_project.db import pool
@@ -43,8 +41,8 @@ RETENTION = timedelta(hours=24)
 CHARACTERS_MAX = 255
 _PURPOSE = "idempotent-reply-bytes"
 _SILENT_AFTER = 5 * timedelta(seconds=checkpoints.INTERVAL_SECONDS)  # a live process writes a checkpoint in each interval
-_EXPIRED_BATCH = 500  # keys that are deleted in a transaction
 _EVICTED_MAX = 10_000  # replies of an account in a transaction; so many take more than the largest reply
+_counted = Counted(size="reply_bytes", counter="stored_reply_bytes", kind="expired keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,40 +196,8 @@ def _unseal(sealed: str) -> bytes:
 
 
 def delete_expired(now: datetime) -> int:
-    """Delete the keys that have expired, and their replies. Return how many. Locks each account for one batch at a time.
-
-    The keys of an account that another session keeps locked are left to the next call.
-    """
-    deleted, locked_ids = 0, set[UUID]()
-    while found := _expired_by_account(now, except_of=locked_ids):
-        for account_id, ids in sorted(found.items()):
-            try:
-                deleted += _delete(account_id, ids, now)
-            except OperationalError as error:
-                if not pool.is_lock_timeout(error):
-                    raise
-                locked_ids.add(account_id)
-                facts = {"account": str(account_id)}
-                logger.warning("account %s is locked by another session: its expired keys stay", account_id, extra=facts)
-    return deleted
-
-
-def _expired_by_account(now: datetime, *, except_of: Collection[UUID]) -> dict[UUID, list[int]]:
-    found: dict[UUID, list[int]] = {}
-    expired = IdempotentRequest.objects.filter(expires_at__lt=now).exclude(account_id__in=except_of).order_by("expires_at")
-    for account_id, row_id in expired.values_list("account_id", "pk")[:_EXPIRED_BATCH]:
-        found.setdefault(account_id, []).append(row_id)
-    return found
-
-
-def _delete(account_id: UUID, ids: list[int], now: datetime) -> int:
-    with transaction.atomic():
-        locks.lock_account(account_id)
-        # A key that was used again since is not deleted.
-        rows = IdempotentRequest.objects.filter(pk__in=ids, expires_at__lt=now)
-        reply_bytes = sum(rows.values_list("reply_bytes", flat=True))
-        Account.objects.filter(pk=account_id).update(stored_reply_bytes=F("stored_reply_bytes") - reply_bytes)
-        return rows.delete()[0]
+    """Delete the keys that have expired, and their replies. Return how many."""
+    return _counted.delete_all(IdempotentRequest.objects.filter(expires_at__lt=now))
 
 
 # --- Statements --------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Each settlement is one small JSON file, named after its completion. It is written under a draft name, synced, renamed, and its
 directory is synced: after a power failure the file is there whole, or not at all. A file is deleted only when its resolution
 is known to be committed. One process at a time drains a directory, and may repeat it: a hold is resolved once. No file contains
-a secret: a reply kept for an Idempotency-Key is sealed before it gets here.
+a secret: a reply kept for an Idempotency-Key, or a response, is sealed before it gets here.
 
 A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. So is the
 settlement of a completion that the database does not know: admissions do not wait for the disk, so a crash of the database can
@@ -34,6 +34,7 @@ from completions.charging import checkpoints
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
+from completions.charging.stored_responses import ResponseRecord
 from completions.chat import Usage
 from completions.models import Completion
 from gateway_project import errors, metrics
@@ -97,6 +98,7 @@ def store_dead_letter(resolution: Resolution, cause: AdmissionLost) -> None:
         return
     if resolution.reply_retention:  # its Idempotency-Key is forgotten, too: nobody can ask for the reply again
         resolution = replace(resolution, reply_retention=ReplyRetention(None, is_kept=False))
+    resolution = replace(resolution, response=None)  # no account has it
     path = settings.OUTBOX_DIR / f"{completion.id}.dead"
     error = gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution)))
     _count_dead_letter(cost_nanos)
@@ -153,6 +155,7 @@ def _dumps(resolution: Resolution) -> str:
         "cost_nanos": resolution.cost_nanos,
         "reply_retention": asdict(resolution.reply_retention) if resolution.reply_retention else None,
         "unpaid_nanos": resolution.unpaid_nanos,
+        **({"response": asdict(resolution.response)} if resolution.response else {}),
     }
     return json.dumps(record, default=str)
 
@@ -216,10 +219,11 @@ def _read(path: Path, completion: CompletionRecord) -> Resolution:
         reply_retention = ReplyRetention(**record["reply_retention"]) if record["reply_retention"] else None
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
         unpaid_nanos = record.get("unpaid_nanos", 0)  # files of earlier releases do not have it
+        response = ResponseRecord(**record["response"]) if record.get("response") else None
         _require_whole_numbers(usage, cost_nanos, unpaid_nanos)
     except (ValueError, LookupError, TypeError) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
-    return Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos)
+    return Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos, response)
 
 
 def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: Any) -> None:

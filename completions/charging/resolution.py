@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from billing import holds, ledger, standing
 from billing.ledger import NewEntry
 from billing.models import Account, Hold
-from completions.charging import idempotency
+from completions.charging import idempotency, stored_responses
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
+from completions.charging.stored_responses import ResponseRecord
 from completions.chat import Usage
 from completions.models import Completion
 from keys.limits import limit_marks, rate_limits
@@ -31,9 +32,9 @@ class ReplyRetention:
 class Resolution(CompletionOperation):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
-    ``reply_retention`` is None when the request had no idempotency key. ``unpaid_nanos`` is what providers may charge for
-    streams that they did not begin in time. It counts against the account if nothing is charged: if another provider answers
-    and is paid, the account did its part.
+    ``reply_retention`` is None when the request had no idempotency key, ``response`` when none is to be stored.
+    ``unpaid_nanos`` is what providers may charge for streams that they did not begin in time. It counts against the account if
+    nothing is charged: if another provider answers and is paid, the account did its part.
     """
 
     completion: CompletionRecord
@@ -43,6 +44,7 @@ class Resolution(CompletionOperation):
     cost_nanos: int | None = None
     reply_retention: ReplyRetention | None = None
     unpaid_nanos: int = 0
+    response: ResponseRecord | None = None
     is_settlement = True
 
     @property
@@ -86,6 +88,8 @@ class Resolution(CompletionOperation):
             writes.entries_inserted.append(entry)
             if warning := ledger.find_crossing(rows.accounts[self.account_id], entry):
                 writes.warnings_inserted.append(warning)
+        if self.response:
+            self._store_response(self.response, rows)
         # A retry gets the reply of a request that was answered; a request that was not answered may run again. After a recovery
         # the key stays, because it leads to what was charged: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
@@ -98,6 +102,15 @@ class Resolution(CompletionOperation):
             return
         elif not self.usage or self.reply_retention:
             writes.idempotency_keys_deleted.append(completion_id)
+
+    def _store_response(self, response: ResponseRecord, rows: LockedRows) -> None:
+        account = rows.accounts[self.account_id]
+        if not stored_responses.count_stored_bytes(account, response):
+            return
+        expires_at = rows.now + stored_responses.retention()
+        rows.writes.responses_stored.append((self.completion.id, account.id, expires_at, response))
+        if excess_bytes := stored_responses.excess_bytes(account):
+            rows.writes.responses_evicted[account.id] = excess_bytes
 
     @property
     def _is_credited_to_the_next_run(self) -> bool:

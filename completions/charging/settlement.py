@@ -17,6 +17,7 @@ from completions.charging import batch, idempotency, outbox
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
+from completions.charging.stored_responses import ResponseRecord
 from completions.chat import PriceList, Usage
 from completions.models import Completion
 from completions.pricing import cost
@@ -41,21 +42,24 @@ def settle(
     reply: bytes | None = None,
     stores_reply: bool = True,
     unpaid_nanos: int = 0,
+    response: ResponseRecord | None = None,
 ) -> int | None:
     """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
 
     Return None when the hold was resolved before, or when the database is unavailable: then the settlement is stored in the
     outbox and charged from there. So it does when the database forgot the admission: then nothing is charged, and the loss is
     counted. ``reply`` is what the client gets, and gets again for the same Idempotency-Key. Without a
-    reply, a retry under that key runs again; with one that is not stored, it is refused. Raises the database's error when the
-    disk refuses, too.
+    reply, a retry under that key runs again; with one that is not stored, it is refused. ``response`` is stored for later
+    requests. Raises the database's error when the disk refuses, too.
     """
     cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
     reply_retention = None
     if has_idempotency_key:
         sealed_reply = idempotency.seal(reply) if reply is not None and stores_reply else None
         reply_retention = ReplyRetention(sealed_reply, is_kept=reply is not None)
-    return _resolve_or_store(Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos))
+    return _resolve_or_store(
+        Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos, response)
+    )
 
 
 def release(completion: CompletionRecord, served_by: ServedBy, *, unpaid_nanos: int = 0) -> bool:

@@ -37,7 +37,7 @@ from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
 
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-_SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
+SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
 
 
 class RatedView(APIView):
@@ -109,7 +109,7 @@ class RequestView(RatedView):
             syntax_max = self.syntax_max or settings.REQUEST_SYNTAX_MAX
             fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
             request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
-            return fields, self.read(fields, raw if len(raw) > _SMALL_BYTES else None, pause)
+            return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
 
     def quote(self, request: Request) -> HttpResponse:
         """Return what a request would hold and at most cost. It is a read of its key, and takes no slot of its completions."""
@@ -234,9 +234,15 @@ class CompletionView(RequestView):
             for name, value in self.dispatched.headers().items():
                 response[name] = value
         if self.read_on:
-            client = request.META.get("gunicorn.socket")
-            response._resource_closers += [partial(disconnects.hang_up, client), self.read_on.close]  # called in this order
+            run_once_sent(request, response, self.read_on.close)
         return response
+
+
+def run_once_sent(request: Request, response: Any, run: Callable[[], None]) -> None:
+    """Let the server call ``run`` when it has sent the whole response. The connection ends before."""
+    client = request.META.get("gunicorn.socket")
+    disconnects.end_with_reply(client)
+    response._resource_closers += [partial(disconnects.hang_up, client), run]  # called in this order
 
 
 def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:

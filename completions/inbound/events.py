@@ -14,7 +14,7 @@ def event(data: Fields) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (data["type"].encode(), as_json(data))
 
 
-def as_json(data: Fields) -> bytes:
+def as_json(data: Any) -> bytes:
     """Return JSON, also of half of a surrogate pair: an upstream may cut its text inside an emoji."""
     try:
         return compact_json.dumps(data)

@@ -22,6 +22,7 @@ from completions import providers
 from completions.charging import idempotency
 from completions.charging.admission import Admitted
 from completions.charging.records import FailedAttempt, ServedBy
+from completions.charging.stored_responses import ResponseRecord
 from completions.chat import Call, Chunk, Route, Usage, WholeReply
 from completions.pricing import cost
 from completions.providers import base, exchange, ignored_fields
@@ -64,6 +65,7 @@ class Dispatch:
     call: Call = field(init=False)
     attempts: int = 0
     charged_nanos: int | None = None  # set when it is settled
+    response: ResponseRecord | None = None  # to be stored for later requests
     stores_reply: bool = True  # for retries under its Idempotency-Key, if it has one
     attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
     first_text_at: float | None = None

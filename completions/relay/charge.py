@@ -20,7 +20,7 @@ Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The swee
 
 from dataclasses import replace
 
-from completions.charging import idempotency, settlement
+from completions.charging import idempotency, settlement, stored_responses
 from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
@@ -40,7 +40,9 @@ def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
 
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
     """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers."""
-    admitted = dispatch.admitted
+    admitted, response = dispatch.admitted, dispatch.response
+    if response is not None:
+        response = stored_responses.write_ahead(response, admitted.completion.id, admitted.completion.account_id)
     if reply is not None and not idempotency.is_storable(reply):
         dispatch.stores_reply = False
     dispatch.charged_nanos = settlement.settle(
@@ -53,6 +55,7 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         reply=reply,
         stores_reply=dispatch.stores_reply,
         unpaid_nanos=dispatch.unpaid_nanos,
+        response=response,
     )
     if admitted.is_new_account and dispatch.charged_nanos:
         new_accounts.record_paid(admitted.completion.account_id)

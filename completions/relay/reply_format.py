@@ -17,9 +17,13 @@ from gateway_project import compact_json, dollars, errors
 
 
 class EventWriter(ABC):
-    """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key."""
+    """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key.
+
+    ``is_kept``: the reply may be asked for again, so that it is written to its end after its client left.
+    """
 
     def __init__(self, dispatch: Dispatch) -> None:
+        self.is_kept = dispatch.admitted.idempotency_key is not None
         self._stored: list[bytes] = []
         self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
 

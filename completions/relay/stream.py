@@ -227,10 +227,9 @@ class _Progress:
 
     def _read_to_end(self, upstream: ChunkStream) -> None:
         """Count the rest, within the upstream's own deadlines. Keep it only if the client may ask for it again."""
-        is_kept = self.dispatch.admitted.idempotency_key is not None
         while (chunks := _next(upstream)) is not None:
             self._count(chunks)
-            if is_kept:
+            if self._writer.is_kept:
                 self._writer.write(chunks)
 
     def _usage_so_far(self) -> Usage:

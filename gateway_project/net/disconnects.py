@@ -60,9 +60,19 @@ def stop_reading(client: Any) -> None:
             client.shutdown(socket.SHUT_RD)
 
 
+last_replies = set[Any]()  # sockets of clients that get one more reply, which says that the connection ends with it
+
+
+def end_with_reply(client: Any) -> None:
+    """Tell ``client``, a socket or None, with its reply to send nothing more on this connection. ``hang_up`` then ends it."""
+    if client is not None:
+        last_replies.add(client)
+
+
 def hang_up(client: Any) -> None:
     """End the connection of ``client``, a socket or None, to which the whole reply was sent. The server closes it later."""
     if client is not None:
+        last_replies.discard(client)
         with suppress(OSError):  # it has left
             client.shutdown(socket.SHUT_RDWR)
 

@@ -17,6 +17,7 @@ from gunicorn.http.wsgi import Response
 
 from gateway_project import errors, identifiers, logs
 from gateway_project.net import sockets
+from gateway_project.net.disconnects import last_replies
 from gateway_project.web import security_headers
 
 logger = logging.getLogger("gateway.request")
@@ -110,9 +111,14 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _without_server(default_headers: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """Return the function without the line that names gunicorn. A ``Server`` of the application would be dropped."""
+    """Return the function without the line that names gunicorn. A ``Server`` of the application would be dropped.
+
+    So would its ``Connection: close``, which clients are told here.
+    """
 
     def without_server(response: Any) -> list[str]:
+        if response.sock in last_replies:
+            response.force_close()
         lines = default_headers(response)
         if lines[1].startswith("Server:"):  # a test notices if another version writes it elsewhere
             del lines[1]

@@ -11,7 +11,8 @@ _NOTHING = "There is nothing at this path"
 _CHAT = ("chat", "completions")
 _MESSAGES = (("messages",), ("messages", "count_tokens"))
 _QUOTES = (("messages", "quote"), ("responses", "quote"), ("quote",))  # the last is the end of the others
-_OF_V1 = (_CHAT, *_MESSAGES, ("responses",), ("embeddings",), *_QUOTES, ("models",), ("usage",), ("key",), ("generation",))
+_RESPONSES = (("responses",), ("responses", "input_tokens"))
+_OF_V1 = (_CHAT, *_MESSAGES, *_RESPONSES, ("embeddings",), *_QUOTES, ("models",), ("usage",), ("key",), ("generation",))
 _OF_API = (("billing", "balance"), ("billing", "ledger"), ("billing", "ledger.csv"), ("rankings",), ("openapi.json",))
 
 # Endpoints of other APIs that the gateway does not have, by a segment of their paths.
@@ -34,7 +35,7 @@ def message(request: HttpRequest) -> str:
     if endpoint := _at_end(segments, _OF_API):
         return _misplaced(request, segments, f"{base_url}/api", "/api", endpoint)
     if "responses" in segments:
-        return f"{_NOTHING}: responses are not kept. There is only POST {api_url}/v1/responses."
+        return f"{_NOTHING}. Responses are at {api_url}/v1/responses and {api_url}/v1/responses/{{id}}."
     if missing := next((_MISSING[segment] for segment in segments if segment in _MISSING), None):
         return (
             f"The gateway has no {missing}, only chat completions, messages and responses: POST {api_url}/v1/{'/'.join(_CHAT)}."

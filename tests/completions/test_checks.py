@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from completions.checks import check_idempotent_replies, check_requests_in_flight
+from completions.checks import check_idempotent_replies, check_requests_in_flight, check_stored_responses
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import secretbox
 from tests import factories
@@ -117,6 +117,19 @@ def test_no_room_for_the_largest_reply_is_w007(settings):
         "gateway.W007",
         "Set it to 1700 or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX.",
     )
+
+
+def test_a_room_for_responses_that_is_too_small_for_the_largest_is_w012(settings):
+    settings.STORED_RESPONSE_BYTES_MAX, settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX = 1_000, 2_100
+    assert check_stored_responses() == []
+    settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX -= 1
+    [message] = check_stored_responses()
+    assert (message.id, message.hint) == (
+        "gateway.W012",
+        "Set it to 2100 or more, or lower GATEWAY_STORED_RESPONSE_BYTES_MAX.",
+    )
+    settings.STORED_RESPONSE_DAYS = 0
+    assert check_stored_responses() == []
 
 
 def test_a_key_that_can_take_every_slot_of_a_process_is_w008(settings):

@@ -15,7 +15,8 @@ from billing import audit
 from billing.models import LedgerEntry, WebhookEndpoint
 from billing.warnings import endpoints
 from completions import reencryption
-from completions.models import IdempotentRequest, Provider
+from completions.charging import stored_responses
+from completions.models import IdempotentRequest, Provider, StoredResponse
 from gateway_project import secretbox
 from keys import management_keys
 from tests import chat, second_factors
@@ -130,6 +131,21 @@ def test_more_replies_than_a_batch_has_are_all_encrypted(api, settings, monkeypa
     assert reencrypt()["reencrypted"] == 1 + len(ids)
     settings.ENCRYPTION_KEYS = [NEW]
     assert {key: ask(api, key) for key in ids} == ids
+
+
+def test_stored_responses_are_encrypted_with_the_first_key(api, settings):
+    made = api.post("/v1/responses", {"model": "demo/echo", "input": "Hello"}).json()
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    before = StoredResponse.objects.get()
+    assert [reencrypt()["reencrypted"] for _ in range(2)] == [2, 0]
+    after = StoredResponse.objects.get()
+    for name in stored_responses.TEXTS:
+        assert getattr(after, name) != getattr(before, name)
+    settings.ENCRYPTION_KEYS = [NEW]
+    assert api.get(f"/v1/responses/{made['id']}").json() == made
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(CommandError, match="2 cannot be decrypted"):
+        reencrypt()
 
 
 def test_replies_to_management_keys_are_encrypted_too(alice, settings):

@@ -142,6 +142,10 @@ def count_replies_that_are_not_stored(key: ApiKey) -> None:
     Account.objects.filter(pk=key.account_id).update(stored_reply_bytes=1)
 
 
+def count_responses_that_are_not_stored(key: ApiKey) -> None:
+    Account.objects.filter(pk=key.account_id).update(stored_response_bytes=1)
+
+
 def be_booked_as_another_model(key: ApiKey) -> None:
     entry = LedgerEntry.objects.filter(type="USAGE_DEBIT").first()
     LedgerEntry.objects.filter(pk=entry.pk).update(metadata={**entry.metadata, "model": "demo/other"})
@@ -237,6 +241,7 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
     ),
     (be_credited_twice, {"reruns_pay_the_difference", "completions_are_booked_as_used"}),
     (count_replies_that_are_not_stored, {"accounts_count_their_stored_replies"}),
+    (count_responses_that_are_not_stored, {"accounts_count_their_stored_responses"}),
 ]
 
 

@@ -1,13 +1,14 @@
 """OpenAI's official SDK in the language of Responses, with its own accumulator, over every kind of provider."""
 
 import json
+import threading
 from typing import Any
 
 import openai
 import pytest
 from pydantic import BaseModel
 
-from tests import factories
+from tests import factories, waiting
 from tests.completions.content_parts import IMAGE_URL
 from tests.live.gateway import wait_until_settled
 from tests.live.provider_kinds import CALLED, PNG, STREAMED, kind
@@ -66,7 +67,7 @@ def test_text_over_every_kind(sdk, upstream, kind, is_streamed):
 def test_a_call_of_a_tool_over_every_kind(sdk, upstream, kind, is_streamed):
     upstream.will(kind.streamed_call if is_streamed else kind.call)
     response = ask(sdk, is_streamed, tools=[TOOL], tool_choice="required", parallel_tool_calls=True)
-    text, call = response.output
+    text, call = [item for item in response.output if item.type != "reasoning"]  # Gemini signs its calls
     assert text.content[0].text == "Let me see."
     assert (call.type, call.name, call.status) == ("function_call", "add", "completed")
     assert json.loads(call.arguments) == CALLED
@@ -142,8 +143,36 @@ def test_an_error_within_a_stream_is_raised(sdk, upstream, large):
     assert raised.value.code == "upstream_error"
 
 
-def test_what_would_be_kept_is_refused(sdk):
-    for fields in ({"store": True}, {"previous_response_id": "resp_1"}, {"background": True}):
-        with pytest.raises(openai.BadRequestError) as raised:
-            ask(sdk, False, **fields)
-        assert raised.value.param == next(iter(fields))
+@STREAMED
+def test_a_response_is_gone_on_from_read_and_deleted(sdk, upstream, kind, is_streamed):
+    upstream.will(*[kind.streamed_call if is_streamed else kind.call, kind.text, kind.text])
+    question = [{"role": "user", "content": "What is 1 + 2?"}]
+    first = ask(sdk, is_streamed, input=question, tools=[TOOL])
+    result = {"type": "function_call_output", "call_id": first.output[-1].call_id, "output": "3"}
+    second = ask(sdk, False, input=[result], previous_response_id=first.id, tools=[TOOL])
+    assert (second.output_text, second.previous_response_id, second.store) == ("Hello you", first.id, True)
+    references = [{"type": "item_reference", "id": item.id} for item in first.output]
+    assert ask(sdk, False, input=[*question, *references, result], tools=[TOOL]).output_text == "Hello you"
+    named, referred = upstream.requests[1].body, upstream.requests[2].body
+    assert named == referred
+    assert sdk.responses.retrieve(second.id) == second
+    assert [item.role for item in sdk.responses.input_items.list(first.id)] == ["user"]
+    assert sdk.responses.input_tokens.count(model="acme/large", input="Hello").input_tokens > 0
+    sdk.responses.delete(first.id)
+    with pytest.raises(openai.NotFoundError):
+        sdk.responses.retrieve(first.id)
+    with pytest.raises(openai.BadRequestError) as raised:
+        ask(sdk, False, previous_response_id=second.id)
+    assert (raised.value.code, raised.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+def test_a_response_runs_in_the_background_once_it_is_answered(sdk, upstream, large, alice):
+    may_go_on = threading.Event()
+    upstream.will([may_go_on, *whole("Hello you")])
+    queued = ask(sdk, False, background=True)
+    assert (queued.status, queued.background) == ("queued", True)
+    assert sdk.responses.retrieve(queued.id).status == "in_progress"
+    may_go_on.set()
+    waiting.until(lambda: sdk.responses.retrieve(queued.id).status == "completed", waiting.PROCESS_SECONDS_MAX)
+    assert sdk.responses.retrieve(queued.id).output_text == "Hello you"
+    assert sdk.responses.cancel(queued.id).status == "completed"

@@ -425,6 +425,7 @@ def accounts_form(account, **fields):
     member = account.memberships.get()
     return {
         "name": account.name,
+        **({"keeps_responses": "on"} if account.keeps_responses else {}),
         "memberships-TOTAL_FORMS": 1,
         "memberships-INITIAL_FORMS": 1,
         "memberships-0-id": member.pk,
@@ -432,6 +433,14 @@ def accounts_form(account, **fields):
         "memberships-0-account": account.pk,
         **fields,
     }
+
+
+def test_staff_switch_off_that_responses_are_stored_for_an_account(superuser, alice):
+    form = accounts_form(alice)
+    del form["keeps_responses"]
+    assert superuser.post(account_page(alice), form).status_code == 302
+    alice.refresh_from_db()
+    assert alice.keeps_responses is False
 
 
 def test_staff_set_and_clear_an_accounts_limits(superuser, alice, key):
@@ -658,9 +667,12 @@ def test_forms_show_no_time_for_what_is_not_stored_yet(superuser, alice, path):
 _SHOWN_ELSEWHERE = {"AccountWarning", "WarningDelivery", "WebhookEndpoint", "UsageHour", "LabelHour", "UsageMark"}
 _SHOWN_ELSEWHERE.add("AddressChange")  # the activity log says who changed an address
 _READ_BY_THE_AUDIT = {"ManualEntry", "MembershipChange"}
+_READ_BY_CALLERS = {"StoredResponse"}
 
 
 def test_every_model_is_in_the_admin():
     apps_of_ours = {"billing", "keys", "completions", "rankings"}
     ours = {model for model in apps.get_models() if model.__module__.split(".")[0] in apps_of_ours}
-    assert {model.__name__ for model in ours - set(admin.site._registry)} == _SHOWN_ELSEWHERE | _READ_BY_THE_AUDIT
+    assert {
+        model.__name__ for model in ours - set(admin.site._registry)
+    } == _SHOWN_ELSEWHERE | _READ_BY_THE_AUDIT | _READ_BY_CALLERS

@@ -9,10 +9,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.catalog import eligibility, lookup
-from completions.charging import admission
-from completions.chat import ChatRequest, Offer
-from completions.inbound import caller_errors, descriptions
+from completions.chat import ChatRequest
+from completions.inbound import caller_errors, descriptions, input_tokens
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.inbound.messages import places, rate_limits, reply
 from completions.inbound.messages import request as messages_request
@@ -24,7 +22,6 @@ from completions.inbound.messages.serializers import (
     MessageTokensCountRequestSerializer,
     MessageTokensCountSerializer,
 )
-from completions.pricing import cost
 from completions.request import schema
 from completions.request.fields import Fields
 from completions.serializers import QuoteSerializer
@@ -126,16 +123,4 @@ class CountTokensView(_AnthropicReplies, RequestView):
     )
     def post(self, request: Request) -> Response:
         with self.reading(request) as (key, chat):
-            offer = lookup.find_offer(chat.model)
-            admission.require_allowed(key, offer)
-            eligibility.require_kind(chat, offer)
-            return Response({"input_tokens": _input_tokens(chat, offer)})
-
-
-def _input_tokens(chat: ChatRequest, offer: Offer) -> int:
-    """Return the likely tokens of text and tools, by their bytes, and the most that images and documents can be."""
-    if chat.contents.file_at:
-        return cost.max_prompt_tokens(chat, offer)
-    others = [chat.fields[name] for name in ("tools", "response_format") if name in chat.fields]
-    text_bytes = chat.contents.text_bytes + sum(len(compact_json.dumps(each)) for each in others)
-    return max(cost.estimate_tokens(text_bytes) + chat.contents.images * offer.image_tokens_max, 1)
+            return Response({"input_tokens": input_tokens.estimate(key, chat)})

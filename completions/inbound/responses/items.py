@@ -80,8 +80,11 @@ class Conversation:
         self._has_turn = False
 
 
-def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
-    """Return the conversation of a body. Raises InvalidRequest about the first item that cannot be translated."""
+def translate(body: Fields, pause: Callable[[], None], earlier: int = 0) -> Conversation:
+    """Return the conversation of a body. Raises InvalidRequest about the first item that cannot be translated.
+
+    So many items at the beginning are of earlier responses: errors about these name the field that brought them in.
+    """
     conversation = Conversation()
     if instructions := read_string(body, "instructions"):
         conversation.add({"role": "system", "content": instructions}, ItemPlace("instructions", "instructions"))
@@ -92,7 +95,7 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
     if not isinstance(given, list):
         refuse("input", "must be a string or an array of items")
     for index, item in enumerate(given):
-        _add_item(conversation, item, f"input[{index}]")
+        _add_item(conversation, item, "previous_response_id" if index < earlier else f"input[{index - earlier}]")
         pause()
     conversation.end_results()
     return conversation
@@ -101,8 +104,6 @@ def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
 def _add_item(conversation: Conversation, given: Any, path: str) -> None:
     item = check_object(given, path)
     kind = item.get("type") or ("message" if "role" in item else None)
-    if kind == "item_reference":
-        refuse(f"{path}.type", "must not be item_reference: nothing is kept here; send the item itself")
     check_kind({"type": kind}, path, _ITEMS)
     _ITEMS[str(kind)](conversation, item, path)
 

@@ -91,6 +91,10 @@ class _Item:
         parts = [] if status == "in_progress" else [self._part(said)]
         return {**item, "status": status, "role": "assistant", "content": parts}
 
+    def kept(self, status: str) -> Fields:
+        """Return the item as it is stored."""
+        return self.written(status)
+
     def _is_told(self) -> bool:
         """Return whether the text has been told in pieces."""
         return bool(self.said.getvalue())
@@ -124,7 +128,8 @@ class _ReasoningItem(_Item):
     """What the model reasoned. ``sealed`` is what its provider needs back: an item may have that alone, and no text."""
 
     sealed: list[str] = field(default_factory=list)
-    seal_text: SealText | None = None  # where the caller wants it encrypted
+    seal_text: SealText | None = None  # where the caller wants it encrypted, or it is stored
+    shows_sealed: bool = True  # to the caller
 
     def opening(self) -> list[Fields]:
         return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
@@ -141,7 +146,10 @@ class _ReasoningItem(_Item):
         if status == "in_progress":
             return {**item, "summary": []}
         summary = [self._part(self._text())] if self._is_told() else []
-        return {**item, "summary": summary, **self._encrypted()}
+        return {**item, "summary": summary, **(self._encrypted() if self.shows_sealed else {})}
+
+    def kept(self, status: str) -> Fields:
+        return {**self.written(status), **self._encrypted()}
 
     def _encrypted(self) -> Fields:
         """Return what is to be sent back. Of a provider that needs nothing but the text it is that."""
@@ -189,12 +197,15 @@ class Output:
 
     An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique, and
     ``called`` says what calls of tools are, by the name in the chat request. ``seal_text`` is there if items of reasoning
-    are to have ``encrypted_content``.
+    are to have ``encrypted_content``, which the caller gets if ``shows_sealed``.
     """
 
-    def __init__(self, name: str, called: Mapping[str, Called], seal_text: SealText | None = None) -> None:
+    def __init__(
+        self, name: str, called: Mapping[str, Called], seal_text: SealText | None = None, *, shows_sealed: bool = True
+    ) -> None:
         self.incomplete_reason: str | None = None
         self._seal_text = seal_text
+        self._shows_sealed = shows_sealed
         self._name = name
         self._called = called
         self._items: list[_Item] = []
@@ -214,6 +225,12 @@ class Output:
             self.incomplete_reason = _INCOMPLETE.get(str(reason))
         return events
 
+    def read_whole(self, choice: Fields) -> None:
+        """Read a whole choice."""
+        message = choice["message"]
+        calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or [])]
+        self.read({**choice, "delta": {**message, "tool_calls": calls}})
+
     def end(self) -> list[Fields]:
         """Return the end of the items that are open. Changes nothing."""
         return [event for item in self._items if not item.is_done for event in item.closing(self._status(item))]
@@ -221,6 +238,10 @@ class Output:
     def items(self, *, is_cut: bool = False) -> list[Fields]:
         """Return all items. ``is_cut``: the reply broke off."""
         return [item.written(self._status(item, is_cut=is_cut)) for item in self._items]
+
+    def kept_items(self) -> list[Fields]:
+        """Return all items as they are stored: with what is to be sent back of reasoning, also if the caller is not told it."""
+        return [item.kept(self._status(item)) for item in self._items]
 
     def _status(self, item: _Item, *, is_cut: bool = False) -> str:
         is_open = not item.is_done and not (isinstance(item.key, int) and item.is_whole())
@@ -275,16 +296,8 @@ class Output:
         index = len(self._items)
         self._items.append(item := item_class(kind, f"{kind.id_prefix}_{self._name}{index}", index, key, call))
         if isinstance(item, _ReasoningItem):
-            item.seal_text = self._seal_text
+            item.seal_text, item.shows_sealed = self._seal_text, self._shows_sealed
         return events + item.opening()
-
-
-def of_whole(name: str, choice: Fields, called: Mapping[str, Called], seal_text: SealText | None = None) -> Output:
-    """Return the output of a whole choice."""
-    output, message = Output(name, called, seal_text), choice["message"]
-    calls = [{**call, "index": index} for index, call in enumerate(message.get("tool_calls") or [])]
-    output.read({**choice, "delta": {**message, "tool_calls": calls}})
-    return output
 
 
 def _logprobs(given: Any) -> list[Any]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.inbound.events import as_json, event, parse_choices
-from completions.inbound.responses import output
-from completions.inbound.responses.output import Output, SealText
+from completions.inbound.responses.keeping import Keeping
+from completions.inbound.responses.output import Output
 from completions.inbound.responses.tools import Called
 from completions.providers import sealed_reasoning
 from completions.relay.attempts import Dispatch
@@ -22,33 +22,88 @@ from gateway_project import compact_json, dollars, errors
 class ResponsesFormat(ReplyFormat):
     """Replies of one request, which repeat fields of it. ``called``: what calls of its tools are, by their names in chat.
 
-    ``encrypts_reasoning``: items of reasoning have what is to be sent back of it.
+    ``encrypts_reasoning``: items of reasoning have what is to be sent back of it. ``keeping`` is there if the response is to be
+    stored, which the account may forbid.
     """
 
-    def __init__(self, repeated: Fields, called: Mapping[str, Called], *, encrypts_reasoning: bool = False) -> None:
+    def __init__(
+        self,
+        repeated: Fields,
+        called: Mapping[str, Called],
+        *,
+        encrypts_reasoning: bool = False,
+        keeping: Keeping | None = None,
+    ) -> None:
         self._repeated = repeated
         self._called = called
         self._encrypts_reasoning = encrypts_reasoning
+        self._keeping = keeping
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        said = output.of_whole(_name(dispatch), received.choices[0], self._called, self._seal_text(dispatch))
-        return as_json(_completed(dispatch, self._repeated, said, usage, charged_nanos))
+        said = self.output(dispatch)
+        said.read_whole(received.choices[0])
+        return as_json(self.completed(dispatch, said, usage, charged_nanos))
 
     def events(self, dispatch: Dispatch) -> EventWriter:
-        return ResponsesEventWriter(dispatch, self._repeated, self._called, self._seal_text(dispatch))
+        return ResponsesEventWriter(dispatch, self)
 
-    def _seal_text(self, dispatch: Dispatch) -> SealText | None:
-        return partial(sealed_reasoning.seal_text, dispatch.call) if self._encrypts_reasoning else None
+    def keeping(self, dispatch: Dispatch) -> Keeping | None:
+        return self._keeping if dispatch.admitted.keeps_responses else None
+
+    def output(self, dispatch: Dispatch) -> Output:
+        """Return the output that nothing was said in yet."""
+        seals = self._encrypts_reasoning or self.keeping(dispatch) is not None
+        seal_text = partial(sealed_reasoning.seal_text, dispatch.call) if seals else None
+        return Output(_name(dispatch), self._called, seal_text, shows_sealed=self._encrypts_reasoning)
+
+    def completed(self, dispatch: Dispatch, said: Output, usage: Usage, charged_nanos: int | None) -> Fields:
+        """Return the response object of a reply that came to its end, and note what is to be stored of it."""
+        reason = said.incomplete_reason
+        response = self.response(
+            dispatch,
+            status="incomplete" if reason else "completed",
+            output=said.items(),
+            incomplete_details={"reason": reason} if reason else None,
+            usage=_usage_object(usage, charged_nanos),
+        )
+        if keeping := self.keeping(dispatch):
+            account_id, kept = dispatch.admitted.completion.account_id, said.kept_items()
+            dispatch.response = keeping.record(account_id, kept, response, shows_sealed=self._encrypts_reasoning)
+            response["store"] = dispatch.response is not None
+        return response
+
+    def failed(self, dispatch: Dispatch, error: errors.ApiError, output: list[Fields]) -> Fields:
+        """Return the response object of a reply that broke off, or never began."""
+        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
+        told = {"code": code, "message": error.message}
+        return self.response(dispatch, status="failed", output=output, error=told, store=False)
+
+    def response(self, dispatch: Dispatch, **fields: Any) -> Fields:
+        completion = dispatch.admitted.completion
+        return {
+            "id": completion.id,
+            "object": "response",
+            "created_at": int(completion.created_at.timestamp()),
+            "error": None,
+            "incomplete_details": None,
+            "model": dispatch.call.offer.model_id,
+            "usage": None,
+            **_UNUSED,
+            **self._repeated,
+            "store": self.keeping(dispatch) is not None,
+            **fields,
+        }
 
 
 class ResponsesEventWriter(EventWriter):
     """Writes the events of one response, numbered from 0."""
 
-    def __init__(self, dispatch: Dispatch, repeated: Fields, called: Mapping[str, Called], seal_text: SealText | None) -> None:
+    def __init__(self, dispatch: Dispatch, reply_format: ResponsesFormat) -> None:
         super().__init__(dispatch)
+        self.is_kept = self.is_kept or reply_format.keeping(dispatch) is not None
         self._dispatch = dispatch
-        self._repeated = repeated
-        self._output = Output(_name(dispatch), called, seal_text)
+        self._reply_format = reply_format
+        self._output = reply_format.output(dispatch)
         self._written = 0
 
     def _format(self, chunks: list[Chunk]) -> bytes:
@@ -62,7 +117,7 @@ class ResponsesEventWriter(EventWriter):
         return numbered
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        response = _completed(self._dispatch, self._repeated, self._output, usage, charged_nanos)
+        response = self._reply_format.completed(self._dispatch, self._output, usage, charged_nanos)
         last = {"type": f"response.{response['status']}", "response": response}
         return self._numbered([*self._beginning(), *self._output.end(), last])
 
@@ -72,14 +127,7 @@ class ResponsesEventWriter(EventWriter):
         The first has the error twice: as its reference has it, and as its servers send it, at which its own clients raise.
         """
         told = error.body()["error"]
-        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
-        failed = _response(
-            self._dispatch,
-            self._repeated,
-            status="failed",
-            output=self._output.items(is_cut=True),
-            error={"code": code, "message": error.message},
-        )
+        failed = self._reply_format.failed(self._dispatch, error, self._output.items(is_cut=True))
         flat = {name: told[name] for name in ("code", "message", "param")}
         events = [{"type": "error", **flat, "error": told}, {"type": "response.failed", "response": failed}]
         return self._numbered([*self._beginning(), *events])
@@ -88,7 +136,7 @@ class ResponsesEventWriter(EventWriter):
         """Return the first events, unless they are written already."""
         if self._written:
             return []
-        response = _response(self._dispatch, self._repeated, status="in_progress", output=[])
+        response = self._reply_format.response(self._dispatch, status="in_progress", output=[])
         return [{"type": f"response.{what}", "response": response} for what in ("created", "in_progress")]
 
     def _numbered(self, events: list[Fields]) -> bytes:
@@ -100,37 +148,8 @@ def _name(dispatch: Dispatch) -> str:
     return f"{dispatch.admitted.completion.id.removeprefix('chatcmpl-')}_"
 
 
-def _completed(dispatch: Dispatch, repeated: Fields, said: Output, usage: Usage, charged_nanos: int | None) -> Fields:
-    """Return the response object of a reply that came to its end."""
-    reason = said.incomplete_reason
-    return _response(
-        dispatch,
-        repeated,
-        status="incomplete" if reason else "completed",
-        output=said.items(),
-        incomplete_details={"reason": reason} if reason else None,
-        usage=_usage_object(usage, charged_nanos),
-    )
-
-
 # OpenRouter's SDKs refuse a response without these.
 _UNUSED = dict.fromkeys(("completed_at", "frequency_penalty", "presence_penalty"))
-
-
-def _response(dispatch: Dispatch, repeated: Fields, **fields: Any) -> Fields:
-    completion = dispatch.admitted.completion
-    return {
-        "id": completion.id,
-        "object": "response",
-        "created_at": int(completion.created_at.timestamp()),
-        "error": None,
-        "incomplete_details": None,
-        "model": dispatch.call.offer.model_id,
-        "usage": None,
-        **_UNUSED,
-        **repeated,
-        **fields,
-    }
 
 
 def _usage_object(usage: Usage, charged_nanos: int | None) -> Fields:

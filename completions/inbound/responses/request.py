@@ -1,7 +1,7 @@
 """Reads the body of POST /v1/responses as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
 
 Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
-them all that would have to be kept, tools that run at OpenAI, and what no price of the catalog covers.
+them tools that run at OpenAI, and what no price of the catalog covers.
 """
 
 from collections.abc import Callable
@@ -56,12 +56,17 @@ _FIELDS = {
 _KEPT = "is not supported: nothing is kept here; send the whole conversation as input"
 
 
-def parse(body: Fields, raw: bytes | None = None, pause: Callable[[], None] = no_pause) -> tuple[ChatRequest, Places, Fields]:
-    """Return the chat request, where its messages and tools come from, and the fields that the reply repeats."""
-    fields, conversation, declared = _translate(body, pause)
+def parse(
+    body: Fields, raw: bytes | None = None, pause: Callable[[], None] = no_pause, *, earlier: int = 0
+) -> tuple[ChatRequest, Places, Fields]:
+    """Return the chat request, where its messages and tools come from, and the fields that the reply repeats.
+
+    So many items at the beginning of the input are of earlier responses.
+    """
+    fields, conversation, declared = _translate(body, pause, earlier)
     found = Places(conversation.places, declared.paths, declared.called)
     try:
-        body_of_chat = RequestBody(fields, raw, translate=lambda restored: _translate(restored, no_pause)[0])
+        body_of_chat = RequestBody(fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier)[0])
         request = replace(
             schema.parse(body_of_chat, pause),
             max_tokens_name="max_output_tokens",
@@ -72,12 +77,12 @@ def parse(body: Fields, raw: bytes | None = None, pause: Callable[[], None] = no
     return request, found, _repeated(body)
 
 
-def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Conversation, Tools]:
+def _translate(body: Fields, pause: Callable[[], None], earlier: int) -> tuple[Fields, Conversation, Tools]:
     """Return the body of the chat request, its conversation and its tools."""
     check_members(body, _FIELDS)
-    _check_state(body)
+    _check_state(body, earlier)
     _check_service(body)
-    conversation = items.translate(body, pause)
+    conversation = items.translate(body, pause, earlier)
     fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
     fields["messages"] = conversation.messages
     fields["stream"] = read_boolean(body, "stream")
@@ -88,15 +93,18 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
     return fields, conversation, declared
 
 
-def _check_state(body: Fields) -> None:
-    """Refuse what would need an earlier response, or would keep this one. ``store`` is true at OpenAI, and false here."""
-    for name in ("previous_response_id", "conversation"):
-        if body.get(name) is not None:
-            refuse(name, _KEPT)
-    if read_boolean(body, "store"):
-        refuse("store", "must be false: responses are not kept here")
+def _check_state(body: Fields, earlier: int) -> None:
+    """Check what says whether the response is stored. What it goes on from must be part of the input by now."""
+    if body.get("previous_response_id") is not None and not earlier:
+        refuse("previous_response_id", "is not supported here; send the whole conversation as input")
+    if body.get("conversation") is not None:
+        refuse("conversation", "is not supported: name the response before as previous_response_id")
+    read_boolean(body, "store")
     if read_boolean(body, "background"):
-        refuse("background", "must be false: responses are not kept here")
+        if body.get("store") is False:
+            refuse("background", "must be false when store is false: nobody could read the response")
+        if body.get("stream"):
+            refuse("stream", "must be false when background is true: read the response when it is there")
 
 
 def _check_service(body: Fields) -> None:
@@ -184,17 +192,16 @@ def _repeated(body: Fields) -> Fields:
     """Return fields of the reply, as JSON: the body may be released before. A long one is null, so that it takes no memory."""
     reasoning, text = body.get("reasoning") or {}, body.get("text") or {}
     fields: Fields = {
-        "background": False,
+        "background": body.get("background") is True,
         "instructions": body.get("instructions"),
         "max_output_tokens": body.get("max_output_tokens"),
         "metadata": body.get("metadata") or {},
         "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
-        "previous_response_id": None,
+        "previous_response_id": body.get("previous_response_id"),
         "prompt_cache_key": body.get("prompt_cache_key"),
         "reasoning": {name: reasoning.get(name) for name in ("effort", "summary")},
         "safety_identifier": body.get("safety_identifier"),
         "service_tier": "default",
-        "store": False,
         "temperature": body.get("temperature"),
         "text": {"format": {"type": "text"}, **{name: value for name, value in text.items() if value is not None}},
         "tool_choice": body.get("tool_choice") or "auto",

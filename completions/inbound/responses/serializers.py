@@ -128,7 +128,12 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     truncation = optional(
         SchemaField, {"type": "string", "const": "disabled"}, help_text="Nothing is taken out of a conversation."
     )
-    store = optional(serializers.BooleanField, help_text="Only false: nothing is kept.")
+    previous_response_id = optional(
+        serializers.CharField, help_text="The id of a stored response: its whole conversation comes before the input."
+    )
+    store = optional(
+        serializers.BooleanField, default=True, help_text="Whether later requests may go on from the response, and read it."
+    )
     background = optional(serializers.BooleanField, help_text="Only false.")
     stream = serializers.BooleanField(
         required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
@@ -286,12 +291,12 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     max_output_tokens = serializers.IntegerField(allow_null=True, help_text="As the request said.")
     metadata = SchemaField(_TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")
     parallel_tool_calls = serializers.BooleanField(help_text="As the request said; true by default.")
-    previous_response_id = serializers.CharField(allow_null=True, help_text="Always null: nothing is kept.")
+    previous_response_id = serializers.CharField(allow_null=True, help_text="As the request said.")
     prompt_cache_key = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
     reasoning = ModelResponseReasoningSerializer(help_text="As the request said.")
     safety_identifier = serializers.CharField(allow_null=True, help_text="As the request said.")
     service_tier = serializers.CharField(help_text="Always default.")
-    store = serializers.BooleanField(help_text="Always false: nothing is kept.")
+    store = serializers.BooleanField(help_text="Whether it is stored.")
     frequency_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
     presence_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
     temperature = serializers.FloatField(allow_null=True, help_text="As the request said.")
@@ -304,3 +309,27 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     top_p = serializers.FloatField(allow_null=True, help_text="As the request said.")
     truncation = serializers.CharField(help_text="Always disabled: nothing is taken out of a conversation.")
     user = serializers.CharField(allow_null=True, help_text="As the request said.")
+
+
+# --- Stored responses -------------------------------------------------------------------------------------------------
+
+
+class DeletedResponseSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the response.")
+    object = Constant("response.deleted")
+    deleted = serializers.BooleanField(help_text="Always true.")
+
+
+class ResponseItemListSerializer(serializers.Serializer[Any]):
+    object = Constant("list")
+    data = serializers.ListField(  # type: ignore[assignment]
+        child=SchemaField(_OBJECT), help_text="Items, each with an id."
+    )
+    first_id = serializers.CharField(allow_null=True, help_text="The id of the first of them.")
+    last_id = serializers.CharField(allow_null=True, help_text="The id of the last of them.")
+    has_more = serializers.BooleanField(help_text="Whether there are more after the last.")
+
+
+class InputTokensCountSerializer(serializers.Serializer[Any]):
+    object = Constant("response.input_tokens")
+    input_tokens = serializers.IntegerField(min_value=0, help_text="The likely tokens of the input.")

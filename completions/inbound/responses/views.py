@@ -1,40 +1,99 @@
-"""POST /v1/responses and /v1/responses/quote. Errors have the shape of all errors, and the names of the caller's fields."""
+"""POST /v1/responses, its quote and its input_tokens. Errors have the shape of all errors, and the caller's names of fields."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from typing import Any
+from uuid import UUID
 
+from django.conf import settings
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
+from rest_framework.response import Response
 
+from completions.charging import preadmission, stored_responses
 from completions.chat import ChatRequest
-from completions.inbound import caller_errors, descriptions
-from completions.inbound.completion_view import CompletionView, RequestView
-from completions.inbound.responses import places, reply
+from completions.inbound import caller_errors, descriptions, input_tokens
+from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
+from completions.inbound.responses import background, history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
+from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.places import Places
-from completions.inbound.responses.serializers import ModelResponseRequestSerializer, ModelResponseSerializer
-from completions.request.fields import Fields
+from completions.inbound.responses.serializers import (
+    InputTokensCountSerializer,
+    ModelResponseRequestSerializer,
+    ModelResponseSerializer,
+)
+from completions.relay import charge
+from completions.relay.attempts import Dispatch
+from completions.relay.slots import Slot
+from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
-from gateway_project.web import error_replies, openapi
+from gateway_project import compact_json, errors, large_work
+from gateway_project.db import pool
+from gateway_project.web import error_replies, openapi, strict_json
+from gateway_project.web.bodies_in_flight import process_bodies
+from keys.authentication import Caller
+from keys.models import ApiKey
 
 _IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
-    "OpenAI's Responses, for every model. Nothing is kept: a request has the whole conversation, and `store: true` and "
-    "`previous_response_id` are refused. A stream has OpenAI's events."
+    "OpenAI's Responses, for every model. A response is stored unless `store` is false, and a later request may go on from it. "
+    "A stream has OpenAI's events."
 )
 
 
 class _ReadsResponses(RequestView):
-    """Reads requests, and names the caller's own fields in errors and headers."""
+    """Reads requests with all that they name, and names the caller's own fields in errors and headers."""
 
     places = Places()  # of a request that has been read
     repeated: Fields  # of it: what the reply repeats
+    earlier = 0  # items of its input that are of earlier responses
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.in_memory = ExitStack()  # counts what the request named, until its reply begins
+
+    def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
+        with large_work.turn(work_bytes) as pause:
+            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            request._request.model_id = fields.get("model")  # type: ignore[attr-defined]  # for the history of refusals
+            if not history.names_any(fields):
+                return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
+        return fields, self._read_resolved(fields, work_bytes)
+
+    def _read_resolved(self, fields: Fields, own_bytes: int) -> ChatRequest:
+        """Read a request of so many bytes together with what it names."""
+        named = history.measure(fields, self.account_id)
+        if named.size_bytes > large_work.LARGE_BYTES:
+            self.require_admissible()
+            self.in_memory.enter_context(process_bodies.counted(self.account_id, named.size_bytes))(named.size_bytes)
+        found = named.read()
+        pool.release_connection()  # it may wait for its turn
+        with large_work.turn(named.size_bytes + own_bytes):
+            raw, self.earlier = found.resolve(fields)
+        with large_work.turn(strict_json.work_bytes(raw)) as pause:
+            try:
+                resolved = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            except errors.InvalidRequest as error:
+                raise errors.wrong(history.PREVIOUS if self.earlier else "input", f"is too much: {error.message}") from None
+            return self.read(resolved, raw if len(raw) > SMALL_BYTES else None, pause)
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places, self.repeated = responses_request.parse(fields, raw, pause)
+        request, self.places, self.repeated = responses_request.parse(fields, raw, pause, earlier=self.earlier)
         return request
+
+    @property
+    def account_id(self) -> UUID:
+        key = self.request.auth  # also of a Caller
+        assert isinstance(key, ApiKey | Caller)
+        return key.account_id
+
+    def require_admissible(self) -> None:
+        """Raise the refusal of a key that nothing is to be read for. That of a read is known already."""
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
@@ -45,17 +104,70 @@ class ResponsesView(_ReadsResponses, CompletionView):
     """One request in the language of OpenAI's Responses. It goes the way of every completion."""
 
     fingerprinted_path = "/v1/responses"
+    reply_format: reply.ResponsesFormat
+    keeping: Keeping | None = None
+    is_background = False
+    run_on: Callable[[], None] | None = None  # once the reply is sent, which says that the response will run
+
+    def require_admissible(self) -> None:
+        caller = self.request.user
+        assert isinstance(caller, Caller)
+        preadmission.require_admissible(caller, self.request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request = super().read(fields, raw, pause)
-        encrypts_reasoning = responses_request.ENCRYPTED in (fields.get("include") or ())
-        self.reply_format = reply.ResponsesFormat(self.repeated, self.places.called, encrypts_reasoning=encrypts_reasoning)
+        if fields.get("store") is not False and stored_responses.are_kept():
+            own = fields["input"][self.earlier :] if self.earlier else fields["input"]
+            previous_id, self.is_background = fields.get(history.PREVIOUS), fields.get("background") is True
+            self.keeping = keeping.keep(self.account_id, own, previous_id, is_background=self.is_background)
+            self.in_memory.enter_context(self._counting_input())
+        if fields.get("background") and self.keeping is None:
+            refuse("background", "must be false: the response could not be stored, because it is too large or none is")
+        self.reply_format = reply.ResponsesFormat(
+            self.repeated,
+            self.places.called,
+            encrypts_reasoning=responses_request.ENCRYPTED in (fields.get("include") or ()),
+            keeping=self.keeping,
+        )
         return request
+
+    def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+        if self.is_background:
+            return self._begin(slot, dispatch)
+        response = super()._relay(chat, caller, slot, dispatch)
+        if response.streaming and self.keeping:
+            kept = ExitStack()
+            kept.enter_context(self._counting_input())
+            response._resource_closers.append(kept.close)  # type: ignore[attr-defined]  # Django closes iterators so
+        return response
+
+    def _counting_input(self) -> AbstractContextManager[None]:
+        """Count a large input that is to be stored during the block: it stays in memory until then."""
+        size_bytes = len(self.keeping.sealed_input) if self.keeping else 0
+        is_large = size_bytes > large_work.LARGE_BYTES
+        return process_bodies.counted_reply(self.account_id, size_bytes) if is_large else nullcontext()
+
+    def _begin(self, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
+        """Reply that an admitted request will run. It runs when the server has sent that."""
+        try:
+            if (kept := self.reply_format.keeping(dispatch)) is None:
+                raise errors.wrong("background", "must be false: the account stores no responses")
+            response = background.begin(dispatch, self.reply_format, kept)
+        except BaseException:
+            charge.release(dispatch)
+            raise
+        dispatch.client = None  # it may leave
+        self.run_on = partial(background.run, dispatch, self.reply_format, slot.transfer(), len(kept.sealed_input))
+        body = compact_json.dumps(response)
+        headers = {"Cache-Control": "no-store", **dispatch.admitted.headers}
+        return HttpResponse(body, content_type="application/json", headers=headers)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         if ignored := response.get(_IGNORED):
             response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, Places()))
+        if self.run_on:
+            run_once_sent(request, response, self.run_on)
         return response
 
     @extend_schema(
@@ -72,7 +184,8 @@ class ResponsesView(_ReadsResponses, CompletionView):
         },
     )
     def post(self, request: Request) -> HttpResponseBase:
-        return self.complete(request)
+        with self.in_memory:
+            return self.complete(request)
 
 
 class ResponseQuoteView(_ReadsResponses):
@@ -86,4 +199,21 @@ class ResponseQuoteView(_ReadsResponses):
         responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
-        return self.quote(request)
+        with self.in_memory:
+            return self.quote(request)
+
+
+class InputTokensView(_ReadsResponses):
+    """Estimates the input of a request, and asks no provider. It counts as a read of the key."""
+
+    @extend_schema(
+        operation_id="countResponseInputTokens",
+        summary="Estimate the tokens of an input, in OpenAI's Responses",
+        description="The gateway's own estimate, at no cost: no provider is asked.",
+        auth=descriptions.AUTH,
+        request=ModelResponseRequestSerializer,
+        responses={200: InputTokensCountSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+    )
+    def post(self, request: Request) -> Response:
+        with self.in_memory, self.reading(request) as (key, chat):
+            return Response({"object": "response.input_tokens", "input_tokens": input_tokens.estimate(key, chat)})

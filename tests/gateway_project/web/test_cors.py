@@ -55,7 +55,7 @@ def test_a_preflight_is_answered_without_a_key_and_without_a_query(path, django_
         reply = preflight(path)
     assert reply.status_code == 200
     assert reply["access-control-allow-origin"] == ORIGIN
-    assert listed(reply, "access-control-allow-methods") == {"get", "post", "patch"}
+    assert listed(reply, "access-control-allow-methods") == {"get", "post", "patch", "delete"}
     assert listed(reply, "access-control-allow-headers") >= {"*", "authorization", "content-type", "idempotency-key"}
     assert reply["access-control-max-age"] == "7200"
     assert reply["x-request-id"].startswith("req_")

@@ -34,6 +34,7 @@ PATHS = {
     "/v1/messages/count_tokens": "post",
     "/v1/messages/quote": "post",
     "/v1/responses": "post",
+    "/v1/responses/input_tokens": "post",
     "/v1/responses/quote": "post",
     "/v1/embeddings": "post",
     "/v1/quote": "post",
@@ -55,7 +56,13 @@ MANAGED = [
     *(("/api/keys/{key_id}", method) for method in ("get", "patch")),
     *((f"/api/keys/{{key_id}}/{act}", "post") for act in ("pause", "resume", "rotate", "revoke")),
 ]
-OPERATIONS = [*PATHS.items(), *MANAGED]
+STORED = [
+    ("/v1/responses/{response_id}", "get"),
+    ("/v1/responses/{response_id}", "delete"),
+    ("/v1/responses/{response_id}/cancel", "post"),
+    ("/v1/responses/{response_id}/input_items", "get"),
+]
+OPERATIONS = [*PATHS.items(), *STORED, *MANAGED]
 PUBLIC = {"/api/rankings"}
 MESSAGES = {"/v1/messages", "/v1/messages/quote", "/v1/messages/count_tokens"}
 ERRORS = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, errors.ApiError)]

@@ -91,17 +91,20 @@ def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(
     assert told(path) == f"The gateway has no {name}, {CHAT_ONLY}"
 
 
-@pytest.mark.parametrize("path", ["/v1/responses/resp_1", "/v1/responses/resp_1/cancel"])
-def test_a_response_of_before_is_told_that_none_is_kept(path):
-    only = f"There is only POST {HERE}/v1/responses."
-    assert told(path, "GET") == f"There is nothing at this path: responses are not kept. {only}"
+@pytest.mark.parametrize("path", ["/responses/resp_1", "/v1/responses/resp_1/nowhere"])
+def test_a_stored_response_at_a_wrong_path_is_told_the_right_one(path):
+    assert (
+        told(path, "GET")
+        == f"There is nothing at this path. Responses are at {HERE}/v1/responses and {HERE}/v1/responses/{{id}}."
+    )
 
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/chat", "/v1/v1", "/v1/nowhere"])
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
         told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
-        " /messages/count_tokens, /responses, /embeddings, /messages/quote, /responses/quote, /quote, /models, /usage, /key,"
+        " /messages/count_tokens, /responses, /responses/input_tokens,"
+        " /embeddings, /messages/quote, /responses/quote, /quote, /models, /usage, /key,"
         " /generation."
     )
 

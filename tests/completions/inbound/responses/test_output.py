@@ -104,7 +104,9 @@ def test_a_stream_says_what_the_whole_reply_says(thought, text, refusal, given, 
         for index, each in enumerate(given)
     ]
     message = {"reasoning_content": thought, "content": text, "refusal": refusal, "tool_calls": calls}
-    whole = output.of_whole("x_", {"message": message, "finish_reason": "stop"}, {}).items()
+    replied = output.Output("x_", {})
+    replied.read_whole({"message": message, "finish_reason": "stop"})
+    whole = replied.items()
 
     said = [delta(reasoning_content=piece) for piece in pieces(thought or "", sizes)]
     said += [delta(content=piece) for piece in pieces(text or "", sizes)]

@@ -31,7 +31,9 @@ def called(read_request: Any, name: str, arguments: str, **call: Any) -> dict[st
     _, found, _ = read_request
     function = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}, **call}
     message = {"content": None, "tool_calls": [function]}
-    [item] = output.of_whole("x_", {"message": message, "finish_reason": "tool_calls"}, found.called).items()
+    said = output.Output("x_", found.called)
+    said.read_whole({"message": message, "finish_reason": "tool_calls"})
+    [item] = said.items()
     streamed = Output("x_", found.called)
     pieces = [arguments[:5], arguments[5:]] if "function" in function and "custom" not in call else []
     head = {"index": 0, **function, **({"function": {"name": name, "arguments": ""}} if pieces else {})}

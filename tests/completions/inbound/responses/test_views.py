@@ -123,7 +123,7 @@ def test_a_stream_has_every_event_in_order_and_ends_with_the_usage(api, alice, l
     last = completed["response"]
     assert {**created["response"], **{name: last[name] for name in ("status", "output", "usage")}} == last
     assert last["output"] == [done["item"]]
-    assert (last["metadata"], last["store"], last["usage"]["cost"]) == ({"team": "x"}, False, 0.000057)
+    assert (last["metadata"], last["store"], last["usage"]["cost"]) == ({"team": "x"}, True, 0.000057)
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
 
 
@@ -225,8 +225,8 @@ def test_user_and_tags_are_kept_with_the_completion(api, large, upstream, is_str
 
 def test_a_refused_field_is_named_and_nothing_is_held(api, alice, large, upstream):
     for fields, param in (
-        ({"store": True}, "store"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"store": "yes"}, "store"),
+        ({"conversation": "conv_1"}, "conversation"),
         ({"max_output_tokens": 10**9}, "max_output_tokens"),
         ({"text": {"verbosity": "x"}}, "text.verbosity"),
     ):

@@ -1,0 +1,347 @@
+"""Stored responses: what later requests of the account may go on from, and read again.
+
+A response is sealed for its account, and stored in the transaction that settles it: a request that comes right after the reply
+finds it. One that would hold up a batch is written before, by itself, and is only made readable there. So to store costs no
+round trip before the reply, unless it is large.
+
+The bytes that an account has stored are counted on its row, and bounded: what exceeds the bound deletes the oldest. A response
+is read until it expires, is deleted, or its account keeps none any more.
+"""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Func, IntegerField, Q, QuerySet
+from django.db.models.functions import Now
+
+from billing.models import Account
+from completions.charging.stored_rows import Counted
+from completions.models import StoredResponse
+from gateway_project import errors, large_work, secretbox
+from gateway_project.db import pool
+from gateway_project.db.pipelined_transaction import Statement
+
+logger = logging.getLogger("gateway.stored_responses")
+
+_EVICTED_MAX = 10_000  # responses of an account in a transaction
+_EVICTED_SHARE = 20  # an account that is full frees one part of so many, so that not every settlement looks for the oldest
+_counted = Counted(size="stored_bytes", counter="stored_response_bytes", kind="expired responses")
+
+
+TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a record has
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRecord:
+    """A response to store, sealed. Its texts are None when they are written already.
+
+    One that ``is_background`` has a row, unless that was deleted: then it is not stored.
+    """
+
+    previous_id: str | None
+    sealed_input: str | None
+    sealed_output: str | None
+    sealed_reply: str | None
+    stored_bytes: int
+    is_background: bool = False
+
+    @property
+    def is_written(self) -> bool:
+        return self.sealed_reply is None
+
+
+def seal(account_id: UUID, plain: bytes) -> str:
+    """Return what is stored of a response, encrypted. It is useless when it is copied to another account."""
+    return secretbox.encrypt_bytes(plain, purpose=_purpose(account_id))
+
+
+def unseal(account_id: UUID, sealed: str | None) -> bytes:
+    """Return what was sealed. Raises ReplyUnreadable."""
+    try:
+        return secretbox.decrypt_bytes(sealed or "", purpose=_purpose(account_id))
+    except secretbox.Unreadable as error:
+        logger.error("a stored response cannot be read: %s", error, extra={"account": str(account_id)})
+        raise errors.ReplyUnreadable("The response is stored, but the gateway cannot decrypt it any more.") from None
+
+
+def _purpose(account_id: UUID) -> str:
+    return f"response:{account_id}"
+
+
+def are_kept() -> bool:
+    """Return whether this gateway keeps responses at all."""
+    return bool(settings.STORED_RESPONSE_DAYS)
+
+
+def retention() -> timedelta:
+    return timedelta(days=settings.STORED_RESPONSE_DAYS)
+
+
+def sealed_bytes_max() -> int:
+    """Return a bound of what the largest response takes when it is encrypted: 4/3 of its size, and 200 bytes a text."""
+    return settings.STORED_RESPONSE_BYTES_MAX * 3 // 2 + 200 * len(TEXTS)
+
+
+# --- Write ------------------------------------------------------------------------------------------------------------
+
+
+def build_record(
+    account_id: UUID, previous_id: str | None, *, sealed_input: str, output: bytes, reply: bytes, is_background: bool
+) -> ResponseRecord:
+    """Return what is to be stored. ``output`` has the items of the output, and ``reply`` the rest of the reply."""
+    sealed_output, sealed_reply = seal(account_id, output), seal(account_id, reply)
+    stored_bytes = len(sealed_input) + len(sealed_output) + len(sealed_reply)
+    return ResponseRecord(previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, is_background)
+
+
+def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) -> ResponseRecord | None:
+    """Write a large response by itself: in its batch it would hold up others. Return what is left to write there.
+
+    Nobody can read it before. Return None if the database is unavailable: then it is not stored, and its charge goes on.
+    """
+    if record.stored_bytes <= large_work.LARGE_BYTES:
+        return record
+    try:
+        with pool.time_limit():
+            _write(record, completion_id, account_id)
+    except pool.DATABASE_ERRORS as error:
+        facts = {"completion": completion_id, "account": str(account_id)}
+        logger.error("the response %s is not stored: %s", completion_id, errors.reason(error), extra=facts)
+        return None
+    finally:
+        pool.release_connection()
+    return replace(record, sealed_input=None, sealed_output=None, sealed_reply=None)
+
+
+def _write(record: ResponseRecord, completion_id: str, account_id: UUID) -> None:
+    texts = {name: getattr(record, name) for name in TEXTS}
+    if record.is_background:
+        StoredResponse.objects.filter(pk=completion_id, cancelled_at=None).update(**texts)
+        return
+    StoredResponse.objects.create(
+        completion_id=completion_id,
+        account_id=account_id,
+        previous_id=record.previous_id,
+        expires_at=Now() + retention(),
+        **texts,
+    )
+
+
+def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: bytes) -> None:
+    """Store that a response runs in the background, with its reply so far."""
+    with pool.time_limit():
+        StoredResponse.objects.create(
+            completion_id=completion_id,
+            account_id=account_id,
+            previous_id=previous_id,
+            sealed_reply=seal(account_id, reply),
+            is_background=True,
+            expires_at=Now() + retention(),
+        )
+
+
+def end(completion_id: str, account_id: UUID, reply: bytes) -> None:
+    """Store the reply of a response in the background that failed."""
+    with pool.time_limit():
+        rows = StoredResponse.objects.filter(pk=completion_id, stored_bytes=0)
+        rows.update(sealed_reply=seal(account_id, reply), sealed_input=None, sealed_output=None)
+
+
+def cancel(response: StoredResponse) -> None:
+    """Cancel a response that runs in the background: what it says is not stored. Its completion goes on, and is charged."""
+    running = StoredResponse.objects.filter(pk=response.pk, stored_bytes=0, cancelled_at=None, completion__settlement=None)
+    running.update(cancelled_at=Now(), sealed_input=None, sealed_output=None)
+
+
+def count_stored_bytes(account: Account, record: ResponseRecord) -> bool:
+    """Count a response on the given row (``store_responses_statement`` writes it). Return False when it is not stored."""
+    if not account.keeps_responses or record.stored_bytes > settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX:
+        return False
+    account.stored_response_bytes += record.stored_bytes
+    return True
+
+
+def excess_bytes(account: Account) -> int:
+    """Return what an account that has stored too much is to free, for ``evict_responses_statement``."""
+    room_bytes: int = settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
+    if account.stored_response_bytes <= room_bytes:
+        return 0
+    return account.stored_response_bytes - room_bytes + room_bytes // _EVICTED_SHARE
+
+
+# --- Read -------------------------------------------------------------------------------------------------------------
+
+
+def of_account(account_id: UUID) -> QuerySet[StoredResponse]:
+    """Return the responses that requests of the account may read."""
+    if not are_kept():
+        return StoredResponse.objects.none()
+    settled = Q(stored_bytes__gt=0) | Q(is_background=True)
+    return StoredResponse.objects.filter(settled, account_id=account_id, expires_at__gt=Now(), account__keeps_responses=True)
+
+
+def find(response_id: str, account_id: UUID, *columns: str) -> StoredResponse | None:
+    """Return a response of the account, with some of its texts."""
+    if "\x00" in response_id:  # no id contains one, and PostgreSQL rejects a comparison with one
+        return None
+    unread = set(TEXTS).difference(columns)
+    rows = of_account(account_id).filter(pk=response_id).select_related("completion").defer(*unread)
+    return pool.read(rows.first)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One response of a conversation, and the size of its sealed items."""
+
+    id: str
+    previous_id: str | None
+    sealed_bytes: int
+
+
+def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[Link]:
+    """Return the responses that lead to one, and that one, the oldest first; of a longer chain the newest.
+
+    Where one is not there any more, the first link has a ``previous_id``. A chain has no cycles: what is written goes on from
+    what was there before.
+    """
+    if not are_kept() or "\x00" in response_id:
+        return []
+    links = pool.read(lambda: _read_links(response_id, account_id, length_max))
+    return [Link(*link) for link in reversed(links)]
+
+
+CHAIN_SQL = """
+    WITH RECURSIVE readable AS NOT MATERIALIZED (
+        SELECT completion_id, previous_id, octet_length(sealed_input) + octet_length(sealed_output) AS sealed_bytes
+        FROM completions_storedresponse
+        WHERE account_id = %(account)s AND stored_bytes > 0 AND expires_at > statement_timestamp()
+    ), chain AS (
+        SELECT readable.*, 1 AS length FROM readable
+        WHERE completion_id = %(id)s AND EXISTS (SELECT FROM billing_account WHERE id = %(account)s AND keeps_responses)
+        UNION ALL
+        SELECT readable.*, length + 1 FROM chain JOIN readable ON readable.completion_id = chain.previous_id
+        WHERE length < %(length_max)s
+    )
+    SELECT completion_id, previous_id, sealed_bytes FROM chain ORDER BY length
+    """
+
+
+def _read_links(response_id: str, account_id: UUID, length_max: int) -> list[tuple[str, str | None, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
+        rows: list[tuple[str, str | None, int]] = cursor.fetchall()
+    return rows
+
+
+def measure_outputs(response_ids: Collection[str], account_id: UUID) -> int:
+    """Return the bytes of the sealed outputs of these responses, as far as they are there."""
+    rows = of_account(account_id).filter(pk__in=response_ids, stored_bytes__gt=0)
+    sizes = rows.annotate(size=Func("sealed_output", function="octet_length", output_field=IntegerField()))
+    return sum(pool.read(lambda: list(sizes.values_list("size", flat=True))))
+
+
+def read(response_ids: Collection[str], account_id: UUID, *columns: str) -> dict[str, StoredResponse]:
+    """Return these responses by id, as far as they are there, with some of their texts."""
+    if not response_ids:
+        return {}
+    rows = of_account(account_id).filter(pk__in=response_ids, stored_bytes__gt=0).only("account_id", *columns)
+    return {row.pk: row for row in pool.read(lambda: list(rows))}
+
+
+# --- Delete -----------------------------------------------------------------------------------------------------------
+
+
+def delete(response: StoredResponse) -> None:
+    """Delete a response. Those that go on from it stay, and nothing can go on from them."""
+    _counted.delete(response.account_id, StoredResponse.objects.filter(pk=response.pk))
+
+
+def delete_expired(now: datetime) -> int:
+    """Delete the responses that have expired, and those of accounts that keep none any more. Return how many."""
+    rows = StoredResponse.objects.all()
+    if are_kept():
+        keepless = Account.objects.filter(keeps_responses=False)
+        rows = rows.filter(Q(expires_at__lt=now) | Q(account__in=keepless))
+    return _counted.delete_all(rows)
+
+
+# --- Statements -------------------------------------------------------------------------------------------------------
+
+
+def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, ResponseRecord]]) -> Statement:
+    """SQL that stores responses of completions, or makes readable those that are written already.
+
+    Each is given with the ids of its completion and its account, and the time until which it is kept. One that was cancelled
+    meanwhile stays as it is.
+    """
+    return Statement(
+        """
+        WITH given AS (
+            SELECT * FROM json_to_recordset($1::json) AS given (completion_id text, account_id uuid, expires_at timestamptz,
+                previous_id text, sealed_input text, sealed_output text, sealed_reply text, stored_bytes integer,
+                is_written boolean, is_background boolean)
+        ), inserted AS (
+            INSERT INTO completions_storedresponse
+                (completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at)
+            SELECT completion_id, account_id, previous_id, sealed_input, sealed_output, sealed_reply, stored_bytes, expires_at
+            FROM given WHERE NOT (is_written OR is_background)
+            RETURNING account_id, stored_bytes
+        ), updated AS (
+            UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes,
+                sealed_input = coalesce(given.sealed_input, response.sealed_input),
+                sealed_output = coalesce(given.sealed_output, response.sealed_output),
+                sealed_reply = CASE WHEN is_written THEN response.sealed_reply ELSE given.sealed_reply END
+            FROM given WHERE response.completion_id = given.completion_id AND (is_written OR given.is_background)
+                AND cancelled_at IS NULL
+            RETURNING response.account_id, response.stored_bytes
+        )
+        UPDATE billing_account SET stored_response_bytes = stored_response_bytes + more.bytes
+        FROM (
+            SELECT account_id, sum(stored_bytes) AS bytes FROM (TABLE inserted UNION ALL TABLE updated) AS stored
+            GROUP BY account_id
+        ) AS more
+        WHERE id = more.account_id
+        """,
+        [
+            {
+                "completion_id": completion_id,
+                "account_id": account_id,
+                "expires_at": expires_at,
+                "is_written": record.is_written,
+                **{name: getattr(record, name) for name in ("previous_id", *TEXTS, "stored_bytes", "is_background")},
+            }
+            for completion_id, account_id, expires_at, record in responses
+        ],
+    )
+
+
+def evict_responses_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
+    """SQL that deletes the oldest responses of each account, until so many bytes are free."""
+    return Statement(
+        """
+        WITH oldest AS (
+            SELECT response.* FROM json_to_recordset($1::json) AS excess (account_id uuid, bytes bigint)
+            CROSS JOIN LATERAL (
+                SELECT completion_id, sum(stored_bytes) OVER (ORDER BY expires_at, completion_id) - stored_bytes AS freed_before
+                FROM (
+                    SELECT completion_id, stored_bytes, expires_at FROM completions_storedresponse
+                    WHERE account_id = excess.account_id AND stored_bytes > 0 ORDER BY expires_at, completion_id LIMIT $2
+                ) AS candidate
+            ) AS response
+            WHERE freed_before < bytes
+        ), evicted AS (
+            DELETE FROM completions_storedresponse AS response USING oldest
+            WHERE response.completion_id = oldest.completion_id
+            RETURNING account_id, stored_bytes
+        )
+        UPDATE billing_account SET stored_response_bytes = stored_response_bytes - less.bytes
+        FROM (SELECT account_id, sum(stored_bytes) AS bytes FROM evicted GROUP BY account_id) AS less
+        WHERE id = less.account_id
+        """.replace("$2", str(_EVICTED_MAX)),
+        [{"account_id": str(account_id), "bytes": size} for account_id, size in bytes_to_free.items()],
+    )

@@ -1,0 +1,76 @@
+"""Responses in the background: their request is answered at once, and they run in the same process once the answer is sent.
+
+Such a response has a row from the beginning. While that says nothing else, its completion tells what becomes of it: it runs,
+or its process died, and the sweeper has resolved it.
+"""
+
+import logging
+from typing import Any
+
+from completions.charging import stored_responses
+from completions.inbound.responses import keeping
+from completions.inbound.responses.keeping import Keeping
+from completions.inbound.responses.reply import ResponsesFormat
+from completions.models import StoredResponse
+from completions.relay import whole
+from completions.relay.attempts import Dispatch
+from completions.relay.slots import Slot
+from completions.request.fields import Fields
+from gateway_project import errors
+from gateway_project.db import pool
+from gateway_project.web import error_replies
+from gateway_project.web.bodies_in_flight import process_bodies
+
+logger = logging.getLogger("gateway.stored_responses")
+
+_LOST = "The process that ran it ended, or its reply could not be stored."
+_UNREPLIED = errors.ServiceUnavailable("The reply was too large to be stored, or the database was unavailable.")
+
+
+def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> Fields:
+    """Note that an admitted request will run. Return the response as it is now."""
+    response = reply_format.response(dispatch, status="queued", output=[])
+    completion = dispatch.admitted.completion
+    stored_responses.begin(completion.id, completion.account_id, kept.previous_id, keeping.as_reply(response))
+    pool.release_connection()  # its upstream takes its time
+    return response
+
+
+def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_bytes: int) -> None:
+    """Relay a request to its end, settle it, and store its reply or why it failed. Raises nothing.
+
+    So many bytes are kept in memory, beside the body.
+    """
+    completion = dispatch.admitted.completion
+    in_memory = dispatch.admitted.request.body.size_bytes + kept_bytes
+    with slot, process_bodies.counted_reply(completion.account_id, in_memory):
+        error: errors.ApiError = _UNREPLIED
+        try:
+            whole.relay(dispatch, reply_format)
+            if dispatch.response is not None:
+                return
+        except Exception as exception:  # it is settled or released, and nobody waits for an answer
+            error = error_replies.translate(exception)
+        response = reply_format.failed(dispatch, error, output=[])
+        try:
+            stored_responses.end(completion.id, completion.account_id, keeping.as_reply(response))
+        except pool.DATABASE_ERRORS as failure:  # its completion tells that it ended
+            logger.error("cannot note that %s failed: %s", completion.id, errors.reason(failure))
+        finally:
+            pool.release_connection()
+
+
+def is_ended(found: StoredResponse) -> bool:
+    """Return whether nothing of the response changes any more."""
+    return found.stored_bytes > 0 or found.cancelled_at is not None or found.completion.settlement is not None
+
+
+def state(found: StoredResponse, response: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that tell what became of a response that has no reply. ``response`` is what was stored of it."""
+    if found.cancelled_at is not None:
+        return {"status": "cancelled", "error": None}
+    if found.completion.settlement is None:
+        return {"status": "in_progress"}
+    if bytes(response["status"]) == b'"failed"':
+        return {}
+    return {"status": "failed", "error": {"code": "server_error", "message": _LOST}, "store": False}

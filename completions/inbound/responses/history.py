@@ -1,0 +1,167 @@
+"""Puts into a request what it only names: the conversation up to ``previous_response_id``, and items by their ids.
+
+``measure`` finds what is named and how large it is, ``Named.read`` reads it, and ``Found.resolve`` returns the body as it would
+have been sent with all of it, within the bounds of every body.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+
+from completions.charging import stored_responses
+from completions.charging.stored_responses import Link
+from completions.inbound.responses import keeping
+from completions.models import StoredResponse
+from completions.request.fields import Fields, check_members, check_string, read_required, refuse
+from gateway_project import compact_json, errors
+
+PREVIOUS = "previous_response_id"
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_([0-9]{1,6})")  # as ``output`` makes them, after the id of the response
+_REFERENCE = {"id", "type"}  # the members of a reference, which needs no type
+_SEAL_BYTES_MAX = 200  # that sealing adds to a text, beside a third
+
+
+def names_any(body: Fields) -> bool:
+    """Return whether a request names what is to be put into it."""
+    return body.get(PREVIOUS) is not None or next(_references(body), None) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a request names: the responses of its conversation, the oldest first, and those that it takes single items from."""
+
+    account_id: UUID
+    chain: list[Link]
+    response_ids: set[str]
+    size_bytes: int
+
+    def read(self) -> "Found":
+        """Read it, and decrypt nothing yet."""
+        chain = stored_responses.read([link.id for link in self.chain], self.account_id, "sealed_input", "sealed_output")
+        return Found(self, chain, stored_responses.read(self.response_ids, self.account_id, "sealed_output"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a request names, as it is stored: by the ids of responses."""
+
+    named: Named
+    chain: dict[str, StoredResponse]
+    responses: dict[str, StoredResponse]
+
+    def resolve(self, body: Fields) -> tuple[bytes, int]:
+        """Return the whole body as JSON, and how many items before the caller's own it has. Raises an ApiError."""
+        history = [item for link in self.named.chain for item in self._items(link.id)]
+        own = keeping.as_items(read_required(body, "input"))
+        if not isinstance(own, list):
+            refuse("input", "must be a string or an array of items")
+        said = {_read_id(item).id: item for row in self.responses.values() for item in keeping.read_output(row)}
+        own = [_resolve_item(item, f"input[{index}]", said) for index, item in enumerate(own)]
+        written = compact_json.dumps({**body, "input": [*history, *own]})
+        if len(written) > settings.REQUEST_BYTES_MAX:
+            raise _too_large(self.named.chain)
+        return written, len(history)
+
+    def _items(self, response_id: str) -> list[msgspec.Raw]:
+        if (row := self.chain.get(response_id)) is None:  # it was deleted meanwhile
+            raise _not_found(response_id)
+        return [*keeping.read_input(row), *keeping.read_output(row)]
+
+
+def measure(body: Fields, account_id: UUID) -> Named:
+    """Find what a request names. Raises PreviousResponseNotFound, or InvalidRequest if it is too much for one request."""
+    chain = _measure_chain(body, account_id)
+    references = list(_references(body))
+    if len(references) > settings.REQUEST_MESSAGES_MAX:
+        refuse("input", f"must have at most {settings.REQUEST_MESSAGES_MAX} items")
+    item_ids, response_ids = set[str](), set[str]()
+    for path, item in references:
+        check_members(item, _REFERENCE, path)
+        item_id = check_string(item.get("id"), f"{path}.id")
+        if item_id in item_ids:  # what is named once would become any number of bytes
+            refuse(path, "must not refer to an item that another reference names")
+        item_ids.add(item_id)
+        response_ids.add(_response_id(item_id, path))
+    size_bytes = sum(link.sealed_bytes for link in chain)
+    if response_ids:
+        size_bytes += stored_responses.measure_outputs(response_ids, account_id)
+    texts = 2 * len(chain) + len(response_ids)
+    if (size_bytes - texts * _SEAL_BYTES_MAX) * 3 // 4 > settings.REQUEST_BYTES_MAX:
+        raise _too_large(chain)
+    return Named(account_id, chain, response_ids, size_bytes)
+
+
+def _measure_chain(body: Fields, account_id: UUID) -> list[Link]:
+    if body.get(PREVIOUS) is None:
+        return []
+    named, length_max = check_string(body[PREVIOUS], PREVIOUS), settings.REQUEST_MESSAGES_MAX
+    chain = stored_responses.read_chain(named, account_id, length_max=length_max + 1)
+    if not chain:
+        raise _not_found()
+    if len(chain) > length_max:
+        refuse(PREVIOUS, f"must go on from at most {length_max} responses")
+    if chain[0].previous_id is not None:
+        raise _not_found(chain[0].previous_id)
+    return chain
+
+
+def _not_found(missing: str | None = None) -> errors.PreviousResponseNotFound:
+    """Return the refusal; ``missing`` is the earlier response that is not there any more, where it is not the one named."""
+    why = f"goes on from {missing!r}, which is deleted or has expired" if missing else "is unknown, deleted or has expired"
+    return errors.PreviousResponseNotFound(f"{PREVIOUS} {why}. Send the whole conversation as input.", param=PREVIOUS)
+
+
+def _too_large(chain: list[Link]) -> errors.InvalidRequest:
+    bound = f"a conversation of more than {settings.REQUEST_BYTES_MAX} bytes: begin another one"
+    if chain:
+        return errors.wrong(PREVIOUS, f"leads to {bound}")
+    return errors.wrong("input", f"names items of {bound}")
+
+
+# --- References -------------------------------------------------------------------------------------------------------
+
+
+def _references(body: Fields) -> Iterator[tuple[str, Fields]]:
+    items = body.get("input")
+    if isinstance(items, list):
+        yield from ((f"input[{index}]", item) for index, item in enumerate(items) if _is_reference(item))
+
+
+def _is_reference(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    kind = item.get("type")
+    return kind == "item_reference" or (kind is None and "id" in item and item.keys() <= _REFERENCE)
+
+
+def _response_id(item_id: str, path: str) -> str:
+    found = _ITEM_ID.fullmatch(item_id)
+    if found is None:
+        raise _item_not_found(item_id, path)
+    return f"chatcmpl-{found[1]}"
+
+
+def _resolve_item(item: Any, path: str, said: dict[str, msgspec.Raw]) -> Any:
+    """Return an item itself, or the one that it refers to. ``said`` has those that it may, by id."""
+    if not _is_reference(item):
+        return item
+    if (found := said.get(item["id"])) is None:
+        raise _item_not_found(item["id"], path)
+    return found
+
+
+class _Identified(msgspec.Struct):
+    id: str
+
+
+_read_id = msgspec.json.Decoder(_Identified).decode
+
+
+def _item_not_found(item_id: str, path: str) -> errors.InvalidRequest:
+    problem = f"refers to {item_id[:100]!r}, which is no item of a stored response. Send the item itself, or store: true before"
+    return errors.wrong(path, problem, quotes_request=True)

@@ -1,0 +1,149 @@
+"""Responses with ``background: true``, over HTTP: they are answered at once, run on, and are read when they are there.
+
+The test client runs what the server runs after it has sent a reply before it returns the reply.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from billing import audit
+from billing.models import Account, Hold
+from completions import tasks
+from completions.charging import stored_responses
+from completions.inbound.responses import keeping
+from completions.models import Completion, StoredResponse
+from completions.relay.slots import process_slots
+from tests import chat, factories
+from tests.completions.inbound.responses.test_views import PATH
+from tests.completions.rows import assert_charged, assert_released
+from tests.completions.test_tasks import admit
+from tests.conftest import client_for
+from tests.upstream import refusal, whole
+
+pytestmark = pytest.mark.usefixtures("large")
+
+
+def begin(api: Any, headers: dict[str, str] | None = None, **fields: Any) -> Any:
+    return api.post(PATH, {"model": "acme/large", "input": "Hello", "background": True, **fields}, headers=headers)
+
+
+def test_it_is_answered_at_once_and_read_when_it_is_there(api, alice, upstream):
+    upstream.will(whole("Hello you"), whole("x"))
+    reply = begin(api, metadata={"team": "x"})
+    queued = reply.json()
+    assert (reply.status_code, queued["status"], queued["background"], queued["store"]) == (200, "queued", True, True)
+    assert (queued["output"], queued["usage"], queued["metadata"]) == ([], None, {"team": "x"})
+    read = api.get(f"{PATH}/{queued['id']}").json()
+    assert (read["status"], read["usage"]["cost"]) == ("completed", 0.000057)
+    assert read["output"][0]["content"][0]["text"] == "Hello you"
+    assert {**queued, **{name: read[name] for name in ("status", "output", "usage", "model")}} == read
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+    assert alice.stored_response_bytes == StoredResponse.objects.get().stored_bytes > 0
+    assert process_slots.taken == 0
+    after = api.post(PATH, {"model": "acme/large", "input": "And now?", "previous_response_id": queued["id"]})
+    assert after.status_code == 200
+    assert [each["content"] for each in upstream.requests[-1].body["messages"]] == ["Hello", "Hello you", "And now?"]
+
+
+def test_a_large_one_is_written_by_itself(api, alice, upstream):
+    upstream.will(whole("Hello you"))
+    response_id = begin(api, input="y" * 100_000).json()["id"]
+    assert api.get(f"{PATH}/{response_id}").json()["status"] == "completed"
+    [item] = api.get(f"{PATH}/{response_id}/input_items").json()["data"]
+    assert item["content"][0]["text"] == "y" * 100_000
+    assert audit.verify(alice.pk) == []
+
+
+def test_one_whose_provider_fails_has_failed_and_costs_nothing(api, alice, upstream):
+    upstream.will(*[refusal(400, "no such thing")] * 3)
+    response_id = begin(api).json()["id"]
+    read = api.get(f"{PATH}/{response_id}").json()
+    assert (read["status"], read["error"]["code"], read["output"], read["store"]) == ("failed", "server_error", [], False)
+    assert_released(alice)
+    error = api.post(PATH, {"model": "acme/large", "input": "x", "previous_response_id": response_id})
+    chat.assert_error(error, 400, "previous_response_not_found", "previous_response_id")
+    chat.assert_error(api.get(f"{PATH}/{response_id}/input_items"), 404, "invalid_request_error", "id")
+    assert process_slots.taken == 0
+
+
+def test_one_whose_reply_is_too_large_is_charged_and_has_failed(api, alice, upstream, settings):
+    settings.STORED_RESPONSE_BYTES_MAX = 1_000
+    upstream.will(whole("x" * 1_000))
+    response_id = begin(api).json()["id"]
+    read = api.get(f"{PATH}/{response_id}").json()
+    assert (read["status"], "too large to be stored" in read["error"]["message"]) == ("failed", True)
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_one_whose_process_died_has_failed(api, alice, echo_model):
+    key, _ = factories.make_key(alice)
+    completion = admit(key).completion
+    reply = keeping.as_reply({"id": completion.id, "status": "queued", "error": None, "store": True})
+    stored_responses.begin(completion.id, alice.pk, None, reply)
+    assert api.get(f"{PATH}/{completion.id}").json()["status"] == "in_progress"
+    Hold.objects.update(expires_at=Now() - timedelta(seconds=1))
+    assert tasks.release_expired_holds() == 1
+    read = api.get(f"{PATH}/{completion.id}").json()
+    assert (read["status"], read["error"]["code"], read["store"]) == ("failed", "server_error", False)
+    assert audit.verify(alice.pk) == []
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("act", ["cancelled", "deleted"])
+def test_one_that_is_given_up_while_it_runs_is_charged_and_not_stored(api, alice, upstream, act):
+    """Its provider charges for it, whoever waits for it."""
+    told = []
+
+    def give_up() -> None:
+        path = f"{PATH}/{Completion.objects.get().pk}"
+        told.append(api.get(path).json()["status"])
+        reply = api.post(f"{path}/cancel") if act == "cancelled" else api.delete(path)
+        told.append(reply.json()["status"] if act == "cancelled" else reply.status_code)
+
+    upstream.will([give_up, *whole("Hello you")])
+    response_id = begin(api).json()["id"]
+    assert told == ["in_progress", "cancelled" if act == "cancelled" else 200]
+    read = api.get(f"{PATH}/{response_id}")
+    if act == "cancelled":
+        assert (read.json()["status"], read.json()["output"]) == ("cancelled", [])
+        assert api.post(f"{PATH}/{response_id}/cancel").json() == read.json()
+    else:
+        chat.assert_error(read, 404, "invalid_request_error", "id")
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+    assert alice.stored_response_bytes == 0
+    assert "Hello you" not in str(list(StoredResponse.objects.values()))
+
+
+def test_what_has_ended_or_runs_in_no_background_is_not_cancelled(api, charlie, upstream):
+    upstream.will(*[whole("Hello you")] * 2)
+    ended = begin(api).json()["id"]
+    assert api.post(f"{PATH}/{ended}/cancel").json() == api.get(f"{PATH}/{ended}").json()
+    other = client_for(factories.make_key(charlie)[1])
+    chat.assert_error(other.post(f"{PATH}/{ended}/cancel"), 404, "invalid_request_error", "id")
+    usual = api.post(PATH, {"model": "acme/large", "input": "Hello"}).json()["id"]
+    chat.assert_error(api.post(f"{PATH}/{usual}/cancel"), 400, "invalid_request_error", "id")
+
+
+def test_what_could_not_be_stored_does_not_run(api, alice, upstream, settings):
+    chat.assert_error(begin(api, store=False), 400, "invalid_request_error", "background")
+    chat.assert_error(begin(api, stream=True), 400, "invalid_request_error", "stream")
+    settings.STORED_RESPONSE_BYTES_MAX = 100
+    chat.assert_error(begin(api, input="y" * 100), 400, "invalid_request_error", "background")
+    settings.STORED_RESPONSE_DAYS = 0
+    chat.assert_error(begin(api), 400, "invalid_request_error", "background")
+    settings.STORED_RESPONSE_DAYS = 30
+    assert not Completion.objects.exists()
+    Account.objects.filter(pk=alice.pk).update(keeps_responses=False)
+    chat.assert_error(begin(api), 400, "invalid_request_error", "background")
+    assert Hold.objects.get().state == Hold.State.RELEASED
+    assert (upstream.requests, StoredResponse.objects.count()) == ([], 0)
+
+
+def test_a_repetition_under_an_idempotency_key_gets_the_reply(api, upstream):
+    upstream.will(whole("Hello you"))
+    queued = begin(api, headers={"Idempotency-Key": "a"}).json()
+    again = begin(api, headers={"Idempotency-Key": "a"}).json()
+    assert (again["id"], again["status"], len(upstream.requests)) == (queued["id"], "completed", 1)
