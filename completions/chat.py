@@ -36,6 +36,7 @@ class Contents(msgspec.Struct, frozen=True):
     prompt_tokens_max: int = 0
     message_fields: frozenset[str] = frozenset()
     remote_images: tuple[tuple[str, str], ...] = ()
+    wants_hour_cache: bool = False
 
 
 class RequestBody:
@@ -198,9 +199,11 @@ class ChatRequest(msgspec.Struct, frozen=True):
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
+    wants_hour_cache: bool = False  # it marks what a cache is to keep for an hour
     provider_preferences: ProviderPreferences | None = None
     betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
     block_fields: frozenset[str] = frozenset()  # inside of Anthropic's blocks and tools, that not every provider takes
+    messages_only_at: str = ""  # the first field that only a provider takes that speaks Anthropic's Messages
     takes_custom_as_functions: bool = False  # see ``completions.providers.custom_tools``
     has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
@@ -230,24 +233,33 @@ class ChatRequest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``."""
+    """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
+
+    These include ``cache_write_1h_tokens``, which the cache keeps for an hour.
+    """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_1h_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens."""
+    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens.
+
+    ``has_hour_cache``: a price is set for what a cache keeps for an hour, so it may be asked for.
+    """
 
     input_nanos: int
     output_nanos: int
     cached_input_nanos: int
     cache_write_nanos: int
     image_nanos: int = 0
+    cache_write_1h_nanos: int = 0
+    has_hour_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)

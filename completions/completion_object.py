@@ -56,6 +56,7 @@ def _usage(completion: Completion) -> dict[str, Any]:
         "prompt_tokens_details": {
             "cached_tokens": completion.cached_tokens or 0,
             "cache_write_tokens": completion.cache_write_tokens or 0,
+            "cache_write_1h_tokens": completion.cache_write_1h_tokens or 0,
         },
         "cost": _exact(completion.cost_nanos or 0),
     }

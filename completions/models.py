@@ -273,6 +273,9 @@ class Price(models.Model):
     output_nanos = models.BigIntegerField()
     cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
     cache_write_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
+    cache_write_1h_nanos = models.BigIntegerField(
+        null=True, blank=True, help_text="Of what a cache keeps for an hour. Empty: that is not offered."
+    )
     image_nanos = models.BigIntegerField(
         null=True, blank=True, help_text="Nanodollars for each image, beside its tokens. Empty: nothing."
     )
@@ -288,6 +291,10 @@ class Price(models.Model):
                 & (Q(cache_write_nanos__isnull=True) | Q(cache_write_nanos__gte=0))
                 & (Q(image_nanos__isnull=True) | Q(image_nanos__gte=0)),
                 name="a_price_is_never_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(cache_write_1h_nanos__isnull=True) | Q(cache_write_1h_nanos__gte=0),
+                name="a_price_of_an_hour_is_never_negative",
             ),
         ]
 
@@ -435,6 +442,7 @@ class Completion(models.Model):
     prompt_tokens = models.BigIntegerField(null=True)
     cached_tokens = models.BigIntegerField(null=True)
     cache_write_tokens = models.BigIntegerField(null=True)
+    cache_write_1h_tokens = models.BigIntegerField(null=True, help_text="Of these, those that the cache keeps for an hour.")
     completion_tokens = models.BigIntegerField(null=True)
     cost_nanos = models.BigIntegerField(null=True)
     attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times an upstream was asked.")

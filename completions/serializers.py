@@ -44,6 +44,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "completion": _per_token(price.output_nanos),
             "input_cache_read": _per_token(price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos),
             "input_cache_write": _per_token(price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos),
+            "input_cache_write_1h": None if price.cache_write_1h_nanos is None else _per_token(price.cache_write_1h_nanos),
             "image": dollars.format_plain(price.image_nanos or 0),
         },
         "architecture": {
@@ -552,11 +553,17 @@ class FailedAttemptSerializer(serializers.Serializer[Any]):
     status = serializers.IntegerField(allow_null=True, help_text="What it replied with. null: it did not reply.")
 
 
+class ChargedPromptTokensDetailsSerializer(PromptTokensDetailsSerializer):
+    cache_write_1h_tokens = serializers.IntegerField(min_value=0, help_text="Of these, those that it keeps for an hour.")
+
+
 class ChargedUsageSerializer(serializers.Serializer[Any]):
     prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the prompt.")
     completion_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated.")
     total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
-    prompt_tokens_details = PromptTokensDetailsSerializer(help_text="How many of the prompt's tokens a cache had to do with.")
+    prompt_tokens_details = ChargedPromptTokensDetailsSerializer(
+        help_text="How many of the prompt's tokens a cache had to do with."
+    )
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
 
 
@@ -638,6 +645,9 @@ class ModelPricingSerializer(serializers.Serializer[Any]):
     completion = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_write = serializers.CharField(help_text=_UNIT_PRICE)
+    input_cache_write_1h = serializers.CharField(
+        allow_null=True, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} null: that is refused."
+    )
     image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
 
 

@@ -152,12 +152,19 @@ class PricesInDollars:
     def cache_write_dollars(self, price: Price) -> str:
         return _format_price(price.cache_write_nanos, "as input")
 
+    @admin.display(description="For an hour, $ per million")
+    def cache_write_1h_dollars(self, price: Price) -> str:
+        return _format_price(price.cache_write_1h_nanos, "refused")
+
     @admin.display(description="Each image, $")
     def image_dollars(self, price: Price) -> str:
         return _format_price(price.image_nanos, "nothing")
 
 
-_PRICE_COLUMNS = ("input_dollars", "output_dollars", "cached_input_dollars", "cache_write_dollars", "image_dollars")
+_PRICE_COLUMNS = (
+    *("input_dollars", "output_dollars", "cached_input_dollars"),
+    *("cache_write_dollars", "cache_write_1h_dollars", "image_dollars"),
+)
 
 
 def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:

@@ -90,6 +90,8 @@ def require_kind(request: ChatRequest, offer: Offer) -> None:
 
 def _check(request: ChatRequest, route: Route) -> None:
     """Raise InvalidRequest for a request that the provider of the route cannot fulfil."""
+    if request.messages_only_at and not providers.ADAPTERS[route.kind].speaks_messages:
+        raise errors.wrong(request.messages_only_at, "is a tool of Anthropic's own, which other makers' models do not know")
     if not request.inputs:
         providers.ADAPTERS[route.kind].check(request)
     elif embedder := providers.EMBEDDERS.get(route.kind):
@@ -136,3 +138,5 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     for name in ("tools", "functions"):
         if request.fields.get(name) and not offer.function_calling:
             raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")
+    if request.wants_hour_cache and not offer.price.has_hour_cache:
+        raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")

@@ -259,10 +259,13 @@ def price_list(price: Price) -> PriceList:
     def or_input(nanos: int | None) -> int:
         return price.input_nanos if nanos is None else nanos
 
+    cache_write_nanos, hour_nanos = or_input(price.cache_write_nanos), price.cache_write_1h_nanos
     return PriceList(
         input_nanos=price.input_nanos,
         output_nanos=price.output_nanos,
         cached_input_nanos=or_input(price.cached_input_nanos),
-        cache_write_nanos=or_input(price.cache_write_nanos),
+        cache_write_nanos=cache_write_nanos,
         image_nanos=price.image_nanos or 0,
+        cache_write_1h_nanos=cache_write_nanos if hour_nanos is None else hour_nanos,
+        has_hour_cache=hour_nanos is not None,
     )

@@ -28,6 +28,9 @@ class PriceChangeForm(forms.Form):
     output = DollarField(label="Output, $ per million tokens", max_length=30)
     cached_input = DollarField(label="Cached input", max_length=30, required=False, help_text="Empty: as input.")
     cache_write = DollarField(label="Cache write", max_length=30, required=False, help_text="Empty: as input.")
+    cache_write_1h = DollarField(
+        label="Cache write for an hour", max_length=30, required=False, help_text="Empty: an hour is refused."
+    )
     image = DollarField(label="Each image, $", max_length=30, required=False, help_text="Empty: nothing.")
     starts_at = forms.DateTimeField(
         label="In force from, in UTC",

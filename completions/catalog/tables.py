@@ -135,6 +135,7 @@ class PriceTable(_Table):
     output: _PriceNanos
     cached_input: _PriceNanos | None = None
     cache_write: _PriceNanos | None = None
+    cache_write_1h: _PriceNanos | None = None
     image: _PriceNanos | None = None
 
     @property

@@ -79,6 +79,7 @@ class CompletionOutcome(NamedTuple):
     prompt_tokens: int
     cached_tokens: int
     cache_write_tokens: int
+    cache_write_1h_tokens: int
     completion_tokens: int
     cost_nanos: int
 
@@ -133,12 +134,13 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
             streamed_ms = ended.streamed_ms, failed_attempts = ended.failed_attempts,
             provider_request_id = ended.provider_request_id, settlement = ended.settlement,
             prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
-            cache_write_tokens = ended.cache_write_tokens, completion_tokens = ended.completion_tokens,
-            cost_nanos = ended.cost_nanos, finished_at = statement_timestamp()
+            cache_write_tokens = ended.cache_write_tokens, cache_write_1h_tokens = ended.cache_write_1h_tokens,
+            completion_tokens = ended.completion_tokens, cost_nanos = ended.cost_nanos, finished_at = statement_timestamp()
         FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
             attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
             provider_request_id text, settlement text,
-            prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
+            prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
+            completion_tokens bigint, cost_nanos bigint)
         WHERE completions_completion.id = ended.id
         """,
         [outcome._asdict() for outcome in outcomes],

@@ -70,6 +70,8 @@ def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> int:
     """Return the most that the prompt can cost, in nanodollars times TOKENS_PER_PRICE."""
     price = offer.price
     dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
+    if request.wants_hour_cache and price.cache_write_1h_nanos > dearest_nanos:
+        dearest_nanos = price.cache_write_1h_nanos
     return max_prompt_tokens(request, offer) * dearest_nanos + _images_cost_unrounded(request.contents.images, price)
 
 
@@ -94,10 +96,12 @@ class CostPart(msgspec.Struct, frozen=True):
 def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPart]:
     """Return what the usage costs, by kind, before the one rounding."""
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
+    brief_tokens = usage.cache_write_tokens - usage.cache_write_1h_tokens
     return [
         CostPart("prompt tokens", uncached_tokens, price.input_nanos),
         CostPart("cached prompt tokens", usage.cached_tokens, price.cached_input_nanos),
-        CostPart("prompt tokens written to a cache", usage.cache_write_tokens, price.cache_write_nanos),
+        CostPart("prompt tokens written to a cache", brief_tokens, price.cache_write_nanos),
+        CostPart("prompt tokens written to a cache for an hour", usage.cache_write_1h_tokens, price.cache_write_1h_nanos),
         CostPart("generated tokens", usage.completion_tokens, price.output_nanos),
         CostPart("images", images, price.image_nanos, per=1),
     ]

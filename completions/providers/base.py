@@ -68,9 +68,11 @@ class Adapter(Protocol):
     It reports failures with the errors below, so that callers see the same messages for every kind of provider.
 
     ``preamble_tokens_max``: the most tokens that it bills for its own words in a prompt with tools or a format for the reply.
+    ``speaks_messages``: it is sent a request in Anthropic's Messages as it came, with Anthropic's own tools.
     """
 
     preamble_tokens_max: int
+    speaks_messages: bool
 
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""

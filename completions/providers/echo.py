@@ -45,6 +45,7 @@ class EchoAdapter:
     """Deterministic: equal requests receive equal replies and equal usage."""
 
     preamble_tokens_max = 0
+    speaks_messages = False
 
     def check(self, request: ChatRequest) -> None:
         if request.choices > 1:

@@ -50,6 +50,7 @@ class ListedModel:
             "Output": self.price.output_nanos,
             "Cached input": self.price.cached_input_nanos,
             "Cache write": self.price.cache_write_nanos,
+            "Cache write for an hour": self.price.cache_write_1h_nanos,
         }
         tokens = [(title, dollars.format_usd(each), "per million tokens") for title, each in nanos.items() if each is not None]
         image_nanos = self.price.image_nanos

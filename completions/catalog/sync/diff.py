@@ -16,7 +16,7 @@ from gateway_project import dollars
 
 Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
-PRICE_FIELDS = ("input", "output", "cached_input", "cache_write", "image")  # "image" is US dollars per image
+PRICE_FIELDS = ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image")  # "image" is for each image
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def price_values(price: Price) -> Values:
 
 
 def price_columns(values: Values) -> dict[str, int | None]:
-    return {f"{name}_nanos": _nanos(values[name]) for name in PRICE_FIELDS}
+    return {f"{name}_nanos": _nanos(values.get(name)) for name in PRICE_FIELDS}  # older proposals have fewer
 
 
 def _columns(price: Price) -> Iterator[tuple[str, int | None]]:
@@ -173,8 +173,8 @@ def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int
 
 def _effective(name: str, old: Values, new: Values) -> tuple[int, int]:
     """The price in nanodollars before and after. A cached token without its own price costs as much as input."""
-    default = None if name == "image" else "input"
-    before, after = (_nanos(values[name] or (default and values[default])) or 0 for values in (old, new))
+    default = None if name in ("cache_write_1h", "image") else "input"
+    before, after = (_nanos(values.get(name) or (default and values[default])) or 0 for values in (old, new))
     return before, after
 
 
@@ -189,6 +189,7 @@ _LABELS = {
     "output": "output",
     "cached_input": "cached input",
     "cache_write": "cache write",
+    "cache_write_1h": "cache write for an hour",
     "image": "each image",
     "context_window": "context window",
     "max_output_tokens": "output at most",

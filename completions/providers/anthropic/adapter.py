@@ -19,6 +19,7 @@ class AnthropicAdapter:
     # Its reference lists 159 to 530 by model and tool_choice (docs.anthropic.com/en/docs/tool-use-pricing-and-tokens), and says
     # that a JSON schema adds more. The rest is for models to come.
     preamble_tokens_max = 1_024
+    speaks_messages = True
 
     def check(self, request: ChatRequest) -> None:
         if request.messages_body is None:

@@ -16,6 +16,7 @@ class GeminiAdapter:
     """Uses Gemini's own API: its OpenAI-compatible one has fewer features and reports less of the usage."""
 
     preamble_tokens_max = 1_024  # its reference says nothing of it: as much as of the others
+    speaks_messages = False
 
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(custom_tools.as_functions(request))

@@ -7,7 +7,14 @@ from completions.models import CatalogProposal, LanguageModel, Price, Provider, 
 from tests import factories
 from tests.document_server import DocumentServer, Reply, reply
 
-OLD_PRICE = {"input": "3.00", "output": "15.00", "cached_input": "0.30", "cache_write": None, "image": None}
+OLD_PRICE = {
+    "input": "3.00",
+    "output": "15.00",
+    "cached_input": "0.30",
+    "cache_write": None,
+    "cache_write_1h": None,
+    "image": None,
+}
 
 
 class ListServer(DocumentServer):

@@ -20,7 +20,14 @@ from tests import factories, sessions
 pytestmark = pytest.mark.django_db
 
 PAGE = "/admin/completions/catalogproposal/"
-OLD = {"input": "3.00", "output": "15.00", "cached_input": "0.30", "cache_write": None, "image": None}
+OLD = {
+    "input": "3.00",
+    "output": "15.00",
+    "cached_input": "0.30",
+    "cache_write": None,
+    "cache_write_1h": None,
+    "image": None,
+}
 NEW = {**OLD, "input": "2.50"}
 SMALL = {
     "id": "acme/small",

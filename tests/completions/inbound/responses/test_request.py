@@ -345,7 +345,7 @@ REFUSED: dict[str, Any] = {
     "stream_options.include_usage": {"stream_options": {"include_usage": True}},
     "include[1]": {"include": ["reasoning.encrypted_content", "file_search_call.results"]},
     "client_metadata": {"client_metadata": "x"},
-    "cache_control.ttl": {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+    "cache_control.ttl": {"cache_control": {"type": "ephemeral", "ttl": "2h"}},
     "metadata.team": {"metadata": {"team": 1}},
     "user": {"user": 1},
     "reasoning.effort": {"reasoning": {"effort": "some"}},
