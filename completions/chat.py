@@ -135,10 +135,13 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     def bound_models(self) -> bool:
         return (self.max_input_nanos, self.max_output_nanos, self.min_quality) != (None, None, None)
 
-    def allow_price(self, price: "PriceList") -> bool:
-        """Return whether a model of this price may answer."""
-        allowed = (self.max_input_nanos, price.input_nanos), (self.max_output_nanos, price.output_nanos)
-        return all(maximum is None or nanos <= maximum for maximum, nanos in allowed)
+    def allow_price(self, price: "PriceList", tier: str = "") -> bool:
+        """Return whether a model of this price may answer, at the usual prices and at those of a service tier."""
+        return all(
+            maximum is None or nanos <= maximum
+            for each in (price, price.of_tier(tier) or price)
+            for maximum, nanos in ((self.max_input_nanos, each.input_nanos), (self.max_output_nanos, each.output_nanos))
+        )
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -208,6 +211,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
     reasoning: Reasoning = Reasoning()
+    tier: str = ""  # the service tier that it asks for, of those that have prices of their own
     inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
 
     def max_tokens_of(self, offer: "Offer") -> int | None:
@@ -235,7 +239,8 @@ class ChatRequest(msgspec.Struct, frozen=True):
 class Usage:
     """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
 
-    These include ``cache_write_1h_tokens``, which the cache keeps for an hour.
+    These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that was used, if
+    it has a price of its own.
     """
 
     prompt_tokens: int
@@ -244,13 +249,18 @@ class Usage:
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cache_write_1h_tokens: int = 0
+    tier: str = ""
+
+
+TIERS = ("flex", "priority")  # service tiers that may have prices of their own
 
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
     """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens.
 
-    ``has_hour_cache``: a price is set for what a cache keeps for an hour, so it may be asked for.
+    ``has_hour_cache``: a price is set for what a cache keeps for an hour, so it may be asked for. So may the service tiers that
+    have prices: ``flex`` and ``priority``.
     """
 
     input_nanos: int
@@ -260,6 +270,12 @@ class PriceList:
     image_nanos: int = 0
     cache_write_1h_nanos: int = 0
     has_hour_cache: bool = False
+    flex: "PriceList | None" = None
+    priority: "PriceList | None" = None
+
+    def of_tier(self, tier: str) -> "PriceList | None":
+        """Return the prices of a service tier; None when it has none of its own."""
+        return self.flex if tier == "flex" else self.priority if tier == "priority" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ class DollarField(forms.CharField):
 
 
 class PriceForm(forms.ModelForm):
+    """The first price of a model. Those of service tiers are set afterwards (``price_changes``)."""
+
     input_dollars = DollarField(label="Input")
     output_dollars = DollarField(label="Output")
     cached_input_dollars = DollarField(label="Cached input", required=False)

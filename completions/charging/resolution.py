@@ -127,6 +127,7 @@ class Resolution(CompletionOperation):
             usage.cache_write_1h_tokens,
             usage.completion_tokens,
             hold.settled_nanos or 0,
+            usage.tier or None,
         )
 
     def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from enum import Enum
 from typing import Protocol
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, WholeReply
 from gateway_project import errors
 
 
@@ -82,6 +82,9 @@ class Adapter(Protocol):
 
         A field of messages is named "messages.<field>". Fields deeper than that are not named.
         """
+
+    def takes_tiers(self, route: Route) -> bool:
+        """Return whether the provider of a route is sent the service tier that a request asks for."""
 
     def switches_reasoning_off(self, call: Call) -> bool:
         """Return whether the request, as this provider is sent it, keeps a model that reasons of itself from it.

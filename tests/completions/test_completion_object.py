@@ -52,6 +52,7 @@ def test_a_whole_reply_can_be_looked_up_as_soon_as_it_is_there(api, alice, large
         "attempts": 1,
         "failed_attempts": [],
         "settlement": "reported",
+        "service_tier": "default",
         "usage": {
             "prompt_tokens": 9,
             "completion_tokens": 2,

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 from urllib.parse import quote
 
-from completions.chat import Call, ChatRequest, Chunk, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from completions.providers import custom_tools, exchange, sealed_reasoning
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
@@ -23,6 +23,9 @@ class GeminiAdapter:
 
     def ignored_fields(self, call: Call) -> list[str]:
         return gemini_request.ignored_fields(call)
+
+    def takes_tiers(self, route: Route) -> bool:
+        return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
         return gemini_request.switches_reasoning_off(call)

@@ -85,6 +85,7 @@ def test_a_model_is_openais_object_with_our_additions(api):
             "input_cache_write": "0.00000015",
             "input_cache_write_1h": None,
             "image": "0.00",
+            "service_tiers": {},
         },
         "architecture": {
             "modality": "text+image->text",

@@ -7,7 +7,7 @@ import pytest
 from completions.catalog.sync import diff
 from completions.models import Price, Route
 from tests import factories
-from tests.completions.catalog.sync.lists import OLD_PRICE, bare, catalog, entry, make_model, priced, proposed
+from tests.completions.catalog.sync.lists import OLD_PRICE, TIER_FIELDS, bare, catalog, entry, make_model, priced, proposed
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +38,7 @@ def test_a_different_price_is_proposed_exactly_and_not_written(large, lists, syn
     report = sync()
 
     new = {"input": "0.15", "output": "0.60", "cached_input": "0.0375", "cache_write": "0.20"}
-    new |= {"cache_write_1h": None, "image": None}
+    new |= {"cache_write_1h": None, "image": None, **dict.fromkeys(TIER_FIELDS)}
     assert proposed() == [("price", "acme/large", OLD_PRICE, new)]
     assert [(change["kind"], change["new"]) for change in report["proposed"]] == [("price", new)]
     assert report["waiting"] == 1

@@ -411,7 +411,7 @@ BLOCKS: dict[str, Any] = {
     "citations.enabled": {**DOCUMENT, "citations": {"enabled": "yes"}},
     "citations.style": {**DOCUMENT, "citations": {"style": "mla"}},
     "content": {**SEARCH_RESULT, "content": "Twice a day."},
-    "content[0].cache_control": {**SEARCH_RESULT, "content": [{**SEARCH_RESULT["content"][0], **MARK}]},
+    "content[0].cache_control": {**SEARCH_RESULT, "content": [{"type": "text", "text": "Twice.", **MARK}]},
     "source.content[0].type": {"type": "document", "source": {"type": "content", "content": [DOCUMENT]}},
     "source.content": {"type": "document", "source": {"type": "content", "content": []}},
     "cache_control.type": {"type": "text", "text": "x", "cache_control": {"type": "forever"}},

@@ -335,7 +335,7 @@ REFUSED: dict[str, Any] = {
     "top_p": {"top_p": 2},
     "top_logprobs": {"top_logprobs": 21},
     "truncation": {"truncation": "auto"},
-    "service_tier": {"service_tier": "flex"},
+    "service_tier": {"service_tier": "scale"},
     "prompt_cache_retention": {"prompt_cache_retention": "1y"},
     "prompt_cache_options": {"prompt_cache_options": {"ttl": "12h"}},
     "context_management": {"context_management": [{"type": "compaction"}]},
