@@ -140,8 +140,8 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     for name in ("tools", "functions"):
         if request.fields.get(name) and not offer.function_calling:
             raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")
-    price = offer.price
-    if request.tier and (price := price.of_tier(request.tier)) is None:  # type: ignore[assignment]
+    price = offer.price.of_tier(request.tier) if request.tier else offer.price
+    if price is None:
         raise errors.wrong("service_tier", f"must be auto or default: {request.tier} has no price for {offer.model_id}")
     if request.wants_hour_cache and not price.has_hour_cache:
         raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")
