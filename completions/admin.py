@@ -45,7 +45,8 @@ class CompletionAdmin(NewestFirstAdmin):
             "tags",
             "state",
         ),
-        *("prompt_tokens", "cached_tokens", "cache_write_tokens", "images", "completion_tokens", "cost", "entry", "hold"),
+        *("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "images", "completion_tokens"),
+        *("cost", "entry", "hold"),
         *("first_token_ms", "streamed_ms", "spending_day", "at", "finished"),
     )
 

@@ -18,14 +18,17 @@ CHARGES = SharedQuery(
     f"""
     SELECT completion.account_id, completion.id AS completion_id, completion.key_id, key_account_id,
         hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos, completion.model_id, price_id,
-        price_model_id, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, images,
+        price_model_id, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, images,
         hold.amount_nanos AS held_nanos, entry.metadata, entry.spender, repeats, completion.created_at,
         effective_from, superseded_at,
         least(greatest(ceil((
-            (prompt_tokens - cached_tokens - cache_write_tokens)::numeric * input_nanos
-            + cached_tokens::numeric * coalesce(cached_input_nanos, input_nanos)
-            + cache_write_tokens::numeric * coalesce(cache_write_nanos, input_nanos)
-            + completion_tokens::numeric * output_nanos
+            (prompt_tokens - cached_tokens - cache_write_tokens)::numeric * coalesce(tier_input_nanos, input_nanos)
+            + cached_tokens::numeric * coalesce(tier_cached_nanos, tier_input_nanos, cached_input_nanos, input_nanos)
+            + (cache_write_tokens - coalesce(cache_write_1h_tokens, 0))::numeric
+                * coalesce(tier_input_nanos, cache_write_nanos, input_nanos)
+            + coalesce(cache_write_1h_tokens, 0)::numeric
+                * coalesce(tier_input_nanos, cache_write_1h_nanos, cache_write_nanos, input_nanos)
+            + completion_tokens::numeric * coalesce(tier_output_nanos, output_nanos)
         ) / 1000000) + images::numeric * coalesce(image_nanos, 0) - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
         entry.id IS NOT NULL AND (
             metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',
@@ -38,10 +41,21 @@ CHARGES = SharedQuery(
     JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
     JOIN (
         SELECT id AS price_id, model_id AS price_model_id, effective_from, input_nanos, output_nanos, cached_input_nanos,
-            cache_write_nanos, image_nanos,
+            cache_write_nanos, cache_write_1h_nanos, image_nanos,
+            flex_input_nanos, flex_cached_input_nanos, flex_output_nanos,
+            priority_input_nanos, priority_cached_input_nanos, priority_output_nanos,
             lead(effective_from) OVER (PARTITION BY model_id ORDER BY effective_from) AS superseded_at
         FROM completions_price
     ) AS price USING (price_id)
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE service_tier WHEN 'flex' THEN flex_input_nanos WHEN 'priority' THEN priority_input_nanos END
+                AS tier_input_nanos,
+            CASE service_tier WHEN 'flex' THEN flex_cached_input_nanos WHEN 'priority' THEN priority_cached_input_nanos END
+                AS tier_cached_nanos,
+            CASE service_tier WHEN 'flex' THEN flex_output_nanos WHEN 'priority' THEN priority_output_nanos END
+                AS tier_output_nanos
+    ) AS tier
     LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
     LEFT JOIN (SELECT * FROM entry WHERE type = 'USAGE_DEBIT') AS entry ON entry.reference = completion.id
     """,  # noqa: S608  constants of this code

@@ -36,6 +36,7 @@ class Contents(msgspec.Struct, frozen=True):
     prompt_tokens_max: int = 0
     message_fields: frozenset[str] = frozenset()
     remote_images: tuple[tuple[str, str], ...] = ()
+    wants_hour_cache: bool = False
 
 
 class RequestBody:
@@ -134,10 +135,13 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     def bound_models(self) -> bool:
         return (self.max_input_nanos, self.max_output_nanos, self.min_quality) != (None, None, None)
 
-    def allow_price(self, price: "PriceList") -> bool:
-        """Return whether a model of this price may answer."""
-        allowed = (self.max_input_nanos, price.input_nanos), (self.max_output_nanos, price.output_nanos)
-        return all(maximum is None or nanos <= maximum for maximum, nanos in allowed)
+    def allow_price(self, price: "PriceList", tier: str = "") -> bool:
+        """Return whether a model of this price may answer, at the usual prices and at those of a service tier."""
+        return all(
+            maximum is None or nanos <= maximum
+            for each in (price, price.of_tier(tier) or price)
+            for maximum, nanos in ((self.max_input_nanos, each.input_nanos), (self.max_output_nanos, each.output_nanos))
+        )
 
 
 class Labels(msgspec.Struct, frozen=True):
@@ -198,13 +202,16 @@ class ChatRequest(msgspec.Struct, frozen=True):
     choices: int = 1
     fallbacks: tuple[tuple[int, str], ...] = ()  # models that may answer instead, each with its index in ``models``
     contents: Contents = Contents()
+    wants_hour_cache: bool = False  # it marks what a cache is to keep for an hour
     provider_preferences: ProviderPreferences | None = None
     betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
     block_fields: frozenset[str] = frozenset()  # inside of Anthropic's blocks and tools, that not every provider takes
+    messages_only_at: str = ""  # the first field that only a provider takes that speaks Anthropic's Messages
     takes_custom_as_functions: bool = False  # see ``completions.providers.custom_tools``
     has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
     reasoning: Reasoning = Reasoning()
+    tier: str = ""  # the service tier that it asks for, of those that have prices of their own
     inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
 
     def max_tokens_of(self, offer: "Offer") -> int | None:
@@ -230,24 +237,45 @@ class ChatRequest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``."""
+    """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
+
+    These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that was used, if
+    it has a price of its own.
+    """
 
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    tier: str = ""
+
+
+TIERS = ("flex", "priority")  # service tiers that may have prices of their own
 
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens."""
+    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens.
+
+    ``has_hour_cache``: a price is set for what a cache keeps for an hour, so it may be asked for. So may the service tiers that
+    have prices: ``flex`` and ``priority``.
+    """
 
     input_nanos: int
     output_nanos: int
     cached_input_nanos: int
     cache_write_nanos: int
     image_nanos: int = 0
+    cache_write_1h_nanos: int = 0
+    has_hour_cache: bool = False
+    flex: "PriceList | None" = None
+    priority: "PriceList | None" = None
+
+    def of_tier(self, tier: str) -> "PriceList | None":
+        """Return the prices of a service tier; None when it has none of its own."""
+        return self.flex if tier == "flex" else self.priority if tier == "priority" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
             {"provider": attempt["provider"], "status": attempt["status"]} for attempt in found.failed_attempts or []
         ],
         "settlement": found.settlement,
+        "service_tier": found.service_tier or "default",
         "usage": _usage(found) if found.settlement else None,
         "max_cost": _exact(Hold.objects.values_list("amount_nanos", flat=True).get(pk=found.pk)),
         "repeats": found.repeats,
@@ -56,6 +57,7 @@ def _usage(completion: Completion) -> dict[str, Any]:
         "prompt_tokens_details": {
             "cached_tokens": completion.cached_tokens or 0,
             "cache_write_tokens": completion.cache_write_tokens or 0,
+            "cache_write_1h_tokens": completion.cache_write_1h_tokens or 0,
         },
         "cost": _exact(completion.cost_nanos or 0),
     }

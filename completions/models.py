@@ -254,6 +254,14 @@ class LanguageModel(models.Model):
             yield Obstacle.UNREACHABLE
 
 
+def _has_whole_prices(tier: str) -> Q:
+    """Return the condition that a service tier has no prices, or one of input and one of output, none of them negative."""
+    names = [f"{tier}_{name}_nanos" for name in ("input", "output", "cached_input")]
+    is_cached_valid = Q(**{f"{names[2]}__isnull": True}) | Q(**{f"{names[2]}__gte": 0})
+    are_set = Q(**{f"{name}__{test}": value for name in names[:2] for test, value in (("isnull", False), ("gte", 0))})
+    return Q(**{f"{name}__isnull": True for name in names}) | (are_set & is_cached_valid)
+
+
 class PriceQuerySet(models.QuerySet["Price"]):
     def in_force(self) -> Self:
         """The price of each model that took effect last, by the database's clock."""
@@ -273,6 +281,18 @@ class Price(models.Model):
     output_nanos = models.BigIntegerField()
     cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
     cache_write_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
+    cache_write_1h_nanos = models.BigIntegerField(
+        null=True, blank=True, help_text="Of what a cache keeps for an hour. Empty: that is not offered."
+    )
+    # Of service tiers. One that has no prices is refused.
+    flex_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Of the flex tier. Empty: it is not offered.")
+    flex_cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as its input.")
+    flex_output_nanos = models.BigIntegerField(null=True, blank=True)
+    priority_input_nanos = models.BigIntegerField(
+        null=True, blank=True, help_text="Of the priority tier. Empty: it is not offered."
+    )
+    priority_cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as its input.")
+    priority_output_nanos = models.BigIntegerField(null=True, blank=True)
     image_nanos = models.BigIntegerField(
         null=True, blank=True, help_text="Nanodollars for each image, beside its tokens. Empty: nothing."
     )
@@ -289,6 +309,12 @@ class Price(models.Model):
                 & (Q(image_nanos__isnull=True) | Q(image_nanos__gte=0)),
                 name="a_price_is_never_negative",
             ),
+            models.CheckConstraint(
+                condition=Q(cache_write_1h_nanos__isnull=True) | Q(cache_write_1h_nanos__gte=0),
+                name="a_price_of_an_hour_is_never_negative",
+            ),
+            models.CheckConstraint(condition=_has_whole_prices("flex"), name="a_flex_tier_has_whole_prices"),
+            models.CheckConstraint(condition=_has_whole_prices("priority"), name="a_priority_tier_has_whole_prices"),
         ]
 
     def __str__(self) -> str:
@@ -419,6 +445,9 @@ class Completion(models.Model):
     spending_day = models.DateField(help_text="The UTC day of the key that it counts on.")
     counted_tokens = models.BigIntegerField(help_text="What the key's tokens per minute were charged at admission.")
     prompt_estimate = models.BigIntegerField(default=0, help_text="Tokens of the prompt, should nobody count them.")
+    service_tier = models.CharField(
+        max_length=10, null=True, help_text="The tier with prices of its own at which it runs, and in the end ran. Empty: none."
+    )
     images = models.PositiveIntegerField(default=0, help_text="Of the prompt, for models that charge for each.")
     limit_nanos = models.BigIntegerField(null=True, help_text="The key's spending limit at admission. Empty: it had none.")
     limit_since = models.DateField(null=True, help_text="The first day that the limit counted. Empty: since ever.")
@@ -435,6 +464,7 @@ class Completion(models.Model):
     prompt_tokens = models.BigIntegerField(null=True)
     cached_tokens = models.BigIntegerField(null=True)
     cache_write_tokens = models.BigIntegerField(null=True)
+    cache_write_1h_tokens = models.BigIntegerField(null=True, help_text="Of these, those that the cache keeps for an hour.")
     completion_tokens = models.BigIntegerField(null=True)
     cost_nanos = models.BigIntegerField(null=True)
     attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times an upstream was asked.")

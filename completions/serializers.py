@@ -11,7 +11,9 @@ from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_seri
 from rest_framework import serializers
 
 from billing import money
+from completions.catalog import lookup
 from completions.catalog.lookup import Listing
+from completions.chat import TIERS, PriceList
 from completions.models import Category, Completion, LanguageModel, ModelKind
 from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
@@ -44,7 +46,9 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "completion": _per_token(price.output_nanos),
             "input_cache_read": _per_token(price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos),
             "input_cache_write": _per_token(price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos),
+            "input_cache_write_1h": None if price.cache_write_1h_nanos is None else _per_token(price.cache_write_1h_nanos),
             "image": dollars.format_plain(price.image_nanos or 0),
+            "service_tiers": _tiers(lookup.price_list(price)),
         },
         "architecture": {
             "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
@@ -66,6 +70,20 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "commercial_use": model.commercial_use,
         "license": model.license,
         **({"alias_of": model.pk} if listing.alias else {}),
+    }
+
+
+def _tiers(price: PriceList) -> dict[str, dict[str, str]]:
+    """Return the prices of each service tier that may be asked for."""
+    found = {name: price.of_tier(name) for name in TIERS}
+    return {
+        name: {
+            "prompt": _per_token(tier.input_nanos),
+            "completion": _per_token(tier.output_nanos),
+            "input_cache_read": _per_token(tier.cached_input_nanos),
+        }
+        for name, tier in found.items()
+        if tier
     }
 
 
@@ -552,11 +570,17 @@ class FailedAttemptSerializer(serializers.Serializer[Any]):
     status = serializers.IntegerField(allow_null=True, help_text="What it replied with. null: it did not reply.")
 
 
+class ChargedPromptTokensDetailsSerializer(PromptTokensDetailsSerializer):
+    cache_write_1h_tokens = serializers.IntegerField(min_value=0, help_text="Of these, those that it keeps for an hour.")
+
+
 class ChargedUsageSerializer(serializers.Serializer[Any]):
     prompt_tokens = serializers.IntegerField(min_value=0, help_text="Tokens of the prompt.")
     completion_tokens = serializers.IntegerField(min_value=0, help_text="Tokens that were generated.")
     total_tokens = serializers.IntegerField(min_value=0, help_text="Both together.")
-    prompt_tokens_details = PromptTokensDetailsSerializer(help_text="How many of the prompt's tokens a cache had to do with.")
+    prompt_tokens_details = ChargedPromptTokensDetailsSerializer(
+        help_text="How many of the prompt's tokens a cache had to do with."
+    )
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
 
 
@@ -583,6 +607,7 @@ class CompletionSerializer(serializers.Serializer[Any]):
     stream = serializers.BooleanField(help_text="Whether its reply was a stream.")
     attempts = serializers.IntegerField(min_value=0, allow_null=True, help_text="How many times a provider was asked.")
     failed_attempts = FailedAttemptSerializer(many=True, help_text="The attempts that failed, in order.")
+    service_tier = serializers.ChoiceField(choices=(*TIERS, "default"), help_text="The tier whose prices were charged.")
     settlement = serializers.ChoiceField(
         choices=Completion.Settlement.choices,
         allow_null=True,
@@ -633,12 +658,25 @@ class QuoteSerializer(serializers.Serializer[Any]):
 _UNIT_PRICE = "US dollars per token, exactly."
 
 
+class TierPricingSerializer(serializers.Serializer[Any]):
+    prompt = serializers.CharField(help_text=_UNIT_PRICE)
+    completion = serializers.CharField(help_text=_UNIT_PRICE)
+    input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
+
+
 class ModelPricingSerializer(serializers.Serializer[Any]):
     prompt = serializers.CharField(help_text=_UNIT_PRICE)
     completion = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_write = serializers.CharField(help_text=_UNIT_PRICE)
+    input_cache_write_1h = serializers.CharField(
+        allow_null=True, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} null: that is refused."
+    )
     image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
+    service_tiers = serializers.DictField(
+        child=TierPricingSerializer(),
+        help_text="Those of service tiers that have prices of their own, by the name of the tier.",
+    )
 
 
 class ModelArchitectureSerializer(serializers.Serializer[Any]):

@@ -619,8 +619,11 @@ mutant(
 # --- Prices ------------------------------------------------------------------------------------------------------------
 
 PRICING = "completions/pricing/test_cost.py"
+HOUR = "completions/pricing/test_hour_cache.py"
+SERVICE_TIERS = "completions/pricing/test_service_tiers.py"
 ROTATION = "keys/test_rotation.py"
 MESSAGES = "completions/inbound/messages/test_views.py"
+OWN_TOOLS = "completions/inbound/messages/test_own_tools.py"
 MESSAGE_FIELDS = "completions/inbound/messages/test_request.py"
 RESPONSE_FIELDS = "completions/inbound/responses/test_request.py"
 REPLIES = "completions/relay/test_reply_format.py"
@@ -657,6 +660,45 @@ mutant(
     code("completions.pricing.cost:usage_parts", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
     f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
+)
+mutant(
+    "an_hour_costs_five_minutes",
+    "What a cache keeps for an hour is charged as if it were five minutes.",
+    code("completions.pricing.cost:usage_parts", "price.cache_write_1h_nanos", "price.cache_write_nanos"),
+    f"{HOUR}::test_an_hour_is_charged_apart_from_five_minutes[whole]",
+)
+mutant(
+    "an_hour_is_held_as_five_minutes",
+    "The hold of a request for an hour in the cache is that of five minutes.",
+    code("completions.pricing.cost:_max_prompt_cost_unrounded", "if request.wants_hour_cache", "if False"),
+    f"{HOUR}::test_the_hold_is_for_the_whole_prompt_at_the_dearest_price_that_was_asked_for[an hour]",
+)
+mutant(
+    "an_hour_needs_no_price",
+    "An hour in the cache may be asked for of a model that has no price for it.",
+    code("completions.catalog.eligibility:_require_capabilities", "not price.has_hour_cache", "False"),
+    f"{HOUR}::test_without_a_price_an_hour_is_refused_by_name[in a message]",
+    f"{HOUR}::test_a_fallback_without_a_price_is_not_asked",
+    dangerous=True,
+)
+mutant(
+    "a_tier_needs_no_price",
+    "A service tier may be asked for of a model that has no prices for it.",
+    code("completions.catalog.eligibility:_require_capabilities", "if price is None", "if not (price := price or offer.price)"),
+    f"{SERVICE_TIERS}::test_without_prices_a_tier_is_refused_by_name[priority]",
+    dangerous=True,
+)
+mutant(
+    "a_tier_is_held_at_the_usual_price",
+    "The hold of a request for a dearer tier is that of the usual prices.",
+    code("completions.pricing.cost:_held_price", "offer.price.of_tier(request.tier) or offer.price", "offer.price"),
+    f"{SERVICE_TIERS}::test_the_hold_is_at_the_dearest_price_that_may_be_used[priority-priority]",
+)
+mutant(
+    "a_tier_that_was_not_used_is_charged",
+    "A tier is charged though the provider says that it used none.",
+    code("completions.providers.openai.response:_at_tier", 'reply.get("service_tier") == "default"', "False"),
+    f"{SERVICE_TIERS}::test_a_tier_that_was_not_used_is_not_charged[whole-reported0-]",
 )
 mutant(
     "reasoning_is_charged_twice",
@@ -1021,8 +1063,26 @@ mutant(
 mutant(
     "a_longer_time_in_the_cache_is_asked_for",
     "A Messages request asks for a time in the cache that costs more than the price says.",
-    code("completions.inbound.cache_marks:cache_control", 'mark.get("ttl") not in (None, "5m")', "False"),
+    code("completions.inbound.cache_marks:cache_control", 'read_choice(mark, "ttl", TTLS, at)', 'mark.get("ttl")'),
     f"{MESSAGE_FIELDS}::test_a_field_that_is_refused_is_named[tools[0].cache_control.ttl]",
+)
+mutant(
+    "an_hour_in_the_cache_is_overlooked",
+    "A block asks for an hour in the cache, and neither price nor hold is that of an hour.",
+    code(
+        "completions.request.messages:_Checker._check_part",
+        "self._wants_hour_cache or prompt.wants_hour_cache(others)",
+        "self._wants_hour_cache",
+    ),
+    f"{MESSAGE_FIELDS}::test_an_hour_in_the_cache_is_found_wherever_it_is_asked_for[text]",
+    f"{HOUR}::test_without_a_price_an_hour_is_refused_by_name[in a message]",
+    dangerous=True,
+)
+mutant(
+    "anthropics_tools_go_to_others",
+    "A tool of Anthropic's own is sent to the model of another maker, as a function that nobody described.",
+    code("completions.catalog.eligibility:_check", "if request.messages_only_at and", "if False and"),
+    f"{OWN_TOOLS}::test_other_models_refuse_them_by_name_and_nothing_is_held",
 )
 mutant(
     "a_refusal_uses_up_its_idempotency_key",

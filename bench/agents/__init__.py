@@ -2,12 +2,13 @@
 
     .venv/bin/python -m bench.agents [PROGRAM]
 
-It needs npm and the network. It writes docs/api/agents.md, and tests/completions/inbound/recorded/ with what the programs sent,
-which the tests replay.
+It needs npm, pip and the network. It writes docs/api/agents.md, and tests/completions/inbound/recorded/ with what the programs
+sent, which the tests replay.
 
 programs  what is installed, how each is told of the gateway, and the task
 upstream  a provider of each kind, which has the programs do the task step by step, and refuses what the real ones refuse
 recorder  a proxy that keeps what a program sends, and cuts it to what matters
 page      the table of the documentation
 mcp       an MCP server with one tool
+functions  the tools of the task as functions, for a program without tools of its own
 """

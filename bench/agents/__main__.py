@@ -11,7 +11,7 @@ from bench import run
 from bench.agents import page, programs, recorder
 from bench.agents.programs import Gateway, Program
 from bench.agents.recorder import Recorder
-from bench.agents.upstream import CACHED_TOKENS, DONE, GENERATED_TOKENS, PROMPT_TOKENS, Session, Upstreams
+from bench.agents.upstream import CACHED_TOKENS, DONE, GENERATED_TOKENS, OTHERWISE, PROMPT_TOKENS, Session, Upstreams
 
 RECORDED = run.ROOT / "tests/completions/inbound/recorded"
 # What a column is called -> its model, and the kind and the model's name at its provider.
@@ -100,7 +100,7 @@ class _Session:
         self._folder.mkdir(parents=True)
         (self._folder / "notes.txt").write_text(f"{programs.TEXT}\n")
         steps = [] if self._column == ECHO else self._program.steps(self._folder, self._model)
-        upstreams.session = session = Session(steps)
+        upstreams.session = session = Session(steps, self._program.edit or OTHERWISE)
         before = self._charged()
         with Recorder(self._port).running() as proxy:
             try:
@@ -115,7 +115,7 @@ class _Session:
         name = f"{self._installed.name}-{self._model.replace('/', '-')}.json"
         if self._column in RECORDED_COLUMNS:
             recorder.write(RECORDED / name, sent, str(self._folder))
-        outcome = "answers" if self._column == ECHO else "done"
+        outcome = "answers" if self._column == ECHO else "done, the edit alone" if self._program.edit else "done"
         refused = len(proxy.requests) - len(sent)
         return f"{outcome}, {refused} refused" if refused else outcome
 
@@ -138,6 +138,8 @@ class _Session:
             return f"is charged {charged}, not {session.replies} x {REPLY_NANOS}"
         if DONE not in done.stdout or (self._folder / "notes.txt").read_text() != "two word\n":
             return "does not do the task"
+        if self._program.edit:
+            return ""
         counts = (self._folder / "count.txt").read_text().strip(), "2 words" in json.dumps(proxy.requests[-1])
         return "" if counts == ("2", True) else f"counts {counts}"
 

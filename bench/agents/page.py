@@ -11,7 +11,7 @@ _INTRODUCTION = """\
 
 Coding agents run through the gateway as their makers ship them, on every model, whoever provides it. `make agents` proves it:
 it installs releases from their registries, lets each solve a task through a gateway, and writes this page. The task, with the
-agent's own tools and one of an MCP server:
+agent's own tools and one of an MCP server, or with what it has of either:
 
 > {task}
 
@@ -21,7 +21,8 @@ must equal the usage that they reported, to the nanodollar. `make test` replays 
 
 """
 _LEGEND = """
-**done**: every step was done, the file and the counts are right, and so are the charges. **answers**: the echo calls no tools;
+**done**: every step was done, the file and the counts are right, and so are the charges. **the edit alone**: it has no
+tools, so the model tells it what to edit, and it does nothing else. **answers**: the echo calls no tools;
 the agent showed what it said, and was charged for it. **refused**: so many requests got a 400, at which the agent itself went
 on in another way. They cost nothing.
 

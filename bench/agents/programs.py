@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.agents.upstream import Step
+from bench.agents.upstream import DONE, Step
 
 TASK = "In notes.txt, replace the word one by two. Then count the words of the file with wc, and with the tool of notes."
 MCP = Path(__file__).with_name("mcp.py")
@@ -36,20 +36,32 @@ class Program:
     steps: Callable[[Path, str], list[Step]]  # for a folder and a model
     lines: str  # to set
     page: str  # of the language that it speaks
+    is_python: bool = False  # its registry is PyPI, and not npm's
+    edit: str = ""  # what the model says to a program without tools: the whole task
+
+    def executable(self, installed: Path) -> Path:
+        return installed / ("bin" if self.is_python else "node_modules/.bin") / self.binary
 
     def version(self, installed: Path) -> str:
+        if self.is_python:
+            [found] = installed.glob(f"lib/*/site-packages/{self.package.replace('-', '_')}-*.dist-info")
+            return found.name.removesuffix(".dist-info").rpartition("-")[2]
         return str(json.loads((installed / "node_modules" / self.package / "package.json").read_text())["version"])
 
 
 def install(program: Program, folder: Path) -> str:
     """Install a release. Return why it cannot be had, or nothing."""
-    if not shutil.which("npm"):
-        return "npm is not installed"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--foreground-scripts", f"{program.package}@{program.release}"]
+    if program.is_python:
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        command = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", program.package]
+    elif shutil.which("npm"):
+        (folder / "package.json").write_text('{"private": true}')
+        command = ["npm", "install", "--no-audit", "--no-fund", "--foreground-scripts", f"{program.package}@{program.release}"]
+    else:
+        return "npm is not installed"
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode or not (folder / "node_modules/.bin" / program.binary).exists():
+    if done.returncode or not program.executable(folder).exists():
         return f"{program.package}@{program.release} cannot be installed: {done.stderr.strip().splitlines()[-1:]}"
     return ""
 
@@ -61,7 +73,7 @@ def _execute(
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
     given = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb", **environ}
-    command = [binary or str(installed / "node_modules/.bin" / program.binary), *arguments]
+    command = [binary or str(program.executable(installed)), *arguments]
     return subprocess.run(
         command, cwd=folder, env=given, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS_MAX
     )
@@ -88,6 +100,12 @@ def _run_claude_code(program: Program, installed: Path, folder: Path, gateway: G
 
 
 def _claude_code_steps(folder: Path, model: str) -> list[Step]:
+    """Return the steps of a release that defers the tools of MCP servers until it has searched for them."""
+    *others, counted = _undeferred_steps(folder, model)
+    return [*others, Step("ToolSearch", {"query": f"select:{counted.name}", "max_results": 1}), counted]
+
+
+def _undeferred_steps(folder: Path, model: str) -> list[Step]:
     notes = str(folder / "notes.txt")
     return [
         Step("Read", {"file_path": notes}),
@@ -154,9 +172,17 @@ In `~/.codex/config.toml`, with the key in `OPENAI_API_KEY`:
 `web_search` is off because that tool runs at OpenAI."""
 
 
+_CHAT = "[Chat completions](completions.md)"
+
+
+def _no_steps(folder: Path, model: str) -> list[Step]:
+    return []
+
+
 def _claude_code(release: str) -> Program:
     package, page = "@anthropic-ai/claude-code", "[Messages](messages.md)"
-    return Program("Claude Code", package, release, "claude", _run_claude_code, _claude_code_steps, _CLAUDE_CODE_LINES, page)
+    steps = _claude_code_steps if release == "latest" else _undeferred_steps
+    return Program("Claude Code", package, release, "claude", _run_claude_code, steps, _CLAUDE_CODE_LINES, page)
 
 
 # --- The tool runner of Anthropic's SDK -------------------------------------------------------------------------------
@@ -188,7 +214,135 @@ export ANTHROPIC_API_KEY=mgw_live_...
 It first asks for a `thread`, which is kept at Anthropic, and goes on without one."""
 
 
-# Claude Code since 2.1.3 defers tools, and does not where that is refused: both ways of it are tried.
+# --- opencode ---------------------------------------------------------------------------------------------------------
+
+_OPENCODE_CONFIG = """\
+{{
+  "$schema": "https://opencode.ai/config.json",
+  "model": "gateway/{model}",
+  "provider": {{
+    "gateway": {{
+      "npm": "@ai-sdk/openai-compatible",
+      "name": "Model Gateway",
+      "options": {{"baseURL": "{url}/v1", "apiKey": "{{env:GATEWAY_API_KEY}}"}},
+      "models": {{"{model}": {{"limit": {{"context": 128000, "output": 4096}}}}}}
+    }}
+  }}
+}}
+"""
+
+
+def _run_opencode(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    config = json.loads(_OPENCODE_CONFIG.format(model=gateway.model, url=gateway.url))
+    server = {"type": "local", "command": [sys.executable, str(MCP)]}
+    path = folder.parent / "opencode.json"
+    path.write_text(json.dumps({**config, "mcp": {"notes": server}, "autoupdate": False}))
+    environ = {"GATEWAY_API_KEY": gateway.secret, "OPENCODE_CONFIG": str(path), "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    return _execute(program, installed, folder, ["run", "--auto", TASK], environ)
+
+
+def _opencode_steps(folder: Path, model: str) -> list[Step]:
+    notes = str(folder / "notes.txt")
+    patch = "*** Begin Patch\n*** Update File: notes.txt\n@@\n-one word\n+two word\n*** End Patch"
+    edit = Step("edit", {"filePath": notes, "oldString": "one", "newString": "two"})
+    return [
+        Step("read", {"filePath": notes}),
+        Step("apply_patch", {"patchText": patch}) if "gpt-5" in model else edit,
+        Step("bash", {"command": "wc -w < notes.txt > count.txt", "description": "Count the words"}),
+        Step("notes_count_words", {"text": TEXT}),
+    ]
+
+
+_OPENCODE_LINES = f"""\
+In `opencode.json`, with the key in `GATEWAY_API_KEY`:
+
+```json
+{_OPENCODE_CONFIG.format(model="demo/echo", url="http://127.0.0.1:8000").rstrip()}
+```
+
+`models` lists the ids and aliases to choose from, each with its `context_window` and `max_output_tokens` of
+[`GET /v1/models`](models.md): without them opencode asks for 32,000 tokens, which not every model generates."""
+
+
+# --- aider ------------------------------------------------------------------------------------------------------------
+
+
+def _run_aider(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    environ = {"OPENAI_API_BASE": f"{gateway.url}/v1", "OPENAI_API_KEY": gateway.secret, "AIDER_ANALYTICS": "false"}
+    quiet = ["--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings", "--no-show-release-notes"]
+    arguments = ["--model", f"openai/{gateway.model}", "--edit-format", "diff", *quiet, "--message", TASK, "notes.txt"]
+    return _execute(program, installed, folder, arguments, environ)
+
+
+_AIDER_EDIT = f"""\
+notes.txt
+```
+<<<<<<< SEARCH
+{TEXT}
+=======
+two word
+>>>>>>> REPLACE
+```
+
+{DONE}"""
+_AIDER_LINES = """\
+```sh
+export OPENAI_API_BASE=http://127.0.0.1:8000/v1
+export OPENAI_API_KEY=mgw_live_...
+aider --model openai/demo/echo
+```
+
+It knows neither tools nor MCP: the model writes its edits as text. So the task is the edit alone."""
+
+
+# --- llm --------------------------------------------------------------------------------------------------------------
+
+_LLM_CONFIG = """\
+- model_id: gateway
+  model_name: {model}
+  api_base: {url}/v1
+  api_key_name: gateway
+  supports_tools: true
+"""
+
+
+def _run_llm(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    home = folder.parent / "llm"
+    home.mkdir(exist_ok=True)
+    (home / "extra-openai-models.yaml").write_text(_LLM_CONFIG.format(model=gateway.model, url=gateway.url))
+    (home / "keys.json").write_text(json.dumps({"gateway": gateway.secret}))
+    functions = str(Path(__file__).with_name("functions.py"))
+    return _execute(
+        program,
+        installed,
+        folder,
+        ["-m", "gateway", "--functions", functions, "--chain-limit", "10", TASK],
+        {"LLM_USER_PATH": str(home)},
+    )
+
+
+def _llm_steps(folder: Path, model: str) -> list[Step]:
+    read, _, count, tool = _tool_runner_steps(folder, model)
+    return [read, Step("edit_file", {"path": "notes.txt", "before": "one", "after": "two"}), count, tool]
+
+
+_LLM_LINES = f"""\
+In `extra-openai-models.yaml`, in the folder that `llm logs path` names:
+
+```yaml
+{_LLM_CONFIG.format(model="demo/echo", url="http://127.0.0.1:8000").rstrip()}
+```
+
+```sh
+llm keys set gateway
+llm -m gateway "Hello"
+```
+
+Its tools are functions in Python, given with `--functions`; it has no MCP. It stops after five replies, unless
+`--chain-limit` says more."""
+
+
+# Claude Code since 2.1.3 defers tools: both ways of it are tried.
 PROGRAMS = [
     _claude_code("latest"),
     _claude_code("2.1.197"),
@@ -203,4 +357,11 @@ PROGRAMS = [
         "[Messages](messages.md)",
     ),
     Program("Codex", "@openai/codex", "latest", "codex", _run_codex, _codex_steps, _CODEX_LINES, "[Responses](responses.md)"),
+    Program("opencode", "opencode-ai", "latest", "opencode", _run_opencode, _opencode_steps, _OPENCODE_LINES, _CHAT),
+    Program(
+        *("aider", "aider-chat", "latest", "aider", _run_aider, _no_steps, _AIDER_LINES, _CHAT),
+        is_python=True,
+        edit=_AIDER_EDIT,
+    ),
+    Program("llm", "llm", "latest", "llm", _run_llm, _llm_steps, _LLM_LINES, _CHAT, is_python=True),
 ]

@@ -68,7 +68,7 @@ class Recorder:
 def write(path: Path, requests: list[dict[str, Any]], folder: str) -> None:
     """Write the requests of a session. ``folder``, where the program worked, is that of nobody."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    cut = [_cut(request) for request in json.loads(json.dumps(requests).replace(folder, "/work"))]
+    cut = [_cut(request) for request in json.loads(json.dumps(requests).replace(folder, "/path"))]
     lines = _PATHS.sub("/path", ",\n".join(json.dumps(request, ensure_ascii=False) for request in cut))
     path.write_text(f"[\n{lines}\n]\n")
 

@@ -16,7 +16,7 @@ from typing import Any
 PROMPT_TOKENS, CACHED_TOKENS, GENERATED_TOKENS = 1_000, 600, 10  # of every reply
 DONE = "The task is done."
 _SIGNATURE = "c2lnbmVk"
-_OTHERWISE = '{"title": "Notes"}'  # to a request without tools
+OTHERWISE = '{"title": "Notes"}'
 Body = dict[str, Any]
 
 
@@ -34,6 +34,7 @@ class Session:
     """What the program is to do, and what happened."""
 
     steps: list[Step] = field(default_factory=list)
+    said: str = OTHERWISE  # to a request without tools
     replies: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -66,7 +67,7 @@ class Upstreams:
 
     def _next(self, kind: "Kind", body: Body) -> tuple[str, Step | None]:
         if not (tools := set(kind.tools(body))):
-            return _OTHERWISE, None
+            return self.session.said, None
         if (done := kind.results(body)) >= len(self.session.steps):
             return DONE, None
         if (step := self.session.steps[done]).name not in tools:

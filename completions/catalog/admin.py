@@ -12,10 +12,11 @@ from django.utils import timezone
 from django.utils.formats import date_format
 
 from completions import measurements
-from completions.catalog import price_changes, writes
+from completions.catalog import lookup, price_changes, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
+from completions.chat import TIERS
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import dollars
 from gateway_project.activity import cells
@@ -152,12 +153,29 @@ class PricesInDollars:
     def cache_write_dollars(self, price: Price) -> str:
         return _format_price(price.cache_write_nanos, "as input")
 
+    @admin.display(description="For an hour, $ per million")
+    def cache_write_1h_dollars(self, price: Price) -> str:
+        return _format_price(price.cache_write_1h_nanos, "refused")
+
+    @admin.display(description="Service tiers, $ per million")
+    def tiers(self, price: Price) -> str:
+        """Return the input and output of the service tiers that have prices."""
+        found = lookup.price_list(price) if price.pk else None
+        tiers = [(name, found.of_tier(name)) for name in TIERS] if found else []
+        told = [
+            f"{name} {_format_price(tier.input_nanos)} / {_format_price(tier.output_nanos)}" for name, tier in tiers if tier
+        ]
+        return ", ".join(told) or "none"
+
     @admin.display(description="Each image, $")
     def image_dollars(self, price: Price) -> str:
         return _format_price(price.image_nanos, "nothing")
 
 
-_PRICE_COLUMNS = ("input_dollars", "output_dollars", "cached_input_dollars", "cache_write_dollars", "image_dollars")
+_PRICE_COLUMNS = (
+    *("input_dollars", "output_dollars", "cached_input_dollars"),
+    *("cache_write_dollars", "cache_write_1h_dollars", "image_dollars"),
+)
 
 
 def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:
@@ -174,8 +192,8 @@ class PriceInline(PricesInDollars, admin.TabularInline):
     form = PriceForm
     extra = 0
     ordering = ("-effective_from",)
-    fields = ("since", *_PRICE_COLUMNS)
-    readonly_fields = ("since",)
+    fields = ("since", *_PRICE_COLUMNS, "tiers")
+    readonly_fields = ("since", "tiers")
 
     def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
         return 0 if obj else 1
@@ -283,11 +301,11 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
 
 @admin.register(Price)
 class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
-    list_display = ("model", "since", *_PRICE_COLUMNS)
+    list_display = ("model", "since", *_PRICE_COLUMNS, "tiers")
     list_select_related = ("model",)
     search_fields = ("model__id",)
     ordering = ("model", "-effective_from")
-    fields = ("model", "since", *_PRICE_COLUMNS)
+    fields = ("model", "since", *_PRICE_COLUMNS, "tiers")
 
 
 @admin.register(Route)

@@ -38,7 +38,7 @@ def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
 def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
     if request.provider_preferences and request.provider_preferences.bound_models:
-        offer = _within_bounds(request.provider_preferences, offer)
+        offer = _within_bounds(request.provider_preferences, offer, request.tier)
     require_kind(request, offer)
     token_budget.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
@@ -58,18 +58,18 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
 
 
-def _within_bounds(preferences: ProviderPreferences, offer: Offer) -> Offer:
+def _within_bounds(preferences: ProviderPreferences, offer: Offer, tier: str) -> Offer:
     """Return the offer, or of an alias that of the first model with the price and the quality that the caller allows."""
     if not offer.alias:
         if preferences.min_quality is not None:
             raise errors.wrong("provider.min_quality", "is for aliases, such as cheapest/coding: models have no ranking")
-        if not preferences.allow_price(offer.price):
+        if not preferences.allow_price(offer.price, tier):
             raise errors.wrong("provider.max_price", f"is below the price of {offer.model_id}")
         return offer
     for candidate in offer.candidates:
-        if preferences.allow_price(candidate.price) and _is_good_enough(preferences, candidate):
+        if preferences.allow_price(candidate.price, tier) and _is_good_enough(preferences, candidate):
             chosen = lookup.find_offer(candidate.model_id)
-            if not preferences.allow_price(chosen.price):  # it was raised after the alias was read
+            if not preferences.allow_price(chosen.price, tier):  # it was raised after the alias was read
                 continue
             return replace(chosen, alias=offer.alias, ranking=offer.ranking, candidates=offer.candidates)
     raise errors.wrong("provider", f"leaves no model of {offer.alias}")
@@ -90,6 +90,10 @@ def require_kind(request: ChatRequest, offer: Offer) -> None:
 
 def _check(request: ChatRequest, route: Route) -> None:
     """Raise InvalidRequest for a request that the provider of the route cannot fulfil."""
+    if request.tier and not providers.ADAPTERS[route.kind].takes_tiers(route):
+        raise errors.wrong("service_tier", "must be auto or default: the provider of this model has no others")
+    if request.messages_only_at and not providers.ADAPTERS[route.kind].speaks_messages:
+        raise errors.wrong(request.messages_only_at, "is a tool of Anthropic's own, which other makers' models do not know")
     if not request.inputs:
         providers.ADAPTERS[route.kind].check(request)
     elif embedder := providers.EMBEDDERS.get(route.kind):
@@ -136,3 +140,8 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     for name in ("tools", "functions"):
         if request.fields.get(name) and not offer.function_calling:
             raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")
+    price = offer.price.of_tier(request.tier) if request.tier else offer.price
+    if price is None:
+        raise errors.wrong("service_tier", f"must be auto or default: {request.tier} has no price for {offer.model_id}")
+    if request.wants_hour_cache and not price.has_hour_cache:
+        raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")

@@ -95,10 +95,13 @@ class DollarField(forms.CharField):
 
 
 class PriceForm(forms.ModelForm):
+    """The first price of a model. Those of service tiers are set afterwards (``price_changes``)."""
+
     input_dollars = DollarField(label="Input")
     output_dollars = DollarField(label="Output")
     cached_input_dollars = DollarField(label="Cached input", required=False)
     cache_write_dollars = DollarField(label="Cache write", required=False)
+    cache_write_1h_dollars = DollarField(label="Cache write for an hour", required=False)
     image_dollars = DollarField(label="Each image", required=False)
 
     class Meta:
@@ -107,7 +110,7 @@ class PriceForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        for kind in ("input", "output", "cached_input", "cache_write", "image"):
+        for kind in ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image"):
             setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
         return cleaned
 

@@ -257,10 +257,23 @@ def price_list(price: Price) -> PriceList:
     def or_input(nanos: int | None) -> int:
         return price.input_nanos if nanos is None else nanos
 
+    image_nanos = price.image_nanos or 0
+
+    def tier(input_nanos: int | None, cached_nanos: int | None, output_nanos: int | None) -> PriceList | None:
+        if input_nanos is None or output_nanos is None:
+            return None
+        cached_nanos = input_nanos if cached_nanos is None else cached_nanos
+        return PriceList(input_nanos, output_nanos, cached_nanos, input_nanos, image_nanos, input_nanos)
+
+    cache_write_nanos, hour_nanos = or_input(price.cache_write_nanos), price.cache_write_1h_nanos
     return PriceList(
         input_nanos=price.input_nanos,
         output_nanos=price.output_nanos,
         cached_input_nanos=or_input(price.cached_input_nanos),
-        cache_write_nanos=or_input(price.cache_write_nanos),
-        image_nanos=price.image_nanos or 0,
+        cache_write_nanos=cache_write_nanos,
+        image_nanos=image_nanos,
+        cache_write_1h_nanos=cache_write_nanos if hour_nanos is None else hour_nanos,
+        has_hour_cache=hour_nanos is not None,
+        flex=tier(price.flex_input_nanos, price.flex_cached_input_nanos, price.flex_output_nanos),
+        priority=tier(price.priority_input_nanos, price.priority_cached_input_nanos, price.priority_output_nanos),
     )

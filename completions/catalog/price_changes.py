@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from completions.catalog import rules
 from completions.catalog.forms import DollarField
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
@@ -19,6 +20,7 @@ from gateway_project import dollars
 from gateway_project.db import pool
 
 _KIND = CatalogProposal.Kind.PRICE
+_HALF_A_TIER = "A service tier needs a price of input and one of output."
 
 
 class PriceChangeForm(forms.Form):
@@ -28,6 +30,23 @@ class PriceChangeForm(forms.Form):
     output = DollarField(label="Output, $ per million tokens", max_length=30)
     cached_input = DollarField(label="Cached input", max_length=30, required=False, help_text="Empty: as input.")
     cache_write = DollarField(label="Cache write", max_length=30, required=False, help_text="Empty: as input.")
+    cache_write_1h = DollarField(
+        label="Cache write for an hour", max_length=30, required=False, help_text="Empty: an hour is refused."
+    )
+    flex_input = DollarField(label="Flex tier, input", max_length=30, required=False, help_text="Empty: the tier is refused.")
+    flex_cached_input = DollarField(
+        label="Flex tier, cached input", max_length=30, required=False, help_text="Empty: as its input."
+    )
+    flex_output = DollarField(label="Flex tier, output", max_length=30, required=False, help_text="Empty: the tier is refused.")
+    priority_input = DollarField(
+        label="Priority tier, input", max_length=30, required=False, help_text="Empty: the tier is refused."
+    )
+    priority_cached_input = DollarField(
+        label="Priority tier, cached input", max_length=30, required=False, help_text="Empty: as its input."
+    )
+    priority_output = DollarField(
+        label="Priority tier, output", max_length=30, required=False, help_text="Empty: the tier is refused."
+    )
     image = DollarField(label="Each image, $", max_length=30, required=False, help_text="Empty: nothing.")
     starts_at = forms.DateTimeField(
         label="In force from, in UTC",
@@ -63,6 +82,8 @@ class PriceChangeForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
+        if tier := rules.tier_without_price(cleaned):
+            self.add_error(f"{tier}_input", _HALF_A_TIER)
         if cleaned.get("seen") != self._seen:
             self._say_what_changed(cleaned.get("seen", ""))
         elif not self.errors:

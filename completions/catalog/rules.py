@@ -1,9 +1,19 @@
 """Rules for values that come from catalog files and from staff: each returns the value to store, or raises ValueError."""
 
 import re
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from completions.chat import TIERS
 from gateway_project.net import addresses
+
+TIER_PRICES = ("input", "cached_input", "output")
+# The columns of a price, without their unit. "image" is for each image, the others for a million tokens.
+PRICE_FIELDS = (
+    *("input", "output", "cached_input", "cache_write", "cache_write_1h"),
+    *(f"{tier}_{name}" for tier in TIERS for name in TIER_PRICES),
+    "image",
+)
 
 
 def clean_model_id(model_id: str) -> str:
@@ -40,3 +50,12 @@ def clean_api_key_env(name: str) -> str:
     if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
         raise ValueError("names a secret of the gateway itself, which no provider may be sent")
     return name
+
+
+def tier_without_price(prices: Mapping[str, object]) -> str:
+    """Return a service tier with one price but not both of input and output; empty if there is none."""
+    for tier in TIERS:
+        input_price, cached_price, output_price = (prices.get(f"{tier}_{name}") is not None for name in TIER_PRICES)
+        if (input_price or cached_price or output_price) and not (input_price and output_price):
+            return tier
+    return ""

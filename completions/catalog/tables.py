@@ -135,7 +135,20 @@ class PriceTable(_Table):
     output: _PriceNanos
     cached_input: _PriceNanos | None = None
     cache_write: _PriceNanos | None = None
+    cache_write_1h: _PriceNanos | None = None
+    flex_input: _PriceNanos | None = None
+    flex_cached_input: _PriceNanos | None = None
+    flex_output: _PriceNanos | None = None
+    priority_input: _PriceNanos | None = None
+    priority_cached_input: _PriceNanos | None = None
+    priority_output: _PriceNanos | None = None
     image: _PriceNanos | None = None
+
+    @model_validator(mode="after")
+    def _has_whole_tiers(self) -> "PriceTable":
+        if tier := rules.tier_without_price(dict(self)):
+            raise ValueError(f"has no {tier}_input, or no {tier}_output: a service tier needs both")
+        return self
 
     @property
     def columns(self) -> Columns:

@@ -222,6 +222,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
             repeats=earlier.completion_id if earlier else None,
             charged_before_nanos=earlier.charged_nanos if earlier else 0,
             request_id=self.request_id,
+            service_tier=self.request.tier or None,
             end_user=self.request.labels.end_user,
             tags=self.request.labels.tags,
         )

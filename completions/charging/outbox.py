@@ -35,7 +35,7 @@ from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import Usage
+from completions.chat import TIERS, Usage
 from completions.models import Completion
 from gateway_project import errors, metrics
 from gateway_project.db import pool
@@ -232,9 +232,11 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: A
         raise ValueError("unpaid_nanos is no whole number")
     if usage is None and cost_nanos is None:
         return
-    numbers = [cost_nanos, *asdict(usage).values()] if usage else [None]
+    numbers = [cost_nanos, *(value for name, value in asdict(usage).items() if name != "tier")] if usage else [None]
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("usage and cost are no whole numbers")
+    if usage and usage.tier not in ("", *TIERS):
+        raise ValueError("there is no such service tier")
 
 
 # --- Drain -------------------------------------------------------------------------------------------------------

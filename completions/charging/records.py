@@ -34,6 +34,7 @@ class CompletionRecord:
     repeats: str | None = None  # the earlier run under its Idempotency-Key, if it went on after a process died
     charged_before_nanos: int = 0  # for the runs before it; it is charged only what it costs more
     request_id: str | None = None
+    service_tier: str | None = None
     end_user: str | None = None
     tags: dict[str, str] | None = None
 
@@ -79,8 +80,10 @@ class CompletionOutcome(NamedTuple):
     prompt_tokens: int
     cached_tokens: int
     cache_write_tokens: int
+    cache_write_1h_tokens: int
     completion_tokens: int
     cost_nanos: int
+    service_tier: str | None
 
 
 class ServedBy(NamedTuple):
@@ -114,11 +117,11 @@ def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Sta
         INSERT INTO completions_completion
             (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
             prompt_estimate, images, limit_nanos, limit_since, created_at, repeats, charged_before_nanos,
-            request_id, end_user, tags)
+            request_id, service_tier, end_user, tags)
         SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
             price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
             prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
-            repeats text, charged_before_nanos bigint, request_id text, end_user text, tags jsonb)
+            repeats text, charged_before_nanos bigint, request_id text, service_tier text, end_user text, tags jsonb)
         """,
         [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
     )
@@ -133,12 +136,14 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
             streamed_ms = ended.streamed_ms, failed_attempts = ended.failed_attempts,
             provider_request_id = ended.provider_request_id, settlement = ended.settlement,
             prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
-            cache_write_tokens = ended.cache_write_tokens, completion_tokens = ended.completion_tokens,
-            cost_nanos = ended.cost_nanos, finished_at = statement_timestamp()
+            cache_write_tokens = ended.cache_write_tokens, cache_write_1h_tokens = ended.cache_write_1h_tokens,
+            completion_tokens = ended.completion_tokens, cost_nanos = ended.cost_nanos,
+            service_tier = ended.service_tier, finished_at = statement_timestamp()
         FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
             attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
             provider_request_id text, settlement text,
-            prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, completion_tokens bigint, cost_nanos bigint)
+            prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
+            completion_tokens bigint, cost_nanos bigint, service_tier text)
         WHERE completions_completion.id = ended.id
         """,
         [outcome._asdict() for outcome in outcomes],

@@ -137,8 +137,10 @@ class Resolution(CompletionOperation):
             usage.prompt_tokens,
             usage.cached_tokens,
             usage.cache_write_tokens,
+            usage.cache_write_1h_tokens,
             usage.completion_tokens,
             hold.settled_nanos or 0,
+            usage.tier or None,
         )
 
     def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:

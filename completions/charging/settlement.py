@@ -76,7 +76,7 @@ def recover(completion: Completion, relayed_bytes: int) -> bool:
 
     Does not wait. ``completion`` has its price loaded. Return False when the hold was resolved before.
     """
-    usage = Usage(completion.prompt_estimate, cost.estimate_tokens(relayed_bytes))
+    usage = Usage(completion.prompt_estimate, cost.estimate_tokens(relayed_bytes), tier=completion.service_tier or "")
     cost_nanos = cost.usage_cost_nanos(usage, lookup.price_list(completion.price), completion.images)
     return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, ReplyRetention(None, is_kept=False))
 

@@ -115,6 +115,8 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
         completion.completion_tokens or 0,
         completion.cached_tokens or 0,
         completion.cache_write_tokens or 0,
+        cache_write_1h_tokens=completion.cache_write_1h_tokens or 0,
+        tier=completion.service_tier or "",
     )
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission

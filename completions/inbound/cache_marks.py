@@ -1,6 +1,8 @@
 """Marks of what Anthropic is to cache. Pure."""
 
-from completions.request.fields import Fields, check_members, read_object, refuse
+from completions.request.fields import Fields, check_members, read_choice, read_object, refuse
+
+TTLS = ("5m", "1h")
 
 
 def cache_control(fields: Fields, path: str) -> Fields:
@@ -12,6 +14,5 @@ def cache_control(fields: Fields, path: str) -> Fields:
     check_members(mark, {"type", "ttl"}, at)
     if mark.get("type") != "ephemeral":
         refuse(f"{at}.type", "must be ephemeral")
-    if mark.get("ttl") not in (None, "5m"):
-        refuse(f"{at}.ttl", "must be 5m: no price of the catalog covers a longer time")
-    return {"cache_control": {"type": "ephemeral"}}
+    ttl = read_choice(mark, "ttl", TTLS, at)
+    return {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl == "1h" else {})}}

@@ -1,6 +1,7 @@
 """What a request may cost at most, and what its usage costs. Pure; in nanodollars, rounded up once."""
 
 import math
+from dataclasses import replace
 
 import msgspec
 
@@ -52,7 +53,8 @@ def estimate_tokens(text_bytes: int) -> int:
 
 def worst_case_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
     """Return the most that the request can cost when each of its choices generates ``max_tokens``."""
-    return money.round_up(_max_prompt_cost_unrounded(request, offer) + request.choices * max_tokens * offer.price.output_nanos)
+    price = _held_price(request, offer) if request.tier else offer.price
+    return money.round_up(_max_prompt_cost_unrounded(request, offer) + request.choices * max_tokens * price.output_nanos)
 
 
 def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
@@ -61,16 +63,31 @@ def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> 
     left = budget_nanos * money.TOKENS_PER_PRICE - _max_prompt_cost_unrounded(request, offer)
     if left < 0:
         return -1
-    if offer.price.output_nanos == 0:
+    price = _held_price(request, offer) if request.tier else offer.price
+    if price.output_nanos == 0:
         return 2**31 - 1
-    return left // (request.choices * offer.price.output_nanos)
+    return left // (request.choices * price.output_nanos)
 
 
 def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> int:
     """Return the most that the prompt can cost, in nanodollars times TOKENS_PER_PRICE."""
-    price = offer.price
+    price = _held_price(request, offer) if request.tier else offer.price
     dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
+    if request.wants_hour_cache and price.cache_write_1h_nanos > dearest_nanos:
+        dearest_nanos = price.cache_write_1h_nanos
     return max_prompt_tokens(request, offer) * dearest_nanos + _images_cost_unrounded(request.contents.images, price)
+
+
+def _held_price(request: ChatRequest, offer: Offer) -> PriceList:
+    """Return the dearest of the prices of the tier that is asked for and of those without one: a provider may use either."""
+    price, tier = offer.price, offer.price.of_tier(request.tier) or offer.price
+    return replace(
+        tier,
+        input_nanos=max(price.input_nanos, tier.input_nanos),
+        output_nanos=max(price.output_nanos, tier.output_nanos),
+        cached_input_nanos=max(price.cached_input_nanos, tier.cached_input_nanos),
+        cache_write_nanos=max(price.cache_write_nanos, tier.cache_write_nanos),
+    )
 
 
 def _images_cost_unrounded(images: int, price: PriceList) -> int:
@@ -93,11 +110,16 @@ class CostPart(msgspec.Struct, frozen=True):
 
 def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPart]:
     """Return what the usage costs, by kind, before the one rounding."""
+    if usage.tier and (tier := price.of_tier(usage.tier)):
+        parts = usage_parts(replace(usage, tier=""), tier, images)
+        return [msgspec.structs.replace(part, kind=f"{part.kind}, {usage.tier} tier") for part in parts]
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
+    brief_tokens = usage.cache_write_tokens - usage.cache_write_1h_tokens
     return [
         CostPart("prompt tokens", uncached_tokens, price.input_nanos),
         CostPart("cached prompt tokens", usage.cached_tokens, price.cached_input_nanos),
-        CostPart("prompt tokens written to a cache", usage.cache_write_tokens, price.cache_write_nanos),
+        CostPart("prompt tokens written to a cache", brief_tokens, price.cache_write_nanos),
+        CostPart("prompt tokens written to a cache for an hour", usage.cache_write_1h_tokens, price.cache_write_1h_nanos),
         CostPart("generated tokens", usage.completion_tokens, price.output_nanos),
         CostPart("images", images, price.image_nanos, per=1),
     ]

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from enum import Enum
 from typing import Protocol
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, WholeReply
 from gateway_project import errors
 
 
@@ -68,9 +68,11 @@ class Adapter(Protocol):
     It reports failures with the errors below, so that callers see the same messages for every kind of provider.
 
     ``preamble_tokens_max``: the most tokens that it bills for its own words in a prompt with tools or a format for the reply.
+    ``speaks_messages``: it is sent a request in Anthropic's Messages as it came, with Anthropic's own tools.
     """
 
     preamble_tokens_max: int
+    speaks_messages: bool
 
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
@@ -80,6 +82,9 @@ class Adapter(Protocol):
 
         A field of messages is named "messages.<field>". Fields deeper than that are not named.
         """
+
+    def takes_tiers(self, route: Route) -> bool:
+        """Return whether the provider of a route is sent the service tier that a request asks for."""
 
     def switches_reasoning_off(self, call: Call) -> bool:
         """Return whether the request, as this provider is sent it, keeps a model that reasons of itself from it.

@@ -24,7 +24,7 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, Usage, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, Usage, WholeReply
 from completions.providers import base, embeddings, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
@@ -45,6 +45,7 @@ class EchoAdapter:
     """Deterministic: equal requests receive equal replies and equal usage."""
 
     preamble_tokens_max = 0
+    speaks_messages = False
 
     def check(self, request: ChatRequest) -> None:
         if request.choices > 1:
@@ -53,6 +54,9 @@ class EchoAdapter:
 
     def ignored_fields(self, call: Call) -> list[str]:
         return ignored_fields.find(call.request, _READ_FIELDS, ())
+
+    def takes_tiers(self, route: Route) -> bool:
+        return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
         return True  # there is none

@@ -6,6 +6,7 @@ from datetime import timedelta
 from completions import measurements
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
+from completions.chat import TIERS
 from completions.measurements import MeasuredModel
 from completions.models import LanguageModel, ModelKind, Price
 from gateway_project import dollars
@@ -50,8 +51,15 @@ class ListedModel:
             "Output": self.price.output_nanos,
             "Cached input": self.price.cached_input_nanos,
             "Cache write": self.price.cache_write_nanos,
+            "Cache write for an hour": self.price.cache_write_1h_nanos,
         }
         tokens = [(title, dollars.format_usd(each), "per million tokens") for title, each in nanos.items() if each is not None]
+        tokens += [
+            (f"{name.capitalize()} tier, {kind}", dollars.format_usd(each), "per million tokens")
+            for name in TIERS
+            if (tier := lookup.price_list(self.price).of_tier(name))
+            for kind, each in (("input", tier.input_nanos), ("output", tier.output_nanos))
+        ]
         image_nanos = self.price.image_nanos
         return tokens if image_nanos is None else [*tokens, ("Image", dollars.format_usd(image_nanos), "each")]
 

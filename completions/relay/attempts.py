@@ -311,7 +311,7 @@ class Dispatch:
         """Keep a stream that did not begin in time, until it is known whether another provider answers."""
         self.drop_late()
         completion = self.admitted.completion
-        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0)
+        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0, tier=call.request.tier)
         unpaid_nanos = cost.usage_cost_nanos(usage, call.offer.price, completion.images)
         self.late = LateStream(call, upstream, unpaid_nanos)
 

@@ -85,7 +85,7 @@ def release(dispatch: Dispatch) -> None:
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
     completion_tokens = min(cost.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
-    return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens)
+    return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens, tier=dispatch.admitted.request.tier)
 
 
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:

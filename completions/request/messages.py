@@ -90,6 +90,7 @@ class _Checker:
         self._remote_images: list[tuple[str, str]] = []
         self._text_bytes = self._prompt_tokens_max = self._images = self._details = 0
         self._image_at = self._file_at = ""
+        self._wants_hour_cache = False
         self._message_fields: set[str] = set()
         self._is_quoted = False  # of the message that is being checked: whether templates write its content as JSON
 
@@ -102,6 +103,7 @@ class _Checker:
             prompt_tokens_max=self._prompt_tokens_max,
             message_fields=frozenset(self._message_fields),
             remote_images=tuple(self._remote_images),
+            wants_hour_cache=self._wants_hour_cache,
         )
 
     def check_message(self, message: Any, path: str) -> None:
@@ -139,6 +141,7 @@ class _Checker:
         if others := prompt.others(message, _ROLE_AND_CONTENT):
             self._prompt_tokens_max += prompt.count_json(others)
             self._note_fields(others, role)
+            self._wants_hour_cache = self._wants_hour_cache or prompt.wants_hour_cache(others)
 
     def _check_assistant(self, message: Fields, path: str) -> None:
         if message.get("refusal") is not None:
@@ -152,6 +155,8 @@ class _Checker:
     def _check_tool_call(self, call: Any, path: str) -> None:
         check_string(read_required(check_object(call, path), "id", path), f"{path}.id")
         kind = call.get("type") or "function"
+        if "cache_control" in call:
+            self._wants_hour_cache = self._wants_hour_cache or prompt.wants_hour_cache(call)
         if kind not in ("function", "custom"):
             refuse(f"{path}.type", "must be function or custom")
         arguments_field = "arguments" if kind == "function" else "input"
@@ -181,6 +186,7 @@ class _Checker:
         self._prompt_tokens_max += prompt.PART_TOKENS
         if others := prompt.others(part, {"type", kind}):
             self._prompt_tokens_max += prompt.count_json(others)
+            self._wants_hour_cache = self._wants_hour_cache or prompt.wants_hour_cache(others)
 
     def _check_text(self, part: Fields, path: str) -> None:
         self._count_content(check_string(read_required(part, "text", path), f"{path}.text"))

@@ -128,6 +128,12 @@ def others(fields: Fields, counted_elsewhere: Set[str]) -> Fields:
     return {name: value for name, value in fields.items() if name not in counted_elsewhere and value is not None}
 
 
+def wants_hour_cache(marked: Fields) -> bool:
+    """Return whether a body, a tool, a message or a part has a mark by which a cache would keep the prompt for an hour."""
+    mark = marked.get("cache_control")
+    return isinstance(mark, dict) and mark.get("ttl") == "1h"
+
+
 def has_preamble(fields: Fields) -> bool:
     """Return whether providers add instructions of their own to the prompt: for tools, and for a reply in JSON."""
     response_format = fields.get("response_format")

@@ -42,6 +42,8 @@ def _with_images(block: Fields, images: Mapping[str, str]) -> Fields:
     if isinstance(source, dict) and source.get("type") == "url" and source["url"] in images:
         kind, _, data = images[source["url"]].removeprefix("data:").partition(";base64,")
         return {**block, "source": {"type": "base64", "media_type": kind, "data": data}}
+    if isinstance(source, dict) and isinstance(source.get("content"), list):  # a document in blocks
+        return {**block, "source": _with_images(source, images)}
     if isinstance(content, list):
         return {**block, "content": [_with_images(each, images) for each in content]}
     return block

@@ -31,7 +31,7 @@ from typing import Any
 
 from django.conf import settings
 
-from completions.chat import ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
+from completions.chat import TIERS, ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
 from completions.request import messages, prompt, reasoning, remote_images
 from completions.request.fields import (
     Fields,
@@ -114,12 +114,20 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
         choices=read_integer(fields, "n", 1, CHOICES_MAX) or 1,
         fallbacks=_read_fallbacks(fields, model),
         contents=contents,
+        wants_hour_cache=contents.wants_hour_cache
+        or (("cache_control" in fields or "tools" in fields) and _marks_hour_cache(fields)),
         provider_preferences=read_provider_preferences(fields, sort),
         labels=labels,
+        tier=fields["service_tier"] if fields.get("service_tier") in TIERS else "",
         reasoning=Reasoning(fields.get("reasoning_effort"))
         if fields.get("reasoning") is None
         else _read_reasoning(fields, max_tokens),
     )
+
+
+def _marks_hour_cache(fields: Fields) -> bool:
+    """Return whether the body or one of its tools is marked so."""
+    return prompt.wants_hour_cache(fields) or any(map(prompt.wants_hour_cache, fields.get("tools") or ()))
 
 
 def _read_reasoning(fields: Fields, max_tokens: int | None) -> Reasoning:

@@ -191,6 +191,11 @@ def _prices(price: Price) -> list[tuple[str, str]]:
         "Output": price.output_nanos,
         "Cached input": price.cached_input_nanos,
         "Cache write": price.cache_write_nanos,
+        "Cache write for an hour": price.cache_write_1h_nanos,
+        "Flex tier, input": price.flex_input_nanos,
+        "Flex tier, output": price.flex_output_nanos,
+        "Priority tier, input": price.priority_input_nanos,
+        "Priority tier, output": price.priority_output_nanos,
         "Each image": price.image_nanos,
     }
     return [(title, dollars.format_usd(amount)) for title, amount in nanos.items() if amount is not None]

@@ -52,11 +52,12 @@ def test_a_whole_reply_can_be_looked_up_as_soon_as_it_is_there(api, alice, large
         "attempts": 1,
         "failed_attempts": [],
         "settlement": "reported",
+        "service_tier": "default",
         "usage": {
             "prompt_tokens": 9,
             "completion_tokens": 2,
             "total_tokens": 11,
-            "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0},
             "cost": Decimal("0.000057"),
         },
         "max_cost": Decimal(reply["x-gateway-max-cost"]),

@@ -288,7 +288,8 @@ def test_a_missing_trigger_is_reported(db, table, trigger):
 def test_a_price_and_what_was_charged_are_never_changed(story):
     charged = Completion.objects.filter(settlement="reported").first()
     others = {"price": factories.make_model("demo/other").prices.get(), "model_id": "demo/other", "settlement": "partial"}
-    others |= dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens", "cost_nanos", "images"), 77)
+    tokens = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens")
+    others |= dict.fromkeys((*tokens, "cost_nanos", "images"), 77)
     for name, value in others.items():
         with pytest.raises(IntegrityError, match="UPDATE of completions_completion is refused"), transaction.atomic():
             Completion.objects.filter(pk=charged.pk).update(**{name: value})

@@ -11,12 +11,14 @@ from billing import money
 from completions.catalog import rules
 from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
+from completions.chat import TIERS
 from completions.models import CatalogProposal, LanguageModel, Price
 from gateway_project import dollars
 
 Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
-PRICE_FIELDS = ("input", "output", "cached_input", "cache_write", "image")  # "image" is US dollars per image
+PRICE_FIELDS = rules.PRICE_FIELDS
+_AS_INPUT = ("cached_input", "cache_write")  # where they have no price of their own
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def price_values(price: Price) -> Values:
 
 
 def price_columns(values: Values) -> dict[str, int | None]:
-    return {f"{name}_nanos": _nanos(values[name]) for name in PRICE_FIELDS}
+    return {f"{name}_nanos": _nanos(values.get(name)) for name in PRICE_FIELDS}  # older proposals have fewer
 
 
 def _columns(price: Price) -> Iterator[tuple[str, int | None]]:
@@ -173,8 +175,8 @@ def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int
 
 def _effective(name: str, old: Values, new: Values) -> tuple[int, int]:
     """The price in nanodollars before and after. A cached token without its own price costs as much as input."""
-    default = None if name == "image" else "input"
-    before, after = (_nanos(values[name] or (default and values[default])) or 0 for values in (old, new))
+    default = "input" if name in _AS_INPUT else None
+    before, after = (_nanos(values.get(name) or (default and values[default])) or 0 for values in (old, new))
     return before, after
 
 
@@ -189,6 +191,8 @@ _LABELS = {
     "output": "output",
     "cached_input": "cached input",
     "cache_write": "cache write",
+    "cache_write_1h": "cache write for an hour",
+    **{f"{tier}_{name}": f"{name.replace('_', ' ')} of the {tier} tier" for tier in TIERS for name in rules.TIER_PRICES},
     "image": "each image",
     "context_window": "context window",
     "max_output_tokens": "output at most",

@@ -21,6 +21,7 @@ from completions.request.fields import (
     check_name,
     check_object,
     check_string,
+    read_array,
     read_boolean,
     read_object,
     read_required,
@@ -31,6 +32,7 @@ from gateway_project import compact_json
 
 _MEDIA_TYPE = "text/plain"  # of a document in text
 _COMMON = frozenset({"type", "cache_control"})
+_CITED_TOKENS = 1_024  # an allowance for Anthropic's own words about citations; its marks of sentences may be as long as these
 ROLES = ("user", "assistant", "system")
 
 
@@ -65,12 +67,24 @@ class Conversation:
         self.places[-1].parts += place.parts
 
     def note(self, block: Any, where: str) -> None:
-        """Note the fields of a block that not every provider takes."""
-        if isinstance(block, dict):
-            if block.get("cache_control"):
-                self.block_fields.add(f"{where}.cache_control")
-            if block.get("type") == "document" and block.get("title"):
-                self.block_fields.add(f"{where}.title")
+        """Note the fields of a checked block that not every provider takes."""
+        if not isinstance(block, dict):
+            return
+        self.block_fields.update(f"{where}.{name}" for name in ("cache_control", "toolset_name") if block.get(name))
+        if block.get("type") == "document" and block.get("title"):
+            self.block_fields.add(f"{where}.title")
+        if citations := block.get("citations"):
+            self._note_citations(block, citations, where)
+
+    def _note_citations(self, block: Fields, citations: Any, where: str) -> None:
+        """Note that a block may be cited, or what its text cites. The tokens of either show in no message."""
+        if isinstance(citations, list):
+            self.unseen_tokens_max += prompt.count_json({"citations": citations})
+        elif citations.get("enabled"):
+            self.unseen_tokens_max += _CITED_TOKENS + prompt.count_json({"cited": _citable(block)})
+        else:
+            return
+        self.block_fields.add(f"{where}.citations")
 
 
 def translate(body: Fields, pause: Callable[[], None]) -> Conversation:
@@ -155,7 +169,8 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
 
 def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> list[Fields]:
     """Add the message of a tool. Return the parts that it cannot have."""
-    check_members(block, _COMMON | {"tool_use_id", "content", "is_error"}, path)
+    check_members(block, _COMMON | {"tool_use_id", "content", "is_error", "toolset_name"}, path)
+    read_string(block, "toolset_name", path)
     message: Fields = {
         "role": "tool",
         "tool_call_id": check_string(read_required(block, "tool_use_id", path), f"{path}.tool_use_id"),
@@ -164,11 +179,10 @@ def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> li
     if isinstance(content, str) or content is None:
         message["content"] = content or ""
     else:
-        kinds = {kind: _USER_BLOCKS[kind] for kind in ("text", "image", "document")}
         parts = []
         for index, each in enumerate(check_array(content, f"{path}.content")):
             at = f"{path}.content[{index}]"
-            parts += kinds[check_kind(each, at, kinds)](each, at)
+            parts += _RESULT_BLOCKS[check_kind(each, at, _RESULT_BLOCKS)](each, at)
             conversation.note(each, "messages")
         texts = [part for part in parts if part["type"] == "text"]
         others = [part for part in parts if part["type"] != "text"]
@@ -227,8 +241,8 @@ def _unseen(block: Fields, name: str, path: str) -> int:
 
 def _text(block: Fields, path: str) -> list[Fields]:
     check_members(block, _COMMON | {"text", "citations"}, path)
-    if block.get("citations"):
-        refuse(f"{path}.citations", "is not supported")
+    for index, citation in enumerate(read_array(block, "citations", path)):
+        check_object(citation, f"{path}.citations[{index}]")
     text = check_string(read_required(block, "text", path), f"{path}.text")
     return [{"type": "text", "text": text, **cache_control(block, path)}]
 
@@ -240,23 +254,83 @@ def _image(block: Fields, path: str) -> list[Fields]:
 
 
 def _document(block: Fields, path: str) -> list[Fields]:
-    """Return a document as a file; one in text as text, after its title."""
-    check_members(block, _COMMON | {"source", "title", "citations"}, path)
-    if read_boolean(read_object(block, "citations", path), "enabled", f"{path}.citations"):
-        refuse(f"{path}.citations", "is not supported")
-    title = read_string(block, "title", path)
-    source = check_object(read_required(block, "source", path), f"{path}.source")
-    mark = cache_control(block, path)
-    if source.get("type") == "text":
-        return [{"type": "text", "text": _titled(title, _plain_text(source, f"{path}.source")), **mark}]
-    if source.get("type") != "base64":
-        refuse(f"{path}.source.type", "must be base64 or text: documents are part of the request")
-    file = {"file_data": _url(source, f"{path}.source"), **({"filename": title} if title else {})}
-    return [{"type": "file", "file": file, **mark}]
+    """Return a document as a file, after its context; one in text or in blocks as these, after its title and its context."""
+    check_members(block, _COMMON | {"source", "title", "context", "citations"}, path)
+    _check_citations(block, path)
+    title, context = read_string(block, "title", path), read_string(block, "context", path)
+    source, at = check_object(read_required(block, "source", path), f"{path}.source"), f"{path}.source"
+    if (kind := source.get("type")) == "text":
+        parts: list[Fields] = [{"type": "text", "text": _joined(title, context, _plain_text(source, at))}]
+    elif kind == "content":
+        parts = [{"type": "text", "text": text} for text in (title, context) if text] + _custom_content(source, at)
+    elif kind == "base64":
+        file = {"file_data": _url(source, at), **({"filename": title} if title else {})}
+        parts = [*([{"type": "text", "text": context}] if context else []), {"type": "file", "file": file}]
+    else:
+        refuse(f"{at}.type", "must be base64, text or content: documents are part of the request")
+    return [*parts[:-1], {**parts[-1], **cache_control(block, path)}]
 
 
-def _titled(title: str, text: str) -> str:
-    return f"{title}\n\n{text}" if title else text
+def _search_result(block: Fields, path: str) -> list[Fields]:
+    """Return what a search found as text, after its title and where it was found."""
+    check_members(block, _COMMON | {"source", "title", "content", "citations"}, path)
+    _check_citations(block, path)
+    heading = [check_string(read_required(block, name, path), f"{path}.{name}") for name in ("title", "source")]
+    found = check_array(read_required(block, "content", path), f"{path}.content")
+    texts = [_only_text(each, f"{path}.content[{index}]") for index, each in enumerate(found)]
+    return [{"type": "text", "text": _joined("\n".join(heading), *texts), **cache_control(block, path)}]
+
+
+def _tool_reference(block: Fields, path: str) -> list[Fields]:
+    """Return the name of a tool that was found as text: where every tool is sent, its name is enough."""
+    check_members(block, _COMMON | {"tool_name"}, path)
+    name = check_name(read_required(block, "tool_name", path), f"{path}.tool_name")
+    return [{"type": "text", "text": f"The tool {name} is there.", **cache_control(block, path)}]
+
+
+def _check_citations(block: Fields, path: str) -> None:
+    citations = read_object(block, "citations", path)
+    check_members(citations, {"enabled"}, f"{path}.citations")
+    read_boolean(citations, "enabled", f"{path}.citations")
+
+
+def _citable(block: Fields) -> Any:
+    """Return the text of a block that may be cited, which may be in blocks. Files count as much as a prompt can be anyway."""
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return block.get("content")
+    return {"text": source.get("data"), "content": source.get("content")}.get(source["type"])
+
+
+def _custom_content(source: Fields, path: str) -> list[Fields]:
+    """Return the parts of a document that is text, or blocks of text and images, as its maker divided it."""
+    check_members(source, {"type", "content"}, path)
+    given, at = read_required(source, "content", path), f"{path}.content"
+    if isinstance(given, str):
+        return [{"type": "text", "text": given}]
+    kinds = {"text": _plain_part, "image": _image}
+    blocks = check_array(given, at)
+    if not blocks:
+        refuse(at, "must not be empty")
+    return [
+        part
+        for index, each in enumerate(blocks)
+        for part in kinds[check_kind(each, f"{at}[{index}]", kinds)](each, f"{at}[{index}]")
+    ]
+
+
+def _only_text(block: Any, path: str) -> str:
+    check_kind(block, path, ("text",))
+    check_members(block, {"type", "text"}, path)
+    return check_string(read_required(block, "text", path), f"{path}.text")
+
+
+def _plain_part(block: Fields, path: str) -> list[Fields]:
+    return [{"type": "text", "text": _only_text(block, path)}]
+
+
+def _joined(*texts: str) -> str:
+    return "\n\n".join(text for text in texts if text)
 
 
 def _plain_text(source: Fields, path: str) -> str:
@@ -281,7 +355,8 @@ def _url(given: Any, path: str) -> str:
 
 
 def _tool_call(block: Fields, path: str) -> Fields:
-    check_members(block, _COMMON | {"id", "name", "input", "caller"}, path)
+    check_members(block, _COMMON | {"id", "name", "input", "caller", "toolset_name"}, path)
+    read_string(block, "toolset_name", path)
     if block.get("caller") not in (None, {"type": "direct"}):
         refuse(f"{path}.caller", "must be direct")
     given = check_object(read_required(block, "input", path), f"{path}.input")
@@ -301,5 +376,13 @@ _USER_BLOCKS: dict[str, Callable[[Fields, str], list[Fields]]] = {
     "text": _text,
     "image": _image,
     "document": _document,
+    "search_result": _search_result,
     "tool_result": _no_part,
+}
+_RESULT_BLOCKS: dict[str, Callable[[Fields, str], list[Fields]]] = {
+    "text": _text,
+    "image": _image,
+    "document": _document,
+    "search_result": _search_result,
+    "tool_reference": _tool_reference,
 }

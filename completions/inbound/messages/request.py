@@ -1,18 +1,17 @@
 """Reads the body of POST /v1/messages as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
 
 Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
-them tools that run at Anthropic, and what no price of the catalog covers.
+them tools that run at Anthropic.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec.structs import replace
 
 from completions.chat import ChatRequest, Labels, RequestBody
 from completions.inbound import caller_errors
 from completions.inbound.cache_marks import cache_control
-from completions.inbound.messages import content, places
+from completions.inbound.messages import content, places, tools
 from completions.inbound.messages.content import Conversation
 from completions.inbound.messages.places import MessagePlace
 from completions.request import schema
@@ -44,8 +43,6 @@ _FIELDS = {
     *("tools", "tool_choice", "thinking", "output_config", "stop_sequences", "temperature", "top_p", "top_k"),
 }
 _COPIED = (*_OWN_FIELDS, "model", "max_tokens", "temperature", "top_p", "top_k")
-_TOOL_FIELDS = {"type", "name", "description", "input_schema", "cache_control", "strict", "eager_input_streaming"}
-_TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 # The share of ``max_tokens`` that a budget for thinking may be, in percent -> reasoning_effort.
 _EFFORT_BY_PERCENT = ((10, "minimal"), (20, "low"), (50, "medium"), (80, "high"), (100, "xhigh"))
 _DEFAULT_EFFORT = "high"  # Anthropic's, of adaptive thinking
@@ -64,12 +61,14 @@ def parse(
         )
     except errors.InvalidRequest as error:
         raise caller_errors.renamed(error, lambda path: places.rename(path, conversation.places)) from None
+    given_tools = body.get("tools") or []
     read = replace(
         request,
-        prompt_tokens_max=request.prompt_tokens_max + conversation.unseen_tokens_max,
+        prompt_tokens_max=request.prompt_tokens_max + conversation.unseen_tokens_max + tools.unseen_tokens_max(given_tools),
         is_max_tokens_ceiling=True,
-        betas=_read_betas(betas),
-        block_fields=_block_fields(body, conversation),
+        betas=tuple(dict.fromkeys((*_read_betas(betas), *tools.betas(given_tools)))),
+        block_fields=frozenset(conversation.block_fields | tools.block_fields(given_tools)),
+        messages_only_at=tools.first_own(given_tools),
         has_unsigned_thinking=conversation.has_unsigned_thinking,
         labels=Labels(_read_user_id(body) or None),  # its metadata have no tags
     )
@@ -89,7 +88,7 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
         fields["stop"] = sequences
     if user_id := _read_user_id(body):
         fields["metadata"] = {"user_id": user_id}
-    return {**fields, **_tools(body), **_reasoning(body), **_format(body), **cache_control(body, "")}, conversation
+    return {**fields, **tools.translate(body), **_reasoning(body), **_format(body), **cache_control(body, "")}, conversation
 
 
 def _refuse_thread(body: Fields) -> None:
@@ -98,11 +97,6 @@ def _refuse_thread(body: Fields) -> None:
         refusal = errors.wrong("thread", "is not supported: nothing is kept here; send the whole conversation as messages")
         refusal.details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
         raise refusal
-
-
-def _block_fields(body: Fields, conversation: Conversation) -> frozenset[str]:
-    of_tools = {"tools.cache_control" for tool in body.get("tools") or () if tool.get("cache_control")}
-    return frozenset(conversation.block_fields | of_tools)
 
 
 def _check_numbers(body: Fields) -> None:
@@ -127,47 +121,6 @@ def _read_betas(header: str) -> tuple[str, ...]:
     if len(betas) > BETAS_MAX:
         refuse("anthropic-beta", f"must have at most {BETAS_MAX} names")
     return betas
-
-
-# --- Tools ------------------------------------------------------------------------------------------------------------
-
-
-def _tools(body: Fields) -> Fields:
-    given = read_array(body, "tools")
-    tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(given)]
-    return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
-
-
-def _tool(given: Any, path: str) -> Fields:
-    tool = check_object(given, path)
-    if tool.get("type") not in (None, "custom"):
-        refuse(f"{path}.type", "must be custom: other tools are Anthropic's own, and not every model knows them")
-    check_members(tool, _TOOL_FIELDS, path)
-    function: Fields = {
-        "name": read_required(tool, "name", path),
-        "parameters": check_object(read_required(tool, "input_schema", path), f"{path}.input_schema"),
-    }
-    if description := read_string(tool, "description", path):
-        function["description"] = description
-    if read_boolean(tool, "strict", path):
-        function["strict"] = True
-    read_boolean(tool, "eager_input_streaming", path)  # every tool's input is passed on as it arrives
-    return {"type": "function", "function": function, **cache_control(tool, path)}
-
-
-def _tool_choice(body: Fields) -> Fields:
-    choice = read_object(body, "tool_choice")
-    if not choice:
-        return {}
-    check_members(choice, {"type", "name", "disable_parallel_tool_use"}, "tool_choice")
-    one_at_a_time = read_boolean(choice, "disable_parallel_tool_use", "tool_choice")
-    parallel = {"parallel_tool_calls": False} if one_at_a_time else {}
-    kind = read_required(choice, "type", "tool_choice")
-    if kind == "tool":
-        return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}, **parallel}
-    if not isinstance(kind, str) or kind not in _TOOL_CHOICES:
-        refuse("tool_choice.type", f"must be one of {', '.join((*_TOOL_CHOICES, 'tool'))}")
-    return {"tool_choice": _TOOL_CHOICES[kind], **parallel}
 
 
 # --- Thinking and the format of the reply -----------------------------------------------------------------------------

@@ -37,9 +37,16 @@ class MessageParamSerializer(serializers.Serializer[Any]):
 
 
 class MessageToolSerializer(serializers.Serializer[Any]):
+    type = serializers.CharField(
+        required=False, help_text="custom, or a tool of Anthropic's own that runs at the caller, such as bash_20250124."
+    )
     name = serializers.CharField(help_text="The name by which the model calls it.")
     description = serializers.CharField(required=False, help_text="What it does, for the model.")
-    input_schema = SchemaField(_OBJECT, help_text="A JSON schema of its input.")
+    input_schema = SchemaField(_OBJECT, required=False, help_text="A JSON schema of its input. Anthropic's own have none.")
+    input_examples = serializers.ListField(
+        required=False, child=SchemaField(_OBJECT), help_text="Examples of its input, for Claude."
+    )
+    defer_loading = serializers.BooleanField(required=False, help_text="Whether Claude is told of it only when it is found.")
 
 
 class MessageThinkingSerializer(serializers.Serializer[Any]):
@@ -81,7 +88,7 @@ class MessageTokensCountRequestSerializer(serializers.Serializer[Any]):
     output_config = MessageOutputConfigSerializer(
         required=False, allow_null=True, help_text="How much the model thinks, and the format of its reply."
     )
-    cache_control = optional(SchemaField, _OBJECT, help_text="Caches the prompt, for five minutes.")
+    cache_control = optional(SchemaField, _OBJECT, help_text="Caches the prompt, for five minutes or an hour.")
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from completions.chat import ChatRequest, RequestBody
+from completions.chat import TIERS, ChatRequest, RequestBody
 from completions.inbound import caller_errors
 from completions.inbound.cache_marks import cache_control
 from completions.inbound.responses import items, places, tools
@@ -35,7 +35,7 @@ from completions.request.messages import no_pause
 from gateway_project import compact_json, errors
 
 LOGPROBS, ENCRYPTED = "message.output_text.logprobs", "reasoning.encrypted_content"
-SERVICE_TIERS = ("auto", "default")
+SERVICE_TIERS = ("auto", "default", *TIERS)
 SUMMARIES = ("auto", "concise", "detailed")
 FORMATS = ("text", "json_object", "json_schema")
 TOP_LOGPROBS_MAX = 20
@@ -86,6 +86,8 @@ def _translate(body: Fields, pause: Callable[[], None], earlier: int) -> tuple[F
     fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
     fields["messages"] = conversation.messages
     fields["stream"] = read_boolean(body, "stream")
+    if body.get("service_tier") in TIERS:
+        fields["service_tier"] = body["service_tier"]
     if (max_tokens := read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
         fields["max_tokens"] = max_tokens
     declared = tools.translate(body, conversation.found_tools)
@@ -108,7 +110,7 @@ def _check_state(body: Fields, earlier: int) -> None:
 
 
 def _check_service(body: Fields) -> None:
-    """Check what asks for no more than the gateway does anyway."""
+    """Check how the request is served: a tier that has prices, and what asks for no more than the gateway does anyway."""
     read_choice(body, "service_tier", SERVICE_TIERS)
     read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
     read_object(body, "client_metadata")
@@ -201,7 +203,7 @@ def _repeated(body: Fields) -> Fields:
         "prompt_cache_key": body.get("prompt_cache_key"),
         "reasoning": {name: reasoning.get(name) for name in ("effort", "summary")},
         "safety_identifier": body.get("safety_identifier"),
-        "service_tier": "default",
+        "service_tier": body["service_tier"] if body.get("service_tier") in TIERS else "default",
         "temperature": body.get("temperature"),
         "text": {"format": {"type": "text"}, **{name: value for name, value in text.items() if value is not None}},
         "tool_choice": body.get("tool_choice") or "auto",

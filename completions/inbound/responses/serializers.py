@@ -124,7 +124,11 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     prompt_cache_retention = optional(
         serializers.ChoiceField, choices=request.CACHE_RETENTIONS, help_text="How long OpenAI keeps the prompt in its cache."
     )
-    service_tier = optional(serializers.ChoiceField, choices=request.SERVICE_TIERS, help_text="Has no effect.")
+    service_tier = optional(
+        serializers.ChoiceField,
+        choices=request.SERVICE_TIERS,
+        help_text="flex and priority: where the model has prices for it.",
+    )
     truncation = optional(
         SchemaField, {"type": "string", "const": "disabled"}, help_text="Nothing is taken out of a conversation."
     )
@@ -295,7 +299,7 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     prompt_cache_key = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
     reasoning = ModelResponseReasoningSerializer(help_text="As the request said.")
     safety_identifier = serializers.CharField(allow_null=True, help_text="As the request said.")
-    service_tier = serializers.CharField(help_text="Always default.")
+    service_tier = serializers.CharField(help_text="The tier that was asked for, or default.")
     store = serializers.BooleanField(help_text="Whether it is stored.")
     frequency_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
     presence_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from functools import partial
 
-from completions.chat import Call, ChatRequest, Chunk, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from completions.providers import custom_tools, exchange, sealed_reasoning
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import untranslated
@@ -19,6 +19,7 @@ class AnthropicAdapter:
     # Its reference lists 159 to 530 by model and tool_choice (docs.anthropic.com/en/docs/tool-use-pricing-and-tokens), and says
     # that a JSON schema adds more. The rest is for models to come.
     preamble_tokens_max = 1_024
+    speaks_messages = True
 
     def check(self, request: ChatRequest) -> None:
         if request.messages_body is None:
@@ -27,6 +28,9 @@ class AnthropicAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         given = call.request.messages_body
         return anthropic_request.ignored_fields(call) if given is None else untranslated.ignored_fields(call, given)
+
+    def takes_tiers(self, route: Route) -> bool:
+        return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
         return anthropic_request.switches_reasoning_off(call)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from completions.providers import wire
+from completions.request import prompt
 from completions.request.fields import Fields, refuse
 
 Block = dict[str, Any]
@@ -63,10 +64,12 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
 def cache_control(fields: Fields) -> Fields:
     """Return the ``cache_control`` of a part, a tool or a body, as fields to merge into a block; empty when it has none.
 
-    Its time to live is dropped, so that it is five minutes: a longer one costs more than we charge.
+    Its time to live is five minutes, or the hour that has a price of its own (``prompt.wants_hour_cache``).
     """
     mark = fields.get("cache_control")
-    return {"cache_control": {"type": "ephemeral"}} if isinstance(mark, dict) and mark.get("type") == "ephemeral" else {}
+    if not isinstance(mark, dict) or mark.get("type") != "ephemeral":
+        return {}
+    return {"cache_control": {"type": "ephemeral", **({"ttl": "1h"} if prompt.wants_hour_cache(fields) else {})}}
 
 
 def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:

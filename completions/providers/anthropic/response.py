@@ -362,6 +362,7 @@ def parse_usage(value: Any) -> Usage | None:
         completion_tokens=output,
         cached_tokens=read,
         cache_write_tokens=written,
+        cache_write_1h_tokens=min(wire.detail_tokens(value, "cache_creation", "ephemeral_1h_input_tokens"), written),
         reasoning_tokens=min(wire.detail_tokens(value, "output_tokens_details", "thinking_tokens"), output),
     )
 

@@ -4,6 +4,7 @@
 changed which a model would refuse: of a conversation that another maker's model was in, or that was begun with a newer model.
 """
 
+import re
 from collections.abc import Iterator
 
 from completions.chat import Call
@@ -14,23 +15,29 @@ from completions.request.fields import Fields
 from completions.request.messages import as_reminder
 
 _NOT_SENT = frozenset({"context_management", "echo", "models", "provider"})  # the gateway's own, and what asks for nothing
-# The betas that change neither the price nor what is kept. Others do: a longer context window, a longer time in the cache.
+# The betas that change neither the price nor what is kept, beside those of the computer. Others do, such as a longer context
+# window; the fields of some are refused or priced by themselves: ``context_management``, ``ttl``.
 _PASSED_BETAS = frozenset(
     {
+        "advanced-tool-use-2025-11-20",
         "claude-code-20250219",
+        "context-management-2025-06-27",
         "effort-2025-11-24",
+        "extended-cache-ttl-2025-04-11",
         "fine-grained-tool-streaming-2025-05-14",
         "interleaved-thinking-2025-05-14",
         "mid-conversation-system-2026-04-07",
         "output-128k-2025-02-19",
         "pdfs-2024-09-25",
         "prompt-caching-2024-07-31",
+        "search-results-2025-06-09",
         "structured-outputs-2025-11-13",
         "structured-outputs-2025-12-15",
         "thinking-token-count-2026-05-13",
         "token-efficient-tools-2025-02-19",
     }
 )
+_COMPUTER_BETA = re.compile(r"computer-use-\d{4}-\d{2}-\d{2}")  # one for each version of the tool
 
 
 def body(call: Call, given: Fields, *, stream: bool) -> Fields:
@@ -45,13 +52,17 @@ def body(call: Call, given: Fields, *, stream: bool) -> Fields:
 
 def headers(call: Call) -> dict[str, str]:
     """Return the header with the betas that are passed on."""
-    passed = [beta for beta in call.request.betas if beta in _PASSED_BETAS]
+    passed = [beta for beta in call.request.betas if _is_passed(beta)]
     return {"anthropic-beta": ",".join(passed)} if passed else {}
+
+
+def _is_passed(beta: str) -> bool:
+    return beta in _PASSED_BETAS or _COMPUTER_BETA.fullmatch(beta) is not None
 
 
 def ignored_fields(call: Call, given: Fields) -> list[str]:
     """Return what is left out, the betas that are not passed on, and what only the gateway's own echo reads."""
-    betas = [f"anthropic-beta.{beta}" for beta in call.request.betas if beta not in _PASSED_BETAS]
+    betas = [f"anthropic-beta.{beta}" for beta in call.request.betas if not _is_passed(beta)]
     thinking, config = _reasoning(call, given, Model.named(call.route.upstream_model))
     unthought = ["thinking"] if given.get("thinking") and not thinking else []
     has_effort = bool((given.get("output_config") or {}).get("effort"))

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 from urllib.parse import quote
 
-from completions.chat import Call, ChatRequest, Chunk, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from completions.providers import custom_tools, exchange, sealed_reasoning
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
@@ -16,12 +16,16 @@ class GeminiAdapter:
     """Uses Gemini's own API: its OpenAI-compatible one has fewer features and reports less of the usage."""
 
     preamble_tokens_max = 1_024  # its reference says nothing of it: as much as of the others
+    speaks_messages = False
 
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(custom_tools.as_functions(request))
 
     def ignored_fields(self, call: Call) -> list[str]:
         return gemini_request.ignored_fields(call)
+
+    def takes_tiers(self, route: Route) -> bool:
+        return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
         return gemini_request.switches_reasoning_off(call)

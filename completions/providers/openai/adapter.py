@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from functools import partial
 
-from completions.chat import Call, ChatRequest, Chunk, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from completions.providers import exchange, sealed_reasoning
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
@@ -14,6 +14,7 @@ class OpenAIAdapter:
 
     # Chat templates of open models explain how to call a tool in 100 to 500 tokens.
     preamble_tokens_max = 1_024
+    speaks_messages = False
 
     def check(self, request: ChatRequest) -> None:
         openai_request.check(request)
@@ -21,15 +22,18 @@ class OpenAIAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         return openai_request.ignored_fields(call)
 
+    def takes_tiers(self, route: Route) -> bool:
+        return openai_request.takes_tiers(route)
+
     def switches_reasoning_off(self, call: Call) -> bool:
         return openai_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call))
+        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call), tier=call.request.tier)
         return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(call.request.choices, partial(sealed_reasoning.seal, call))
+        reader = StreamReader(call.request.choices, partial(sealed_reasoning.seal, call), call.request.tier)
         yield from exchange.read_stream(_post(call, stream=True), reader)
 
 

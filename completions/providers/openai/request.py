@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from completions.chat import Call, ChatRequest
+from completions.chat import Call, ChatRequest, Route
 from completions.providers import custom_tools, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.openai import messages
@@ -87,6 +87,7 @@ class Quirk:
     ``documented_fields``, ``documented_message_fields``: the only fields that it is sent, in the body and in a message.
     ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the upstream's name.
     ``reasoning_off``: the field that keeps each model that accepts it from reasoning; empty where there is none.
+    ``takes_tiers``: its service tiers are OpenAI's.
     ``takes_custom_tools``: it knows tools of the type custom. Who knows only functions refuses them.
     """
 
@@ -99,6 +100,7 @@ class Quirk:
     renamed_roles: dict[str, str] = field(default_factory=dict)
     reasoning_off: Fields = field(default_factory=dict)
     takes_custom_tools: bool = False
+    takes_tiers: bool = False
 
 
 # By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
@@ -114,6 +116,7 @@ QUIRKS: dict[str, Quirk] = {
         documented_message_fields=_COMMON_IN_MESSAGES | {"function_call", "name", "refusal"},
         reasoning_off={"reasoning_effort": "none"},
         takes_custom_tools=True,
+        takes_tiers=True,
     ),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
@@ -141,7 +144,7 @@ QUIRKS: dict[str, Quirk] = {
     "api.z.ai": Quirk(documented_fields=_ZAI, reasoning_off={"thinking": {"type": "disabled"}}),
     "api.together.ai": Quirk(documented_fields=_TOGETHER),
 }
-_NO_QUIRK = Quirk(takes_custom_tools=True)  # an operator's own server may
+_NO_QUIRK = Quirk(takes_custom_tools=True, takes_tiers=True)  # an operator's own server may
 
 
 def check(request: ChatRequest) -> None:
@@ -150,18 +153,30 @@ def check(request: ChatRequest) -> None:
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /chat/completions."""
-    quirk = _quirk(call)
+    quirk = _quirk(call.route)
     fields = _copied_fields(call if quirk.takes_custom_tools else custom_tools.in_call(call), quirk)
     max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
     fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
+    if call.request.tier:
+        fields["service_tier"] = call.request.tier
     if stream and quirk.stream_options:
         fields["stream_options"] = {**_stream_options(call), **quirk.stream_options}
     return fields
 
 
+def takes_tiers(route: Route) -> bool:
+    """Return whether an upstream knows OpenAI's service tiers."""
+    return _quirk(route).takes_tiers
+
+
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
-    quirk = _quirk(call)
+    ignored = _unsent_fields(call)
+    return [name for name in ignored if name != "service_tier"] if call.request.tier else ignored
+
+
+def _unsent_fields(call: Call) -> list[str]:
+    quirk = _quirk(call.route)
     if _passes_unknown_fields(call):
         ignored = find(call.request, HONOURED, sent_in_blocks=_SENT_IN_BLOCKS)
         named = [name for name in ignored if name in _NOT_COPIED | call.request.block_fields or name != name.casefold()]
@@ -180,7 +195,7 @@ def _lost_reasoning(call: Call) -> list[str]:
     """
     if "reasoning_details" not in call.request.contents.message_fields:
         return []
-    takes_details = not _quirk(call).refuses_unknown
+    takes_details = not _quirk(call.route).refuses_unknown
     is_lost = any(_loses(call, message, takes_details=takes_details) for message in call.request.messages)
     return ["messages.reasoning_details"] if is_lost else []
 
@@ -192,7 +207,7 @@ def _loses(call: Call, message: Fields, *, takes_details: bool) -> bool:
 
 def switches_reasoning_off(call: Call) -> bool:
     """Return whether the upstream's own switch is off. Elsewhere a model may ignore it: gpt-oss reasons whatever it is told."""
-    quirk = _quirk(call)
+    quirk = _quirk(call.route)
     given = {**call.request.fields, **_reasoning(call.request, quirk)}
     return bool(quirk.reasoning_off) and all(_has(given.get(name), value) for name, value in quirk.reasoning_off.items())
 
@@ -202,13 +217,13 @@ def _has(given: Any, wanted: Any) -> bool:
     return wanted.items() <= given.items() if is_object else bool(given == wanted)
 
 
-def _quirk(call: Call) -> Quirk:
-    return QUIRKS.get(urlsplit(call.route.base_url).hostname or "", _NO_QUIRK)
+def _quirk(route: Route) -> Quirk:
+    return QUIRKS.get(urlsplit(route.base_url).hostname or "", _NO_QUIRK)
 
 
 def _passes_unknown_fields(call: Call) -> bool:
     """Return whether the upstream gets what the caller sent. A host with a quirk is somebody else's, whatever its row says."""
-    return call.route.passes_unknown_fields and _quirk(call) is _NO_QUIRK
+    return call.route.passes_unknown_fields and _quirk(call.route) is _NO_QUIRK
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
@@ -43,14 +44,15 @@ _BILLING_CODES = {
 
 
 class StreamReader:
-    """Converts the data of events to Chunks. ``choices`` is the number of choices that were requested.
+    """Converts the data of events to Chunks. ``choices`` is how many were requested, ``tier`` the service tier that was.
 
     Most events of a stream differ only in their choices. So the bytes before and after the choices of one event are kept, and
     an event that begins and ends with the same bytes is not parsed: a JSON round trip for each token is too slow for a relay.
     """
 
-    def __init__(self, choices: int = 1, seal: Seal | None = None) -> None:
+    def __init__(self, choices: int = 1, seal: Seal | None = None, tier: str = "") -> None:
         self._seal = seal
+        self._tier = tier
         self.has_passed_on = False
         self.has_ended = False  # true after [DONE]; later events are ignored
         self._choices = choices
@@ -127,6 +129,7 @@ class StreamReader:
             chunks.append(self._chunk(choices))
         self._keep_frame(data)
         if usage := parse_usage(event.get("usage")):
+            usage = _at_tier(usage, self._tier, event) if self._tier else usage
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
 
@@ -194,7 +197,7 @@ class StreamReader:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "") -> WholeReply:
     """Return the reply in a chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
@@ -207,7 +210,8 @@ def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnusableResponse(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
     choices = wire.replace_lone_surrogates(body, choices)
-    return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+    usage = parse_usage(reply.get("usage"))
+    return WholeReply(choices, usage=_at_tier(usage, tier, reply) if usage and tier else usage, text_bytes=text_bytes)
 
 
 def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> dict[str, Any]:
@@ -257,6 +261,11 @@ def parse_usage(value: Any) -> Usage | None:
     reasoning = wire.detail_tokens(value, "completion_tokens_details", "reasoning_tokens")
     cached = min(cached, prompt)
     return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
+
+
+def _at_tier(usage: Usage, asked: str, reply: dict[str, Any]) -> Usage:
+    """Return the usage with the service tier that was used: the one that was asked for, unless the reply says that none was."""
+    return usage if reply.get("service_tier") == "default" else replace(usage, tier=asked)
 
 
 def _generated_bytes(message: Any) -> int:

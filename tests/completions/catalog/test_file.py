@@ -8,6 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from completions.catalog import file as catalog_file
+from completions.catalog import rules
 from completions.models import Category, LanguageModel, Price, Provider, Route
 
 pytestmark = pytest.mark.django_db
@@ -138,6 +139,25 @@ def test_a_file_creates_exactly_its_rows(load):
         ("openai/gpt-4o-mini", "shed", "mini", 1, True),
         ("openai/gpt-4o-mini", "openai", "gpt-4o-mini", 2, True),
     ]
+
+
+def test_an_hour_in_the_cache_and_service_tiers_have_prices(load):
+    given = (
+        'output = "2", cache_write_1h = "3", flex_input = "0.5", flex_output = "1", priority_input = "4", priority_output = "8"'
+    )
+    load(MINIMAL.replace('output = "2"', f'{given}, priority_cached_input = "0.4"'))
+    names = [f"{name}_nanos" for name in rules.PRICE_FIELDS]
+    told = {name: nanos for name, nanos in Price.objects.values(*names).get().items() if nanos is not None}
+    assert {name: nanos / 10**9 for name, nanos in told.items()} == {
+        "input_nanos": 1,
+        "output_nanos": 2,
+        "cache_write_1h_nanos": 3,
+        "flex_input_nanos": 0.5,
+        "flex_output_nanos": 1,
+        "priority_input_nanos": 4,
+        "priority_cached_input_nanos": 0.4,
+        "priority_output_nanos": 8,
+    }
 
 
 def test_optional_fields_get_cautious_defaults(load):
@@ -426,6 +446,7 @@ REFUSED = {
     "price as a whole number": ('input = "1"', "input = 1", f'{MODEL} price.input: write the price as text, input = "1"'),
     "price boolean": ('input = "1"', "input = true", f"{MODEL} price.input: must be text, not true or false"),
     "cached price as a float": ('output = "2"', 'output = "2", cached_input = 0.1', f"{MODEL} price.cached_input: write"),
+    "half a tier": ('output = "2"', 'output = "2", flex_input = "1"', f"{MODEL} price: has no flex_input, or no flex_output"),
     "unknown price": ('output = "2"', 'output = "2", video = "3"', f"{MODEL} price.video: is not known here"),
     "routes that are no list": ('[{ provider = "shed", upstream_model = "m" }]', '"shed"', f"{MODEL} routes: must be a list"),
     "a route that is no table": ('{ provider = "shed", upstream_model = "m" }', '"shed"', f"{MODEL} routes[0]: must be"),

@@ -173,3 +173,28 @@ def test_the_page_of_a_model_adds_no_price(echo_model: LanguageModel, root: Clie
     page = root.get(PAGE.removesuffix("price/") + "change/").content.decode()
     assert f'href="{PAGE}"' in page
     assert "prices-0-input_dollars" not in page
+
+
+def test_the_price_of_an_hour_and_those_of_tiers_are_set_and_stay(echo_model: LanguageModel, root: Client) -> None:
+    typed = {"cache_write_1h": "1.00", "flex_input": "0.25", "flex_output": "0.75"}
+    shown = send(root, **typed)
+    change = (
+        "cache write for an hour none -> $1.00, input of the flex tier none -> $0.25, output of the flex tier none -> $0.75"
+    )
+    assert change in text(shown)
+    assert confirm(root, shown, is_large="on").status_code == 302
+    assert confirm(root, send(root, input="0.60")).status_code == 302
+    columns = Price.objects.latest("effective_from")
+    assert (columns.input_nanos, columns.cache_write_1h_nanos) == (600_000_000, 1_000_000_000)
+    assert (columns.flex_input_nanos, columns.flex_cached_input_nanos, columns.flex_output_nanos) == (
+        250_000_000,
+        None,
+        750_000_000,
+    )
+    assert "flex 0.25 / 0.75" in text(root.get("/admin/completions/price/"))
+
+
+def test_half_a_tier_is_not_set(echo_model: LanguageModel, root: Client) -> None:
+    shown = send(root, priority_input="1.00")
+    assert list(shown.context["form"].errors) == ["priority_input"]
+    assert prices() == [BEFORE]

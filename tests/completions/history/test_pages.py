@@ -316,6 +316,13 @@ def test_images_have_a_line_and_cost_nothing_in_a_request_that_failed(owner, key
     assert "Images" not in page_of(owner, past(key, images=3, settlement="released", cost_nanos=0, prompt_tokens=0))
 
 
+def test_what_is_kept_for_an_hour_has_a_line_of_its_own(owner, key, past, large):  # noqa: F811
+    factories.change_prices(Price.objects, cache_write_nanos=3_750_000_000, cache_write_1h_nanos=6_000_000_000)
+    page = page_of(owner, past(key, prompt_tokens=50, cache_write_tokens=50, cache_write_1h_tokens=30))
+    assert "Prompt tokens written to a cache 20 $3.75 $0.000075" in page
+    assert "Prompt tokens written to a cache for an hour 30 $6.00 $0.00018" in page
+
+
 # --- Refusals --------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from completions.catalog import eligibility
 from completions.chat import ChatRequest
 from completions.inbound.messages import request as messages
 from completions.inbound.responses import request as responses
@@ -24,6 +25,7 @@ CHAT_CALL = {"id": "c", "type": "function", "function": {"name": "add", "argumen
 TOOLS = {"tools": [{"name": "add", "input_schema": PARAMETERS}]}
 ADDRESS = "https://example.org/a.png"
 BLOCK_IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}
+TEXT_SOURCE = {"type": "text", "media_type": "text/plain", "data": "Once."}
 TOOL_USE = {"type": "tool_use", "id": "c", "name": "add", "input": {}}
 ITEM_TOOLS = {"tools": [{"type": "function", **FUNCTION}]}
 ITEM_CALL = {"type": "function_call", "call_id": "c", "name": "add", "arguments": "{}"}
@@ -115,6 +117,9 @@ FEATURES: dict[str, dict[str, Fields]] = {
         "chat": {"tools": [{"type": "custom", "custom": {"name": "p", "format": {"type": "grammar", "grammar": GRAMMAR}}}]},
         "responses": {"tools": [{"type": "custom", "name": "p", "format": {"type": "grammar", **GRAMMAR}}]},
     },
+    "Deferred tools": {"messages": {"tools": [{"name": "add", "input_schema": PARAMETERS, "defer_loading": True}]}},
+    "Anthropic's own tools of the caller": {"messages": {"tools": [{"type": "bash_20250124", "name": "bash"}]}},
+    "Citations": {"messages": blocks({"type": "document", "source": TEXT_SOURCE, "citations": {"enabled": True}})},
     "How much to reason": {
         "chat": {"reasoning_effort": "medium"},
         "messages": {"thinking": {"type": "enabled", "budget_tokens": 2_000}},
@@ -154,6 +159,7 @@ FEATURES: dict[str, dict[str, Fields]] = {
         "chat": {"logprobs": True, "top_logprobs": 2},
         "responses": {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
     },
+    "Service tiers": {"chat": {"service_tier": "flex"}, "responses": {"service_tier": "flex"}},
     "The id of an end user": {
         "chat": {"user": "u"},
         "messages": {"metadata": {"user_id": "u"}},
@@ -176,13 +182,12 @@ def outcome(feature: str, language: str, kind: str) -> str:
     if fields is None:
         return NO_WORDS
     request = LANGUAGES[language]({"model": "acme/m", **fields})
-    adapter = ADAPTERS[kind]
+    call = make_call(request, make_offer(kind, MODELS[kind], base_url=URLS.get(kind, "http://127.0.0.1:9")), max_tokens=4_000)
     try:
-        adapter.check(request)
+        eligibility._check(request, call.route)
     except InvalidRequest:
         return REFUSED
-    call = make_call(request, make_offer(kind, MODELS[kind], base_url=URLS.get(kind, "http://127.0.0.1:9")), max_tokens=4_000)
-    return NAMED if adapter.ignored_fields(call) else YES
+    return NAMED if ADAPTERS[kind].ignored_fields(call) else YES
 
 
 def table() -> str:

@@ -40,7 +40,8 @@ def request(size: int, content: str = "") -> ChatRequest:
 
 def prices(input: str, output: str, cached_input: str | None = None, cache_write: str | None = None) -> PriceList:
     """Dollars per million tokens."""
-    return PriceList(*(money.price_nanos(dollars) for dollars in (input, output, cached_input or input, cache_write or input)))
+    nanos = [money.price_nanos(each) for each in (input, output, cached_input or input, cache_write or input)]
+    return PriceList(nanos[0], nanos[1], nanos[2], nanos[3])
 
 
 price_lists = st.builds(PriceList, PRICES, PRICES, PRICES, PRICES)

@@ -94,7 +94,7 @@ def test_retries_go_on_where_the_provider_allows_them(api, large, upstream):
 @STREAMED
 def test_a_reply_names_the_fields_that_were_not_sent(api, large, upstream, is_streamed):
     upstream.will(streamed() if is_streamed else whole())
-    answer = ask(api, stream=is_streamed, service_tier="priority", strange=1, Temperature=1, prediction=None, temperature=1)
+    answer = ask(api, stream=is_streamed, service_tier="scale", strange=1, Temperature=1, prediction=None, temperature=1)
     assert answer.status_code == 200
     assert answer[IGNORED] == "service_tier, strange, Temperature"
     assert upstream.requests[0].body.keys().isdisjoint({"service_tier", "strange", "Temperature"})
@@ -105,13 +105,13 @@ def test_a_reply_names_the_fields_that_were_not_sent(api, large, upstream, is_st
 @STREAMED
 def test_an_error_names_the_fields_that_were_not_sent(api, large, upstream, is_streamed):
     upstream.will(refusal(400))
-    answer = ask(api, stream=is_streamed, service_tier="priority", web_search_options={})
+    answer = ask(api, stream=is_streamed, service_tier="scale", web_search_options={})
     assert (answer.status_code, answer[IGNORED]) == (400, "service_tier, web_search_options")
 
 
 def test_a_stream_that_breaks_off_named_them_at_its_start(api, large, upstream):
     upstream.will(stream(ROLE, words("Hello"), CLOSE))
-    answer = ask_streamed(api, service_tier="priority")
+    answer = ask_streamed(api, service_tier="scale")
     assert answer[IGNORED] == "service_tier"
     assert "error" in events(answer)[-1]
 

@@ -88,10 +88,11 @@ def test_each_attempt_sends_the_image_also_of_a_body_that_was_released(api, larg
 
 def messages_of(address: str) -> list[dict[str, Any]]:
     image = {"type": "image", "source": {"type": "url", "url": address}}
+    document = {"type": "document", "source": {"type": "content", "content": [image]}}
     return [
         {"role": "user", "content": [{"type": "text", "text": "Look."}, image]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [image]}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [image]}, document]},
     ]
 
 
@@ -100,9 +101,9 @@ def test_the_other_languages_fetch_too(api, upstream, server, path):
     fields: dict[str, Any] = {"max_tokens": 9, "messages": messages_of(server.origin)}
     if path == "/v1/responses":
         part = {"type": "input_image", "image_url": server.origin}
-        fields = {"input": [{"role": "user", "content": [part, part]}]}
+        fields = {"input": [{"role": "user", "content": [part, part, part]}]}
     assert api.post(path, {"model": "acme/large", **fields}).status_code == 200
-    assert json.dumps(upstream.requests[0].body).count(f"data:image/png;base64,{TEXT}") == 2
+    assert json.dumps(upstream.requests[0].body).count(f"data:image/png;base64,{TEXT}") == 3
     assert len(server.received) == 1
 
 
@@ -114,8 +115,8 @@ def test_an_image_reaches_anthropic_in_its_own_words(api, large, upstream, serve
         upstream.will(claude.whole(claude.text_block("Hi")))
         assert api.post(path, {"model": "acme/claude", "max_tokens": 9, "messages": asked}).status_code == 200
         assert upstream.requests[-1].body["messages"][0]["content"][1] == sent
-    [result] = upstream.requests[-2].body["messages"][2]["content"]
-    assert result["content"] == [sent]
+    [result, document] = upstream.requests[-2].body["messages"][2]["content"]
+    assert result["content"] == document["source"]["content"] == [sent]
 
 
 def test_an_image_reaches_gemini_in_its_own_words(api, upstream, server):

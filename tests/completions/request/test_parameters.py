@@ -129,7 +129,7 @@ UNPAID: dict[str, dict[str, Any]] = {
     "another token limit": {"max_new_tokens": 9, "max_output_tokens": 9, "n_predict": 9, "num_predict": 9, "options": {}},
     "hidden choices": {"best_of": 9, "prediction": {"type": "content", "content": "x" * 99}},
     "another model": {"models": ["acme/large"], "route": "fallback", "provider": {}, "preset": "p", "fallbacks": ["x"]},
-    "a more expensive service": {"service_tier": "priority", "speed": "fast", "inference_geo": "us"},
+    "a more expensive service": {"service_tier": "scale", "speed": "fast", "inference_geo": "us"},
     "a search": {
         "web_search_options": {},
         "plugins": [{"id": "web"}],

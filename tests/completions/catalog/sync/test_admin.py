@@ -16,11 +16,12 @@ from completions.models import CatalogProposal, LanguageModel, Price, Provider, 
 from gateway_project import errors
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
+from tests.completions.catalog.sync.lists import OLD_PRICE
 
 pytestmark = pytest.mark.django_db
 
 PAGE = "/admin/completions/catalogproposal/"
-OLD = {"input": "3.00", "output": "15.00", "cached_input": "0.30", "cache_write": None, "image": None}
+OLD = OLD_PRICE
 NEW = {**OLD, "input": "2.50"}
 SMALL = {
     "id": "acme/small",

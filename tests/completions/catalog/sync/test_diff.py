@@ -7,7 +7,7 @@ import pytest
 from completions.catalog.sync import diff
 from completions.models import Price, Route
 from tests import factories
-from tests.completions.catalog.sync.lists import OLD_PRICE, bare, catalog, entry, make_model, priced, proposed
+from tests.completions.catalog.sync.lists import OLD_PRICE, TIER_FIELDS, bare, catalog, entry, make_model, priced, proposed
 
 pytestmark = pytest.mark.django_db
 
@@ -37,7 +37,8 @@ def test_a_different_price_is_proposed_exactly_and_not_written(large, lists, syn
 
     report = sync()
 
-    new = {"input": "0.15", "output": "0.60", "cached_input": "0.0375", "cache_write": "0.20", "image": None}
+    new = {"input": "0.15", "output": "0.60", "cached_input": "0.0375", "cache_write": "0.20"}
+    new |= {"cache_write_1h": None, "image": None, **dict.fromkeys(TIER_FIELDS)}
     assert proposed() == [("price", "acme/large", OLD_PRICE, new)]
     assert [(change["kind"], change["new"]) for change in report["proposed"]] == [("price", new)]
     assert report["waiting"] == 1
@@ -88,14 +89,15 @@ def test_a_price_of_zero_on_both_sides_is_no_difference(barn, lists, sync):
     assert proposed() == []
 
 
-def test_our_price_for_images_is_kept(large, lists, sync):
-    factories.change_prices(Price.objects, image_nanos=4_000_000)
+def test_our_prices_that_no_list_has_are_kept(large, lists, sync):
+    factories.change_prices(Price.objects, image_nanos=4_000_000, cache_write_1h_nanos=6_000_000_000)
     lists.lists(priced(prompt="0.000002", image="0.009"))
 
     sync()
 
     [(_, _, old, new)] = proposed()
     assert (old["image"], new["image"], new["input"]) == ("0.004", "0.004", "2.00")
+    assert old["cache_write_1h"] == new["cache_write_1h"] == "6.00"
 
 
 # --- Which list decides ---------------------------------------------------------------------------------------------
@@ -194,6 +196,7 @@ def prices(**changed: str | None) -> dict[str, str | None]:
         ("price", prices(), prices(cache_write="6.00"), False),
         ("price", prices(), prices(cached_input=None), False),
         ("price", prices(), prices(image="0.01"), False),
+        ("price", prices(), prices(cache_write_1h="0.01"), False),  # without one it is refused
         ("price", prices(input="0.00"), prices(input="0.01"), False),
         ("price", {}, prices(), False),
         ("limits", {"context_window": 10, "max_output_tokens": 5}, {"context_window": 11, "max_output_tokens": 5}, True),

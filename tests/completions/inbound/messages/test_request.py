@@ -15,12 +15,21 @@ from tests.completions.offers import make_call, make_offer
 
 PNG = "iVBORw0KGgo="
 MARK = {"cache_control": {"type": "ephemeral"}}
+HOUR: Any = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 TOOL = {"name": "add", "description": "Adds.", "input_schema": {"type": "object", "properties": {}}}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
 DOCUMENT = {
     "type": "document",
     "title": "a.pdf",
     "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+}
+BASH = {"type": "bash_20250124", "name": "bash"}
+COMPUTER = {"type": "computer_20251124", "name": "computer", "display_width_px": 1_024, "display_height_px": 768}
+SEARCH_RESULT = {
+    "type": "search_result",
+    "title": "Tides",
+    "source": "https://example.org/tides",
+    "content": [{"type": "text", "text": "Twice a day."}],
 }
 CALL = {"type": "tool_use", "id": "call_1", "name": "add", "input": {"a": 1}}
 RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "3"}]}
@@ -45,7 +54,7 @@ def translated_back(given: dict[str, Any]) -> dict[str, Any]:
 # --- There and back -------------------------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1).map(lambda text: f"{text}.")
-marks = st.sampled_from([{}, MARK])
+marks = st.sampled_from([{}, MARK, HOUR])
 text_blocks = st.builds(lambda text, mark: {"type": "text", "text": text, **mark}, texts, marks)
 images = st.builds(lambda mark: {**IMAGE, **mark}, marks)
 documents = st.builds(lambda mark: {**DOCUMENT, **mark}, marks)
@@ -170,6 +179,144 @@ def test_a_document_in_text_is_text_after_its_title():
     assert message["content"] == [{"type": "text", "text": "A tale\n\nOnce."}]
 
 
+TEXTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "document in text": (
+        {"type": "document", "context": "Of 1880.", "source": {"type": "text", "media_type": "text/plain", "data": "Once."}},
+        ["Of 1880.\n\nOnce."],
+    ),
+    "divided document": (
+        {"type": "document", "title": "A", "source": {"type": "content", "content": [{"type": "text", "text": "Once."}]}},
+        ["A", "Once."],
+    ),
+    "undivided document": ({"type": "document", "source": {"type": "content", "content": "Once."}}, ["Once."]),
+    "search result": (SEARCH_RESULT, ["Tides\nhttps://example.org/tides\n\nTwice a day."]),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_what_has_a_block_of_its_own_only_at_anthropic_is_text(kind):
+    block, texts = TEXTS[kind]
+    [message] = translated(body({**block, **MARK}))["messages"]
+    assert [part["text"] for part in message["content"]] == texts
+    assert message["content"][-1]["cache_control"] == MARK["cache_control"]
+
+
+def test_the_context_of_a_file_is_text_before_it():
+    [message] = translated(body({**DOCUMENT, "context": "Of 1880."}))["messages"]
+    assert [part["type"] for part in message["content"]] == ["text", "file"]
+    assert message["content"][0]["text"] == "Of 1880."
+
+
+def test_a_tool_that_was_found_is_told_by_its_name():
+    [message] = translated(body({**RESULT, "content": [{"type": "tool_reference", "tool_name": "add"}]}))["messages"]
+    assert message["content"] == [{"type": "text", "text": "The tool add is there."}]
+
+
+CITED = {"type": "text", "text": "Once.", "citations": [{"type": "char_location", "cited_text": "Once upon a time"}]}
+NOTED: dict[str, dict[str, Any]] = {
+    "messages.citations": body({**SEARCH_RESULT, "citations": {"enabled": True}}),
+    "tools.input_examples": body(tools=[{**TOOL, "input_examples": [{"a": 1}]}]),
+    "tools.defer_loading": body(tools=[{**TOOL, "defer_loading": True}]),
+    "messages.toolset_name": body({**RESULT, "toolset_name": "computer"}),
+}
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_a_field_that_only_anthropic_takes_is_noted(name):
+    assert request.parse(NOTED[name])[0].block_fields == {name}
+
+
+def test_citations_of_a_reply_are_noted_where_it_is_sent_back():
+    turns = [{"role": "user", "content": "Tell."}, {"role": "assistant", "content": [CITED]}]
+    plain = {name: value for name, value in CITED.items() if name != "citations"}
+    asked, bare = ({**body(), "messages": [turns[0], {"role": "assistant", "content": [each]}]} for each in (CITED, plain))
+    chat, without = request.parse(asked)[0], request.parse(bare)[0]
+    assert chat.block_fields == {"messages.citations"}
+    assert chat.prompt_tokens_max - without.prompt_tokens_max > len("Once upon a time")
+
+
+@pytest.mark.parametrize(
+    ("block", "counted_again"),
+    [
+        (SEARCH_RESULT, "Twice a day."),
+        ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Once."}}, "Once."),
+        ({"type": "document", "source": {"type": "content", "content": "Once."}}, "Once."),
+    ],
+    ids=["search result", "text", "content"],
+)
+def test_what_may_be_cited_counts_once_more_for_the_hold(block, counted_again):
+    def tokens_max(enabled: bool) -> int:
+        return request.parse(body({**block, "citations": {"enabled": enabled}}))[0].prompt_tokens_max
+
+    assert tokens_max(True) - tokens_max(False) >= 1_024 + len(counted_again)
+
+
+# --- Anthropic's own tools --------------------------------------------------------------------------------------------
+
+OWN = [
+    BASH,
+    {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool", "max_characters": 10_000},
+    {"type": "memory_20250818", "name": "memory", "defer_loading": True, "input_examples": [{"command": "view"}]},
+    {**COMPUTER, "enable_zoom": True, "display_number": 0},
+    {"type": "computer_toolset_20260801", "configs": {"zoom": {"enabled": False}}},
+]
+
+
+@pytest.mark.parametrize("tool", OWN, ids=lambda tool: tool["type"])
+def test_a_tool_of_anthropics_own_is_for_its_models_only_and_its_instructions_are_held_for(tool):
+    chat, _ = request.parse(body(tools=[TOOL, tool]))
+    without, _ = request.parse(body(tools=[TOOL]))
+    assert chat.messages_only_at == "tools[1].type"
+    assert without.messages_only_at == ""
+    assert chat.prompt_tokens_max - without.prompt_tokens_max >= 4_096
+
+
+@pytest.mark.parametrize(
+    ("kind", "beta"),
+    [
+        ("computer_20251124", "computer-use-2025-11-24"),
+        ("computer_20250124", "computer-use-2025-01-24"),
+        ("bash_20241022", "computer-use-2024-10-22"),
+        ("bash_20250124", None),
+        ("memory_20250818", None),
+    ],
+)
+def test_the_beta_that_a_tool_needs_is_asked_for(kind, beta):
+    chat, _ = request.parse(body(tools=[{"type": kind, "name": "it"}]), betas="effort-2025-11-24")
+    assert chat.betas == tuple(filter(None, ("effort-2025-11-24", beta)))
+
+
+def test_a_beta_that_the_caller_asks_for_is_asked_for_once():
+    chat, _ = request.parse(body(tools=[COMPUTER]), betas="computer-use-2025-11-24")
+    assert chat.betas == ("computer-use-2025-11-24",)
+
+
+# --- An hour in the cache ---------------------------------------------------------------------------------------------
+
+MARKED: dict[str, dict[str, Any]] = {
+    "body": body(**HOUR),
+    "system": body(system=[{"type": "text", "text": "x", **HOUR}]),
+    "tool": body(tools=[{**TOOL, **HOUR}]),
+    "own tool": body(tools=[{**BASH, **HOUR}]),
+    "text": body({"type": "text", "text": "x", **HOUR}),
+    "image": body({**IMAGE, **HOUR}),
+    "document": body({**DOCUMENT, **HOUR}),
+    "divided document": body({"type": "document", "source": {"type": "content", "content": [{**IMAGE, **HOUR}]}}),
+    "search result": body({**SEARCH_RESULT, **HOUR}),
+    "result": body({**RESULT, **HOUR}),
+    "in a result": body({**RESULT, "content": [{"type": "tool_reference", "tool_name": "add", **HOUR}]}),
+    "call": {**body(), "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [{**CALL, **HOUR}]}]},
+    "reminder": {**body(), "messages": [{"role": "system", "content": [{"type": "text", "text": "x", **HOUR}]}]},
+}
+
+
+@pytest.mark.parametrize("place", MARKED)
+def test_an_hour_in_the_cache_is_found_wherever_it_is_asked_for(place):
+    given = MARKED[place]
+    brief = json.loads(json.dumps(given).replace("1h", "5m"))
+    assert [request.parse(each)[0].wants_hour_cache for each in (given, brief)] == [True, False]
+
+
 def test_a_result_that_is_an_error_and_a_mark_of_the_cache_are_kept():
     [message] = translated(body({**RESULT, "is_error": True, **MARK}))["messages"]
     assert (message["is_error"], message["cache_control"]) == (True, {"type": "ephemeral"})
@@ -199,8 +346,13 @@ REFUSED: dict[str, Any] = {
     "tools[0].type": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
     "tools[0].input_schema": {"tools": [{"name": "add"}]},
     "tools[0].name": {"tools": [{"name": "a b", "input_schema": {}}]},
-    "tools[0].defer_loading": {"tools": [{**TOOL, "defer_loading": True}]},
-    "tools[0].cache_control.ttl": {"tools": [{**TOOL, "cache_control": {"type": "ephemeral", "ttl": "1h"}}]},
+    "tools[0].defer_loading": {"tools": [{**TOOL, "defer_loading": "yes"}]},
+    "tools[0].input_examples[1]": {"tools": [{**TOOL, "input_examples": [{}, "a"]}]},
+    "tools[0].allowed_callers": {"tools": [{**TOOL, "allowed_callers": ["direct", "code_execution_20260120"]}]},
+    "tools[0].display_width_px": {"tools": [{**COMPUTER, "display_width_px": "1024"}]},
+    "tools[0].max_characters": {"tools": [{**BASH, "max_characters": 10}]},
+    "tools[0].description": {"tools": [{**BASH, "description": "A shell."}]},
+    "tools[0].cache_control.ttl": {"tools": [{**TOOL, "cache_control": {"type": "ephemeral", "ttl": "2h"}}]},
     "tool_choice.type": {"tools": [TOOL], "tool_choice": {"type": "required"}},
     "tool_choice.name": {"tools": [TOOL], "tool_choice": {"type": "tool", "name": "other"}},
     "stop_sequences": {"stop_sequences": ["x"] * 17},
@@ -253,16 +405,23 @@ def test_an_empty_value_of_another_type_is_refused_by_name(param, value):
 
 
 BLOCKS: dict[str, Any] = {
-    "type": {"type": "search_result"},
+    "type": {"type": "video"},
     "text": {"type": "text", "text": 1},
-    "citations": {"type": "text", "text": "x", "citations": [{}]},
+    "citations[0]": {"type": "text", "text": "x", "citations": [1]},
+    "citations.enabled": {**DOCUMENT, "citations": {"enabled": "yes"}},
+    "citations.style": {**DOCUMENT, "citations": {"style": "mla"}},
+    "content": {**SEARCH_RESULT, "content": "Twice a day."},
+    "content[0].cache_control": {**SEARCH_RESULT, "content": [{"type": "text", "text": "Twice.", **MARK}]},
+    "source.content[0].type": {"type": "document", "source": {"type": "content", "content": [DOCUMENT]}},
+    "source.content": {"type": "document", "source": {"type": "content", "content": []}},
     "cache_control.type": {"type": "text", "text": "x", "cache_control": {"type": "forever"}},
     "source.type": {"type": "image", "source": {"type": "file", "file_id": "f"}},
     "source": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "not base64!"}},
     "source.media_type": {"type": "document", "source": {"type": "text", "media_type": "text/html", "data": "x"}},
-    "context": {**DOCUMENT, "context": "x"},
+    "context": {**DOCUMENT, "context": 1},
     "tool_use_id": {"type": "tool_result", "content": "x"},
-    "content[0].type": {**RESULT, "content": [{"type": "tool_reference", "tool_name": "x"}]},
+    "content[0].type": {**RESULT, "content": [{"type": "tool_use"}]},
+    "content[0].tool_name": {**RESULT, "content": [{"type": "tool_reference"}]},
     "is_error": {**RESULT, "is_error": "yes"},
 }
 

@@ -80,7 +80,7 @@ def choices(received):
 
 def test_request_has_the_provider_format_and_key(api, alice, upstream):
     system = {"role": "system", "content": "Be brief."}
-    fields = {"max_tokens": 17, "stop": "END", "temperature": 1.5, "seed": 7, "service_tier": "priority", "user": "u-1"}
+    fields = {"max_tokens": 17, "stop": "END", "temperature": 1.5, "seed": 7, "service_tier": "scale", "user": "u-1"}
     assert ask(api, messages=[system, *MESSAGES], **fields).status_code == 200
     [asked] = upstream.requests
     assert asked.path == "/v1/messages"

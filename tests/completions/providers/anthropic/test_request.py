@@ -28,7 +28,7 @@ def test_system_field_is_sent_only_with_instructions():
     assert "system" not in body()
 
 
-def test_cache_control_is_passed_on_without_its_time_to_live():
+def test_cache_control_is_passed_on_for_five_minutes_or_an_hour():
     mark = {"cache_control": {"type": "ephemeral"}}
     longer = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
     tool = {"type": "function", "function": {"name": "f"}, **longer}
@@ -39,11 +39,11 @@ def test_cache_control_is_passed_on_without_its_time_to_live():
         tools=[tool],
         **longer,
     )
-    assert asked["system"] == [text("Be brief.", **mark)]
+    assert asked["system"] == [text("Be brief.", **longer)]
     assert asked["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral"}
     assert asked["messages"][0]["content"][1] == text("a")
-    assert asked["tools"][0]["cache_control"] == {"type": "ephemeral"}
-    assert asked["cache_control"] == {"type": "ephemeral"}
+    assert asked["tools"][0]["cache_control"] == asked["cache_control"] == longer["cache_control"]
+    assert body(cache_control={"type": "ephemeral", "ttl": "2h"})["cache_control"] == {"type": "ephemeral"}
 
 
 # --- Tools -------------------------------------------------------------------------------------------------------

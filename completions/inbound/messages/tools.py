@@ -1,0 +1,147 @@
+"""The tools of a request, as the tools of a chat request. Pure.
+
+Most are the caller's own functions. Some are Anthropic's own and run at the caller: only the type says what they do, and only
+Anthropic's models know them. Those that run at Anthropic are refused: no price of the catalog covers them.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from completions.inbound.cache_marks import cache_control
+from completions.request import prompt
+from completions.request.fields import (
+    Fields,
+    check_array,
+    check_members,
+    check_name,
+    check_object,
+    read_array,
+    read_boolean,
+    read_integer,
+    read_object,
+    read_required,
+    read_string,
+    refuse,
+)
+
+# Anthropic's reference lists 245 tokens for bash, 700 for the text editor, and 735 and a system prompt of 499 for the computer.
+OWN_TOOL_TOKENS_MAX = 4_096
+_TYPE = re.compile(r"(bash|text_editor|memory|computer|computer_toolset)_(\d{4})(\d{2})(\d{2})")
+_PIXELS_MAX = 100_000
+_CHARACTERS_MAX = 2**31 - 1
+_COMMON = frozenset({"type", "name", "cache_control", "strict", "input_examples", "defer_loading", "allowed_callers"})
+_FUNCTION = _COMMON | {"description", "input_schema", "eager_input_streaming"}
+_OWN = {
+    "bash": _COMMON,
+    "text_editor": _COMMON | {"max_characters"},
+    "memory": _COMMON,
+    "computer": _COMMON | {"display_width_px", "display_height_px", "display_number", "enable_zoom"},
+    "computer_toolset": frozenset({"type", "cache_control", "configs"}),
+}
+_INTEGERS = {
+    "display_width_px": (1, _PIXELS_MAX),
+    "display_height_px": (1, _PIXELS_MAX),
+    "display_number": (0, _PIXELS_MAX),
+    "max_characters": (1, _CHARACTERS_MAX),
+}
+_NOTED = ("cache_control", "input_examples", "defer_loading")  # that not every provider takes
+_FIRST_COMPUTER = "20241022"  # of this day even bash and the editor need the beta of the computer
+_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+
+
+def translate(body: Fields) -> Fields:
+    """Return ``tools``, ``tool_choice`` and ``parallel_tool_calls`` of the chat request."""
+    tools = [_tool(tool, f"tools[{index}]") for index, tool in enumerate(read_array(body, "tools"))]
+    return {**({"tools": tools} if tools else {}), **_tool_choice(body)}
+
+
+def first_own(tools: list[Fields]) -> str:
+    """Return the field that names the first tool of Anthropic's own; empty if there is none."""
+    return next((f"tools[{index}].type" for index, tool in enumerate(tools) if _family(tool)), "")
+
+
+def betas(tools: list[Fields]) -> Iterator[str]:
+    """Yield the betas without which Anthropic refuses the tools: those of the computer."""
+    for tool in tools:
+        if found := _TYPE.fullmatch(tool.get("type") or ""):
+            family, *day = found.groups()
+            if family == "computer" or "".join(day) == _FIRST_COMPUTER:
+                yield f"computer-use-{'-'.join(day)}"
+
+
+def unseen_tokens_max(tools: list[Fields]) -> int:
+    """Return the most tokens of what the chat request does not show: what Anthropic tells its model of its own tools."""
+    examples = ({"input_examples": tool["input_examples"]} for tool in tools if tool.get("input_examples"))
+    return sum(OWN_TOOL_TOKENS_MAX for tool in tools if _family(tool)) + sum(map(prompt.count_json, examples))
+
+
+def block_fields(tools: list[Fields]) -> set[str]:
+    """Return the fields of tools that not every provider takes."""
+    return {f"tools.{name}" for tool in tools for name in _NOTED if tool.get(name)}
+
+
+def _family(tool: Fields) -> str:
+    """Return what kind of Anthropic's own tools that run at the caller it is; empty for others."""
+    found = _TYPE.fullmatch(kind) if isinstance(kind := tool.get("type"), str) else None
+    return found[1] if found else ""
+
+
+def _tool(given: Any, path: str) -> Fields:
+    tool = check_object(given, path)
+    family = _family(tool)
+    if not family and tool.get("type") not in (None, "custom"):
+        known = ", ".join(f"{name}_*" for name in _OWN)
+        refuse(f"{path}.type", f"must be custom, or one of {known}: other tools run at Anthropic, and have no price")
+    check_members(tool, _OWN[family] if family else _FUNCTION, path)
+    _check_common(tool, path)
+    function = _own_function(tool, family, path) if family else _function(tool, path)
+    return {"type": "function", "function": function, **cache_control(tool, path)}
+
+
+def _check_common(tool: Fields, path: str) -> None:
+    """Check the members that nothing but Anthropic's API reads."""
+    for index, example in enumerate(read_array(tool, "input_examples", path)):
+        check_object(example, f"{path}.input_examples[{index}]")
+    read_boolean(tool, "defer_loading", path)
+    if (callers := tool.get("allowed_callers")) is not None and check_array(callers, f"{path}.allowed_callers") != ["direct"]:
+        refuse(f"{path}.allowed_callers", "must be direct: no code runs at Anthropic")
+
+
+def _function(tool: Fields, path: str) -> Fields:
+    function: Fields = {
+        "name": read_required(tool, "name", path),
+        "parameters": check_object(read_required(tool, "input_schema", path), f"{path}.input_schema"),
+    }
+    if description := read_string(tool, "description", path):
+        function["description"] = description
+    if read_boolean(tool, "strict", path):
+        function["strict"] = True
+    read_boolean(tool, "eager_input_streaming", path)  # every tool's input is passed on as it arrives
+    return function
+
+
+def _own_function(tool: Fields, family: str, path: str) -> Fields:
+    """Return a function that stands for a tool of Anthropic's own. No provider is sent it."""
+    for name, (minimum, maximum) in _INTEGERS.items():
+        read_integer(tool, name, minimum, maximum, path)
+    for name in ("enable_zoom", "strict"):
+        read_boolean(tool, name, path)
+    if family == "computer_toolset":
+        return {"name": family, "parameters": read_object(tool, "configs", path)}
+    return {"name": check_name(read_required(tool, "name", path), f"{path}.name")}
+
+
+def _tool_choice(body: Fields) -> Fields:
+    choice = read_object(body, "tool_choice")
+    if not choice:
+        return {}
+    check_members(choice, {"type", "name", "disable_parallel_tool_use"}, "tool_choice")
+    one_at_a_time = read_boolean(choice, "disable_parallel_tool_use", "tool_choice")
+    parallel = {"parallel_tool_calls": False} if one_at_a_time else {}
+    kind = read_required(choice, "type", "tool_choice")
+    if kind == "tool":
+        return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}, **parallel}
+    if not isinstance(kind, str) or kind not in _CHOICES:
+        refuse("tool_choice.type", f"must be one of {', '.join((*_CHOICES, 'tool'))}")
+    return {"tool_choice": _CHOICES[kind], **parallel}
