@@ -254,7 +254,7 @@ def test_late_refusal_of_the_old_key_says_nothing_of_the_new_one(api, alice, mon
 def test_probes_are_rarer_the_longer_the_key_is_refused(api, upstream, refused, monkeypatch):
     clock = use_clock(monkeypatch, provider_keys)
     clock.stop()
-    clock.move_on(lookup.PROBE_SECONDS)
+    clock.move_on(2 * lookup.PROBE_SECONDS)
     for pause_seconds in (5, 10, 20, 40, 60, 60):
         fail(api)
         beside = ask(api)
