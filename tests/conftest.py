@@ -14,6 +14,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.signals import pre_save
 from django.test import TransactionTestCase
+from gevent import get_hub
 from rest_framework.test import APIClient
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -150,6 +151,13 @@ def _closed_circuits() -> Iterator[None]:
     yield
     circuit_breaker.forget_all()  # circuits are in memory, and would stay open for later tests
     local_faults._faults.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_deadlines_left() -> Iterator[None]:
+    yield
+    if ticker := vars(get_hub()).get("ticker"):
+        ticker.alarms.clear()  # that of a reply which a test did not read to its end would ring in a later test
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ print(json.dumps([rows.count(), int(rows.aggregate(sum=Sum("cost_nanos"))["sum"]
 def main() -> None:
     chosen = [program for program in programs.PROGRAMS if not sys.argv[1:] or program.name in sys.argv[1:]]
     directory = Path(tempfile.mkdtemp(prefix="agents-"))
-    installed = {program: directory / f"{program.binary}-{program.release}" for program in chosen}
+    installed = {program: directory / f"{program.binary or program.package}-{program.release}" for program in chosen}
     for program in chosen:
         if problem := programs.install(program, installed[program]):
             sys.exit(f"{program.name}: {problem}")
@@ -113,7 +113,7 @@ class _Session:
             return problem
         sent = [request for request in proxy.requests if not request["is_refused"]]
         name = f"{self._installed.name}-{self._model.replace('/', '-')}.json"
-        if self._column in RECORDED_COLUMNS:
+        if self._column in RECORDED_COLUMNS and self._program.is_recorded:
             recorder.write(RECORDED / name, sent, str(self._folder))
         outcome = "answers" if self._column == ECHO else "done, the edit alone" if self._program.edit else "done"
         refused = len(proxy.requests) - len(sent)

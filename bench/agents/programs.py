@@ -38,6 +38,8 @@ class Program:
     page: str  # of the language that it speaks
     is_python: bool = False  # its registry is PyPI, and not npm's
     edit: str = ""  # what the model says to a program without tools: the whole task
+    beside: tuple[str, ...] = ()  # packages that are installed with it
+    is_recorded: bool = True  # False: what it sends names what the gateway stored before
 
     def executable(self, installed: Path) -> Path:
         return installed / ("bin" if self.is_python else "node_modules/.bin") / self.binary
@@ -58,10 +60,11 @@ def install(program: Program, folder: Path) -> str:
     elif shutil.which("npm"):
         (folder / "package.json").write_text('{"private": true}')
         command = ["npm", "install", "--no-audit", "--no-fund", "--foreground-scripts", f"{program.package}@{program.release}"]
+        command += program.beside
     else:
         return "npm is not installed"
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode or not program.executable(folder).exists():
+    if done.returncode or (program.binary and not program.executable(folder).exists()):
         return f"{program.package}@{program.release} cannot be installed: {done.stderr.strip().splitlines()[-1:]}"
     return ""
 
@@ -214,6 +217,27 @@ export ANTHROPIC_API_KEY=mgw_live_...
 It first asks for a `thread`, which is kept at Anthropic, and goes on without one."""
 
 
+# --- The AI SDK -------------------------------------------------------------------------------------------------------
+
+
+def _run_ai_sdk(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    script = shutil.copy(Path(__file__).with_name("ai_sdk.mjs"), installed)  # beside its modules
+    environ = {"GATEWAY_URL": f"{gateway.url}/v1", "GATEWAY_API_KEY": gateway.secret}
+    return _execute(program, installed, folder, [str(script), gateway.model, TASK], environ, binary="node")
+
+
+_AI_SDK_LINES = """\
+Vercel's `ai` with `@ai-sdk/openai`:
+
+```js
+const openai = createOpenAI({ baseURL: "http://127.0.0.1:8000/v1", apiKey: process.env.GATEWAY_API_KEY });
+await generateText({ model: openai("demo/echo"), prompt: "Hello" });
+```
+
+After each step with tools it names the items of the steps before, instead of sending them: the gateway [stores](responses.md)
+them. With `providerOptions: { openai: { store: false } }` it sends them."""
+
+
 # --- opencode ---------------------------------------------------------------------------------------------------------
 
 _OPENCODE_CONFIG = """\
@@ -357,6 +381,11 @@ PROGRAMS = [
         "[Messages](messages.md)",
     ),
     Program("Codex", "@openai/codex", "latest", "codex", _run_codex, _codex_steps, _CODEX_LINES, "[Responses](responses.md)"),
+    Program(
+        *("AI SDK", "ai", "latest", "", _run_ai_sdk, _tool_runner_steps, _AI_SDK_LINES, "[Responses](responses.md)"),
+        beside=("@ai-sdk/openai@latest",),
+        is_recorded=False,
+    ),
     Program("opencode", "opencode-ai", "latest", "opencode", _run_opencode, _opencode_steps, _OPENCODE_LINES, _CHAT),
     Program(
         *("aider", "aider-chat", "latest", "aider", _run_aider, _no_steps, _AIDER_LINES, _CHAT),

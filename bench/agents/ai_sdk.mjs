@@ -1,0 +1,30 @@
+// Vercel's AI SDK with tools of its own, over several steps: node ai_sdk.mjs MODEL TASK
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createOpenAI } from "@ai-sdk/openai";
+import { generateText, jsonSchema, stepCountIs, tool } from "ai";
+
+const text = { type: "string" };
+const made = (description, properties, execute) =>
+  tool({
+    description,
+    inputSchema: jsonSchema({ type: "object", properties, required: Object.keys(properties), additionalProperties: false }),
+    execute,
+  });
+const [model, prompt] = process.argv.slice(2);
+const openai = createOpenAI({ baseURL: process.env.GATEWAY_URL, apiKey: process.env.GATEWAY_API_KEY });
+const reply = await generateText({
+  model: openai(model),
+  prompt,
+  stopWhen: stepCountIs(10),
+  tools: {
+    read_file: made("Read a file", { path: text }, ({ path }) => readFileSync(path, "utf8")),
+    edit_file: made("Replace text in a file", { path: text, from: text, to: text }, ({ path, from, to }) => {
+      writeFileSync(path, readFileSync(path, "utf8").replace(from, to));
+      return "edited";
+    }),
+    run_command: made("Run a command", { command: text }, ({ command }) => execFileSync("sh", ["-c", command], { encoding: "utf8" }) || "done"),
+    count_words: made("Count words", { text }, ({ text }) => `${text.split(" ").length} words`),
+  },
+});
+console.log(reply.text);
