@@ -217,7 +217,7 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
     from gateway_project.web import django_internals, gunicorn_replies, health
-    from keys.refusal_history import collector
+    from keys.refusal_history import collector, replies  # noqa: F401  REST framework would load the second at the first refusal
 
     if worker.joins_others:
         health.require_migrated_if_reachable()

@@ -15,10 +15,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Func, IntegerField, Q, QuerySet
 from django.db.models.functions import Now
 
+from billing import locks
 from billing.models import Account
 from completions.charging.stored_rows import Counted
 from completions.models import StoredResponse
@@ -31,6 +32,9 @@ logger = logging.getLogger("gateway.stored_responses")
 _EVICTED_MAX = 10_000  # responses of an account in a transaction
 _EVICTED_SHARE = 20  # an account that is full frees one part of so many, so that not every settlement looks for the oldest
 _counted = Counted(size="stored_bytes", counter="stored_response_bytes", kind="expired responses")
+
+# A response that runs, failed or was cancelled counts in no bound of its account: it is short, and does not stay for long.
+_UNFINISHED_RETENTION = timedelta(hours=1)
 
 
 TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a record has
@@ -127,7 +131,7 @@ def _write(record: ResponseRecord, completion_id: str, account_id: UUID) -> None
         completion_id=completion_id,
         account_id=account_id,
         previous_id=record.previous_id,
-        expires_at=Now() + retention(),
+        expires_at=Now() + _UNFINISHED_RETENTION,
         **texts,
     )
 
@@ -141,7 +145,7 @@ def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: 
             previous_id=previous_id,
             sealed_reply=seal(account_id, reply),
             is_background=True,
-            expires_at=Now() + retention(),
+            expires_at=Now() + _UNFINISHED_RETENTION,
         )
 
 
@@ -155,7 +159,9 @@ def end(completion_id: str, account_id: UUID, reply: bytes) -> None:
 def cancel(response: StoredResponse) -> None:
     """Cancel a response that runs in the background: what it says is not stored. Its completion goes on, and is charged."""
     running = StoredResponse.objects.filter(pk=response.pk, stored_bytes=0, cancelled_at=None, completion__settlement=None)
-    running.update(cancelled_at=Now(), sealed_input=None, sealed_output=None)
+    with pool.time_limit(), transaction.atomic():
+        locks.lock_account(response.account_id)  # as settlements do: the update below sees all of one, or nothing
+        running.update(cancelled_at=Now(), sealed_input=None, sealed_output=None)
 
 
 def count_stored_bytes(account: Account, record: ResponseRecord) -> bool:
@@ -292,7 +298,7 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
             FROM given WHERE NOT (is_written OR is_background)
             RETURNING account_id, stored_bytes
         ), updated AS (
-            UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes,
+            UPDATE completions_storedresponse AS response SET stored_bytes = given.stored_bytes, expires_at = given.expires_at,
                 sealed_input = coalesce(given.sealed_input, response.sealed_input),
                 sealed_output = coalesce(given.sealed_output, response.sealed_output),
                 sealed_reply = CASE WHEN is_written THEN response.sealed_reply ELSE given.sealed_reply END

@@ -23,6 +23,7 @@ from gateway_project.web.bodies_in_flight import process_bodies
 
 logger = logging.getLogger("gateway.stored_responses")
 
+_REPLY_BYTES_MAX = 16_384
 _LOST = "The process that ran it ended, or its reply could not be stored."
 _UNREPLIED = errors.ServiceUnavailable("The reply was too large to be stored, or the database was unavailable.")
 
@@ -31,7 +32,7 @@ def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> F
     """Note that an admitted request will run. Return the response as it is now."""
     response = reply_format.response(dispatch, status="queued", output=[])
     completion = dispatch.admitted.completion
-    stored_responses.begin(completion.id, completion.account_id, kept.previous_id, keeping.as_reply(response))
+    stored_responses.begin(completion.id, completion.account_id, kept.previous_id, _short_reply(response))
     pool.release_connection()  # its upstream takes its time
     return response
 
@@ -53,11 +54,26 @@ def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_byte
             error = error_replies.translate(exception)
         response = reply_format.failed(dispatch, error, output=[])
         try:
-            stored_responses.end(completion.id, completion.account_id, keeping.as_reply(response))
+            stored_responses.end(completion.id, completion.account_id, _short_reply(response))
         except pool.DATABASE_ERRORS as failure:  # its completion tells that it ended
             logger.error("cannot note that %s failed: %s", completion.id, errors.reason(failure))
         finally:
             pool.release_connection()
+
+
+def _short_reply(response: Fields) -> bytes:
+    """Return the reply to store while there is no other: without what the request repeated, if that is large."""
+    reply = keeping.as_reply(response)
+    if len(reply) <= _REPLY_BYTES_MAX:
+        return reply
+    plain: Fields = {
+        "instructions": None,
+        "metadata": {},
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return keeping.as_reply({**response, **plain})
 
 
 def is_ended(found: StoredResponse) -> bool:

@@ -138,7 +138,7 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     store = optional(
         serializers.BooleanField, default=True, help_text="Whether later requests may go on from the response, and read it."
     )
-    background = optional(serializers.BooleanField, help_text="Only false.")
+    background = optional(serializers.BooleanField, help_text="Whether to answer at once, and to go on in the background.")
     stream = serializers.BooleanField(
         required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
     )
@@ -282,7 +282,9 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
     object = Constant("response")
     created_at = serializers.IntegerField(help_text="Unix time in seconds.")
-    status = serializers.CharField(help_text="completed, incomplete, or within a stream in_progress or failed.")
+    status = serializers.CharField(
+        help_text="completed, incomplete, failed or in_progress; in the background also queued or cancelled."
+    )
     model = serializers.CharField(help_text="The model that answered.")
     output = serializers.ListField(child=output_item(), help_text="What the model says, thinks and calls.")
     incomplete_details = IncompleteDetailsSerializer(allow_null=True, help_text="Why it is incomplete.")
@@ -290,7 +292,7 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     completed_at = serializers.IntegerField(allow_null=True, help_text="Always null.")
     usage = ModelResponseUsageSerializer(allow_null=True, help_text="The tokens that are charged. null before the end.")
     # What it repeats of the request.
-    background = serializers.BooleanField(help_text="Always false.")
+    background = serializers.BooleanField(help_text="Whether it runs in the background.")
     instructions = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
     max_output_tokens = serializers.IntegerField(allow_null=True, help_text="As the request said.")
     metadata = SchemaField(_TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")

@@ -123,6 +123,8 @@ class ResponsesView(_ReadsResponses, CompletionView):
             self.in_memory.enter_context(self._counting_input())
         if fields.get("background") and self.keeping is None:
             refuse("background", "must be false: the response could not be stored, because it is too large or none is")
+        if self.is_background and request.contents.remote_images:
+            refuse("background", "must be false with images by address: send them as data URLs")
         self.reply_format = reply.ResponsesFormat(
             self.repeated,
             self.places.called,

@@ -69,6 +69,23 @@ def test_one_whose_provider_fails_has_failed_and_costs_nothing(api, alice, upstr
     assert process_slots.taken == 0
 
 
+def test_one_that_failed_takes_little_room_and_is_kept_for_an_hour(api, alice, upstream):
+    """It counts in no bound of its account."""
+    upstream.will(*[refusal(400, "no such thing")] * 3)
+    response_id = begin(api, instructions="y" * 50_000).json()["id"]
+    read = api.get(f"{PATH}/{response_id}").json()
+    assert (read["status"], read["instructions"]) == ("failed", None)
+    stored = StoredResponse.objects.get()
+    assert len(stored.sealed_reply) < 10_000
+    assert stored.expires_at - stored.completion.created_at < timedelta(hours=1, minutes=1)
+
+
+def test_one_that_ended_is_kept_as_long_as_any(api, upstream):
+    upstream.will(whole("Hello you"))
+    begin(api)
+    assert StoredResponse.objects.get().expires_at - Completion.objects.get().created_at > timedelta(days=29)
+
+
 def test_one_whose_reply_is_too_large_is_charged_and_has_failed(api, alice, upstream, settings):
     settings.STORED_RESPONSE_BYTES_MAX = 1_000
     upstream.will(whole("x" * 1_000))
@@ -130,6 +147,9 @@ def test_what_has_ended_or_runs_in_no_background_is_not_cancelled(api, charlie, 
 def test_what_could_not_be_stored_does_not_run(api, alice, upstream, settings):
     chat.assert_error(begin(api, store=False), 400, "invalid_request_error", "background")
     chat.assert_error(begin(api, stream=True), 400, "invalid_request_error", "stream")
+    image = {"type": "input_image", "image_url": "https://example.com/a.png"}
+    seen = begin(api, input=[{"role": "user", "content": [image]}])
+    chat.assert_error(seen, 400, "invalid_request_error", "background")
     settings.STORED_RESPONSE_BYTES_MAX = 100
     chat.assert_error(begin(api, input="y" * 100), 400, "invalid_request_error", "background")
     settings.STORED_RESPONSE_DAYS = 0
