@@ -250,6 +250,8 @@ def drain(resolve_all: ResolveAll, progress: Callable[[str], None] = lambda line
     """
     outcomes: Counter[Outcome] = Counter()
     reported_ids: set[UUID] = set()
+    if not waiting_files():
+        return outcomes
     with _locked_directory():
         paths = deque(waiting_files())
         number, size = len(paths), 1  # the first file finds out alone whether the database takes settlements
@@ -263,7 +265,6 @@ def drain(resolve_all: ResolveAll, progress: Callable[[str], None] = lambda line
 @contextmanager
 def _locked_directory() -> Iterator[None]:
     """Wait until no other process drains the directory, and keep others waiting. A process that dies lets go of it."""
-    settings.OUTBOX_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(settings.OUTBOX_DIR, os.O_RDONLY)
     try:
         while not _try_lock(descriptor):

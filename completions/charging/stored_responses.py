@@ -32,11 +32,10 @@ logger = logging.getLogger("gateway.stored_responses")
 _EVICTED_MAX = 10_000  # responses of an account in a transaction
 _EVICTED_SHARE = 20  # an account that is full frees one part of so many, so that not every settlement looks for the oldest
 _counted = Counted(size="stored_bytes", counter="stored_response_bytes", kind="expired responses")
-
 # A response that runs, failed or was cancelled counts in no bound of its account: it is short, and does not stay for long.
 _UNFINISHED_RETENTION = timedelta(hours=1)
 
-
+SEAL_BYTES_MAX = 200  # that sealing adds to a text, beside a third
 TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a record has
 
 
@@ -87,8 +86,8 @@ def retention() -> timedelta:
 
 
 def sealed_bytes_max() -> int:
-    """Return a bound of what the largest response takes when it is encrypted: 4/3 of its size, and 200 bytes a text."""
-    return settings.STORED_RESPONSE_BYTES_MAX * 3 // 2 + 200 * len(TEXTS)
+    """Return a bound of what the largest response takes when it is encrypted."""
+    return settings.STORED_RESPONSE_BYTES_MAX * 3 // 2 + SEAL_BYTES_MAX * len(TEXTS)
 
 
 # --- Write ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from gateway_project import compact_json, errors
 PREVIOUS = "previous_response_id"
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_([0-9]{1,6})")  # as ``output`` makes them, after the id of the response
 _REFERENCE = {"id", "type"}  # the members of a reference, which needs no type
-_SEAL_BYTES_MAX = 200  # that sealing adds to a text, beside a third
 
 
 def names_any(body: Fields) -> bool:
@@ -91,7 +90,7 @@ def measure(body: Fields, account_id: UUID) -> Named:
     if response_ids:
         size_bytes += stored_responses.measure_outputs(response_ids, account_id)
     texts = 2 * len(chain) + len(response_ids)
-    if (size_bytes - texts * _SEAL_BYTES_MAX) * 3 // 4 > settings.REQUEST_BYTES_MAX:
+    if (size_bytes - texts * stored_responses.SEAL_BYTES_MAX) * 3 // 4 > settings.REQUEST_BYTES_MAX:
         raise _too_large(chain)
     return Named(account_id, chain, response_ids, size_bytes)
 

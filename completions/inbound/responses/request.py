@@ -53,7 +53,6 @@ _FIELDS = {
     *("parallel_tool_calls", "previous_response_id", "reasoning", "service_tier", "store", "stream", "stream_options", "text"),
     *("tool_choice", "tools", "top_logprobs", "truncation"),
 }
-_KEPT = "is not supported: nothing is kept here; send the whole conversation as input"
 
 
 def parse(
