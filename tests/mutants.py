@@ -1159,9 +1159,9 @@ mutant(
     "stored_responses_have_no_bound",
     "An account stores responses without a bound.",
     code(
-        "completions.charging.stored_responses:excess_bytes",
-        "account.stored_response_bytes <= room_bytes",
-        "True",
+        "completions.charging.stored_responses:may_exceed",
+        "account.stored_response_bytes > settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX",
+        "False",
     ),
     f"{STORED}::test_the_oldest_responses_of_an_account_make_room",
 )

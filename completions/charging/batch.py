@@ -164,7 +164,7 @@ class PendingWrites(msgspec.Struct):
     idempotency_keys_deleted: list[str] = []  # by completion id
     idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = []
     responses_stored: list[tuple[str, UUID, datetime, ResponseRecord]] = []  # completion and account id, and until when
-    responses_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free
+    responses_evicted: set[UUID] = set()  # ids of accounts that may have too many bytes
 
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""

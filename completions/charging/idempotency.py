@@ -2,7 +2,7 @@
 
 The bytes of the replies that an account has stored are counted on its row, and bounded: a settlement that stores one more than
 fits deletes the oldest. A retry comes within minutes, so the newest matter. A retry whose reply is not stored, or no longer, is
-refused: it never runs.
+refused: it never runs. A request that is answered before it runs stores that answer then, and a retry gets it.
 
 A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
 or broke off is deleted: a retry runs. When the process of a request died, and the sweeper charged what it had relayed, the key
@@ -18,19 +18,23 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import F
 from rest_framework.request import Request
 
+from billing import locks
 from billing.models import Account
 from completions.charging import checkpoints
 from completions.charging.records import CompletionRecord
 from completions.charging.stored_rows import Counted
 from completions.models import IdempotentRequest
 from gateway_project import errors, large_work, secretbox
-from gateway_project.db import pool
+from gateway_project.db import pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.idempotency")
@@ -141,6 +145,14 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
     return stored
 
 
+def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply | None:
+    """Return the reply that is stored for a key, without an admission. Raises like ``check``."""
+    read = partial(pipelined_transaction.read, select_keys_statement([(account_id, idempotency_key)]))
+    now, [found] = pool.read(read)
+    earlier = check(idempotency_key, build_stored(found).get((account_id, idempotency_key.value)), now)
+    return earlier if isinstance(earlier, StoredReply) else None
+
+
 def _in_progress(silence: timedelta) -> errors.RequestInProgress:
     """Return the refusal of a retry while its request runs, which says when to try again.
 
@@ -190,6 +202,18 @@ def seal(reply: bytes) -> str:
 
 def _unseal(sealed: str) -> bytes:
     return secretbox.decrypt_bytes(sealed, purpose=_PURPOSE)
+
+
+def store_reply(completion: CompletionRecord, reply: bytes) -> None:
+    """Store the reply of a request that is answered before it runs. Its settlement stores none."""
+    sealed_reply = seal(reply) if is_storable(reply) else None
+    size_bytes = len(sealed_reply or "")
+    with pool.time_limit(), transaction.atomic():
+        locks.lock_account(completion.account_id)
+        request = IdempotentRequest.objects.filter(completion_id=completion.id)
+        request.update(sealed_reply=sealed_reply, reply_bytes=size_bytes, is_too_large=sealed_reply is None)
+        account = Account.objects.filter(pk=completion.account_id)
+        account.update(stored_reply_bytes=F("stored_reply_bytes") + size_bytes)
 
 
 # --- Expiry ------------------------------------------------------------------------------------------------------
@@ -316,9 +340,17 @@ def evict_replies_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
 
 
 def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """SQL that deletes the keys of completions whose requests may run again."""
+    """SQL that deletes the keys of completions whose requests may run again, and what was replied before they ran."""
     return Statement(
-        "DELETE FROM completions_idempotentrequest"
-        " WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))",
+        """
+        WITH deleted AS (
+            DELETE FROM completions_idempotentrequest
+            WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
+            RETURNING account_id, reply_bytes
+        )
+        UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
+        FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM deleted GROUP BY account_id HAVING sum(reply_bytes) > 0) AS less
+        WHERE id = less.account_id
+        """,
         list(completion_ids),
     )

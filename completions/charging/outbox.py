@@ -46,7 +46,9 @@ logger = logging.getLogger("gateway.outbox")
 VERSION = 2  # of the file format
 INTERVAL_SECONDS = 2  # between two drains by a worker
 _FILES_MAX = 100  # in a transaction
+_BYTES_MAX = 2**22  # of files in a transaction; one that is larger has its own
 _LOCK_PAUSE_SECONDS = 0.1
+_LOCK_SECONDS_MAX = 10
 
 # The errors after which a settlement is worth repeating: the database is unavailable or busy, or it is a standby that has not
 # been promoted yet (InternalError). Waiting would not cure any other error.
@@ -245,31 +247,57 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: A
 def drain(resolve_all: ResolveAll, progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
     """Resolve every file that waits, many in a transaction, and count the outcomes.
 
-    A file that cannot be resolved yet, or ever, does not hold up the others. Waits while another process drains the same
-    directory. Raises the database's error when it is unavailable.
+    A file that cannot be resolved yet, or ever, does not hold up the others. Waits for a while for another process that drains
+    the same directory, and then leaves the files to it. Raises the database's error when it is unavailable.
     """
     outcomes: Counter[Outcome] = Counter()
-    reported_ids: set[UUID] = set()
     if not waiting_files():
         return outcomes
-    with _locked_directory():
-        paths = deque(waiting_files())
-        number, size = len(paths), 1  # the first file finds out alone whether the database takes settlements
-        while paths:
-            outcomes.update(_drain_files([paths.popleft() for _ in range(min(size, len(paths)))], resolve_all, reported_ids))
-            progress(f"{number - len(paths)} of {number}")
-            size = _FILES_MAX
+    with _locked_directory() as is_locked:
+        if not is_locked:
+            progress("another process drains them")
+            return Counter({Outcome.WAITING: len(waiting_files())})
+        _drain_all(resolve_all, outcomes, progress)
     return outcomes
 
 
-@contextmanager
-def _locked_directory() -> Iterator[None]:
-    """Wait until no other process drains the directory, and keep others waiting. A process that dies lets go of it."""
-    descriptor = os.open(settings.OUTBOX_DIR, os.O_RDONLY)
+def _drain_all(resolve_all: ResolveAll, outcomes: Counter[Outcome], progress: Callable[[str], None]) -> None:
+    paths, reported_ids = deque(waiting_files()), set[UUID]()
+    number, files_max = len(paths), 1  # the first file finds out alone whether the database takes settlements
+    while paths:
+        outcomes.update(_drain_files(_take_batch(paths, files_max), resolve_all, reported_ids))
+        progress(f"{number - len(paths)} of {number}")
+        files_max = _FILES_MAX
+
+
+def _take_batch(paths: deque[Path], files_max: int) -> list[Path]:
+    """Take the next files for a transaction: at least one, and no more than its bounds allow."""
+    batch = [paths.popleft()]
+    size_bytes = _size_bytes(batch[0])
+    while paths and len(batch) < files_max and (size_bytes := size_bytes + _size_bytes(paths[0])) <= _BYTES_MAX:
+        batch.append(paths.popleft())
+    return batch
+
+
+def _size_bytes(path: Path) -> int:
     try:
-        while not _try_lock(descriptor):
+        return path.stat().st_size
+    except FileNotFoundError:  # the batch finds that, too
+        return 0
+
+
+@contextmanager
+def _locked_directory() -> Iterator[bool]:
+    """Keep other processes from draining the directory. Yield whether that was possible, after waiting for one that does.
+
+    A process that dies lets go of it.
+    """
+    descriptor = os.open(settings.OUTBOX_DIR, os.O_RDONLY)
+    gives_up_at = time.monotonic() + _LOCK_SECONDS_MAX
+    try:
+        while not (is_locked := _try_lock(descriptor)) and time.monotonic() < gives_up_at:
             time.sleep(_LOCK_PAUSE_SECONDS)
-        yield
+        yield is_locked
     finally:
         os.close(descriptor)
 

@@ -109,8 +109,8 @@ class Resolution(CompletionOperation):
             return
         expires_at = rows.now + stored_responses.retention()
         rows.writes.responses_stored.append((self.completion.id, account.id, expires_at, response))
-        if excess_bytes := stored_responses.excess_bytes(account):
-            rows.writes.responses_evicted[account.id] = excess_bytes
+        if stored_responses.may_exceed(account):
+            rows.writes.responses_evicted.add(account.id)
 
     @property
     def _is_credited_to_the_next_run(self) -> bool:

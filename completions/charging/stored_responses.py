@@ -9,7 +9,7 @@ is read until it expires, is deleted, or its account keeps none any more.
 """
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -171,12 +171,9 @@ def count_stored_bytes(account: Account, record: ResponseRecord) -> bool:
     return True
 
 
-def excess_bytes(account: Account) -> int:
-    """Return what an account that has stored too much is to free, for ``evict_responses_statement``."""
-    room_bytes: int = settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
-    if account.stored_response_bytes <= room_bytes:
-        return 0
-    return account.stored_response_bytes - room_bytes + room_bytes // _EVICTED_SHARE
+def may_exceed(account: Account) -> bool:
+    """Return whether the account may have stored too much, so that ``evict_responses_statement`` must look."""
+    return account.stored_response_bytes > settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
 
 
 # --- Read -------------------------------------------------------------------------------------------------------------
@@ -325,17 +322,24 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
     )
 
 
-def evict_responses_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
-    """SQL that deletes the oldest responses of each account, until so many bytes are free."""
+def evict_responses_statement(account_ids: Collection[UUID]) -> Statement:
+    """SQL that deletes the oldest responses of each account that has stored too much.
+
+    It goes by what is stored: a response that was cancelled or deleted meanwhile, and is not stored, makes no other one go.
+    """
+    room_bytes = settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
     return Statement(
         """
-        WITH oldest AS (
-            SELECT response.* FROM json_to_recordset($1::json) AS excess (account_id uuid, bytes bigint)
-            CROSS JOIN LATERAL (
+        WITH excess AS (
+            SELECT account.id AS account_id, stored_response_bytes - room_bytes + room_bytes / $2 AS bytes
+            FROM json_to_recordset($1::json) AS given (id uuid, room_bytes bigint) JOIN billing_account AS account USING (id)
+            WHERE stored_response_bytes > room_bytes
+        ), oldest AS (
+            SELECT response.* FROM excess CROSS JOIN LATERAL (
                 SELECT completion_id, sum(stored_bytes) OVER (ORDER BY expires_at, completion_id) - stored_bytes AS freed_before
                 FROM (
                     SELECT completion_id, stored_bytes, expires_at FROM completions_storedresponse
-                    WHERE account_id = excess.account_id AND stored_bytes > 0 ORDER BY expires_at, completion_id LIMIT $2
+                    WHERE account_id = excess.account_id AND stored_bytes > 0 ORDER BY expires_at, completion_id LIMIT $3
                 ) AS candidate
             ) AS response
             WHERE freed_before < bytes
@@ -347,6 +351,6 @@ def evict_responses_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
         UPDATE billing_account SET stored_response_bytes = stored_response_bytes - less.bytes
         FROM (SELECT account_id, sum(stored_bytes) AS bytes FROM evicted GROUP BY account_id) AS less
         WHERE id = less.account_id
-        """.replace("$2", str(_EVICTED_MAX)),
-        [{"account_id": str(account_id), "bytes": size} for account_id, size in bytes_to_free.items()],
+        """.replace("$2", str(_EVICTED_SHARE)).replace("$3", str(_EVICTED_MAX)),
+        [{"id": account_id, "room_bytes": room_bytes} for account_id in account_ids],
     )

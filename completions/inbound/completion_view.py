@@ -183,12 +183,13 @@ class CompletionView(RequestView):
         """Relay a request, whose body has not been read. Return the whole reply, or one that streams the rest of it."""
         received = receive_body(request, self.body_arrived)
         with fair_queue.process_queue.start(caller.key_id):
-            chat, admitted = self._admit(request, caller, received.take())
+            admitted = self._admit(request, caller, received.take())
         if isinstance(admitted, Replay):
             replayed = _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
             return _kept_until_sent(replayed, caller, slot)
         self.dispatched = dispatch = Dispatch(admitted, request._request.META.get("gunicorn.socket"))
         request._request.completion_id = admitted.completion.id  # type: ignore[attr-defined]  # for the log
+        chat = admitted.request
         if not chat.contents.remote_images:
             return self._relay(chat, caller, slot, dispatch)
         with ExitStack() as images:
@@ -213,7 +214,7 @@ class CompletionView(RequestView):
         reply = whole.relay(dispatch, self.reply_format)
         return _kept_until_sent(_reply(reply, is_stream=False, headers=admitted.headers), caller, slot)
 
-    def _admit(self, request: Request, caller: Caller, raw: bytes) -> tuple[ChatRequest, Admitted | Replay]:
+    def _admit(self, request: Request, caller: Caller, raw: bytes) -> Admitted | Replay:
         work_bytes = strict_json.work_bytes(raw)
         if work_bytes > large_work.LARGE_BYTES >= len(raw):  # larger bodies were looked at before they were received
             preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
@@ -225,7 +226,7 @@ class CompletionView(RequestView):
         with large_work.turn(work_bytes):
             idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
         request_id = request._request.id  # type: ignore[attr-defined]
-        return chat, admission.admit(chat, offers, caller, idempotency_key, request_id=request_id)
+        return admission.admit(chat, offers, caller, idempotency_key, request_id=request_id)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""

@@ -67,6 +67,7 @@ class Dispatch:
     charged_nanos: int | None = None  # set when it is settled
     response: ResponseRecord | None = None  # to be stored for later requests
     stores_reply: bool = True  # for retries under its Idempotency-Key, if it has one
+    has_replied: bool = False  # before it runs: that reply is stored for retries
     attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
     first_text_at: float | None = None
     last_text_at: float | None = None

@@ -7,7 +7,7 @@ or its process died, and the sweeper has resolved it.
 import logging
 from typing import Any
 
-from completions.charging import stored_responses
+from completions.charging import idempotency, stored_responses
 from completions.inbound.responses import keeping
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.reply import ResponsesFormat
@@ -16,7 +16,7 @@ from completions.relay import whole
 from completions.relay.attempts import Dispatch
 from completions.relay.slots import Slot
 from completions.request.fields import Fields
-from gateway_project import errors
+from gateway_project import compact_json, errors
 from gateway_project.db import pool
 from gateway_project.web import error_replies
 from gateway_project.web.bodies_in_flight import process_bodies
@@ -28,13 +28,16 @@ _LOST = "The process that ran it ended, or its reply could not be stored."
 _UNREPLIED = errors.ServiceUnavailable("The reply was too large to be stored, or the database was unavailable.")
 
 
-def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> Fields:
-    """Note that an admitted request will run. Return the response as it is now."""
+def begin(dispatch: Dispatch, reply_format: ResponsesFormat, kept: Keeping) -> bytes:
+    """Note that an admitted request will run. Return the reply, which a retry gets, too."""
     response = reply_format.response(dispatch, status="queued", output=[])
     completion = dispatch.admitted.completion
     stored_responses.begin(completion.id, completion.account_id, kept.previous_id, _short_reply(response))
+    reply = compact_json.dumps(response)
+    if dispatch.admitted.idempotency_key:
+        idempotency.store_reply(completion, reply)
     pool.release_connection()  # its upstream takes its time
-    return response
+    return reply
 
 
 def run(dispatch: Dispatch, reply_format: ResponsesFormat, slot: Slot, kept_bytes: int) -> None:

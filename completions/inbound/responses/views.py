@@ -13,7 +13,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.charging import preadmission, stored_responses
+from completions.charging import idempotency, preadmission, stored_responses
+from completions.charging.admission import Admitted
+from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
@@ -32,7 +34,7 @@ from completions.relay.attempts import Dispatch
 from completions.relay.slots import Slot
 from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
-from gateway_project import compact_json, errors, large_work
+from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.web import error_replies, openapi, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
@@ -133,6 +135,28 @@ class ResponsesView(_ReadsResponses, CompletionView):
         )
         return request
 
+    def _admit(self, request: Request, caller: Caller, raw: bytes) -> Admitted | Replay:
+        try:
+            return super()._admit(request, caller, raw)
+        except errors.InvalidRequest:
+            if replay := self._find_replay(request, caller, raw):
+                return replay
+            raise
+
+    def _find_replay(self, request: Request, caller: Caller, raw: bytes) -> Replay | None:
+        """Return the stored reply to a repetition. What its first run went on from may be deleted since."""
+        if "HTTP_IDEMPOTENCY_KEY" not in request.META:
+            return None
+        with large_work.turn(strict_json.work_bytes(raw)) as pause:
+            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
+        if idempotency_key is None or not history.names_any(fields):
+            return None
+        preadmission.require_admissible(caller, idempotency_key.value)
+        stored = idempotency.find_reply(caller.account_id, idempotency_key)
+        pool.release_connection()
+        return stored.open() if stored else None
+
     def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
         if self.is_background:
             return self._begin(slot, dispatch)
@@ -154,13 +178,12 @@ class ResponsesView(_ReadsResponses, CompletionView):
         try:
             if (kept := self.reply_format.keeping(dispatch)) is None:
                 raise errors.wrong("background", "must be false: the account stores no responses")
-            response = background.begin(dispatch, self.reply_format, kept)
+            body = background.begin(dispatch, self.reply_format, kept)
         except BaseException:
             charge.release(dispatch)
             raise
-        dispatch.client = None  # it may leave
+        dispatch.client, dispatch.has_replied = None, True  # the client may leave
         self.run_on = partial(background.run, dispatch, self.reply_format, slot.transfer(), len(kept.sealed_input))
-        body = compact_json.dumps(response)
         headers = {"Cache-Control": "no-store", **dispatch.admitted.headers}
         return HttpResponse(body, content_type="application/json", headers=headers)
 

@@ -347,6 +347,42 @@ def test_a_locked_account_is_reported_once_in_a_drain_however_many_files_it_has(
     assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 3}
 
 
+@pytest.mark.django_db(transaction=True)
+def test_files_share_a_transaction_within_its_bounds(alice, key, settings, monkeypatch):
+    """The first is tried alone; then few large ones, or many small ones."""
+    for _ in range(6):
+        store(admit(key))
+    sizes = [path.stat().st_size for path in outbox.waiting_files()]
+    monkeypatch.setattr(outbox, "_BYTES_MAX", sum(sizes[1:3]))
+    monkeypatch.setattr(outbox, "_FILES_MAX", 4)
+    batches = []
+
+    def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
+        batches.append(len(resolutions))
+        return settlement.resolve_all(resolutions)
+
+    assert outbox.drain(resolve_all) == {Outcome.RESOLVED: 6}
+    assert batches == [1, 2, 2, 1]
+    for _ in range(6):
+        store(admit(key))
+    monkeypatch.setattr(outbox, "_BYTES_MAX", 10**9)
+    assert outbox.drain(resolve_all) == {Outcome.RESOLVED: 6}
+    assert batches[4:] == [1, 4, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_drain_that_hangs_keeps_no_other_process_from_going_on(alice, key, settings, monkeypatch):
+    store(admit(key))
+    monkeypatch.setattr(outbox, "_LOCK_SECONDS_MAX", 0)
+    lines = []
+    with outbox._locked_directory() as is_locked:
+        assert is_locked
+        assert outbox.drain(settlement.resolve_all, progress=lines.append) == {Outcome.WAITING: 1}
+        assert tasks.release_expired_holds() == 0
+    assert lines == ["another process drains them"]
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+
+
 @fault(
     "Database",
     "The row of an account is locked while settlements wait on disk",

@@ -162,8 +162,43 @@ def test_what_could_not_be_stored_does_not_run(api, alice, upstream, settings):
     assert (upstream.requests, StoredResponse.objects.count()) == ([], 0)
 
 
-def test_a_repetition_under_an_idempotency_key_gets_the_reply(api, upstream):
-    upstream.will(whole("Hello you"))
-    queued = begin(api, headers={"Idempotency-Key": "a"}).json()
-    again = begin(api, headers={"Idempotency-Key": "a"}).json()
-    assert (again["id"], again["status"], len(upstream.requests)) == (queued["id"], "completed", 1)
+@pytest.mark.django_db(transaction=True)
+def test_a_repetition_under_an_idempotency_key_gets_the_same_reply_at_any_time(api, alice, upstream):
+    """While it runs, and when it is there: the id is what a caller lacks that got no reply."""
+    keyed = {"Idempotency-Key": "a"}
+    while_it_ran = []
+
+    def repeat() -> None:
+        while_it_ran.append(begin(api, headers=keyed))
+        api.post(f"{PATH}/{Completion.objects.get().pk}/cancel")
+
+    upstream.will([repeat, *whole("Hello you")])
+    queued = begin(api, headers=keyed)
+    for again in (*while_it_ran, begin(api, headers=keyed)):
+        assert (again.status_code, again.content, again["Idempotent-Replayed"]) == (200, queued.content, "true")
+    assert (len(while_it_ran), len(upstream.requests)) == (1, 1)
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
+
+
+def test_one_that_failed_runs_again_under_its_idempotency_key(api, alice, upstream):
+    upstream.will(refusal(400, "no such thing"), whole("Hello you"))
+    keyed = {"Idempotency-Key": "a"}
+    failed, again = (begin(api, headers=keyed).json()["id"] for _ in range(2))
+    statuses = [api.get(f"{PATH}/{response_id}").json()["status"] for response_id in (failed, again)]
+    assert statuses == ["failed", "completed"]
+    alice.refresh_from_db()
+    assert audit.verify(alice.pk) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_ends_unstored_makes_no_other_response_go(api, alice, upstream, settings):
+    def delete_the_running_one() -> None:
+        api.delete(f"{PATH}/{Completion.objects.get(settlement=None).pk}")
+
+    upstream.will(whole("Hello you"), [delete_the_running_one, *whole("Hello you")])
+    kept = begin(api).json()["id"]
+    alice.refresh_from_db()
+    settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX = alice.stored_response_bytes * 3 // 2
+    begin(api)
+    assert StoredResponse.objects.get().pk == kept
+    assert audit.verify(alice.pk) == []

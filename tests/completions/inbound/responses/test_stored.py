@@ -494,6 +494,19 @@ def test_a_repetition_under_an_idempotency_key_is_stored_once(api, upstream):
     assert StoredResponse.objects.count() == len(upstream.requests) == 1
 
 
+def test_a_repetition_gets_its_reply_although_what_it_went_on_from_is_deleted(api, alice, upstream):
+    upstream.will(*[whole("Hello you")] * 2)
+    first = ask(api)["id"]
+    keyed = {"Idempotency-Key": "a"}
+    reply = ask(api, "And now?", headers=keyed, previous_response_id=first)
+    api.delete(f"{PATH}/{first}")
+    assert ask(api, "And now?", headers=keyed, previous_response_id=first) == reply
+    other = {"model": "acme/large", "input": "Another", "previous_response_id": first}
+    chat.assert_error(api.post(PATH, other, headers=keyed), 400, "invalid_request_error", "Idempotency-Key")
+    chat.assert_error(api.post(PATH, other), 400, "previous_response_not_found", "previous_response_id")
+    assert (len(upstream.requests), Completion.objects.count()) == (2, 2)
+
+
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_large_input_counts_among_the_bytes_in_flight_until_it_is_stored(api, upstream, is_streamed):
     counted = []
