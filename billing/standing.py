@@ -1,7 +1,7 @@
 """What an account has shown of itself: whether it ever paid for usage, and how much work it left unpaid within the last hour.
 
 Unpaid work is what a request made providers charge the operator for, and nobody pays: a stream that began too late and that no
-other provider answered, a report above the hold.
+other provider answered, what a deadline cut off before the caller saw it, a report above the hold.
 An account may cause ``ACCOUNT_UNPAID_CENTS_PER_HOUR`` of it, which become available again evenly over an hour (GCRA), in one
 column: ``unpaid_until``. What exceeds twice as much is forgotten, so that no account waits longer than an hour.
 
@@ -28,8 +28,8 @@ def require_allowance(account: Account, now: datetime) -> None:
     if wait >= timedelta(0):
         minutes = max(-(-wait // timedelta(minutes=1)), 1)
         raise errors.TooMuchUnpaid(
-            "Requests of this account cost the gateway more than they were charged: their replies began too late, or cost more"
-            f" than was held. Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
+            "Requests of this account cost the gateway more than they were charged: their replies began too late, took too long,"
+            f" or cost more than was held. Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
             headers=errors.retry_after(wait),
         )
 

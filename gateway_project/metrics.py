@@ -37,6 +37,11 @@ completions_total = Counter(
     "gateway_completions_total", "Completions that were charged, by how they ended.", ["model", "settlement"]
 )
 operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost that nobody is charged.")
+provider_loss_nanos = Counter(
+    "gateway_provider_loss_nanos",
+    "Of that, what a provider may charge for replies that did not reach their callers.",
+    ["provider"],
+)
 circuits_open = Gauge(
     "gateway_circuits_open", "Circuits that are open or half-open in a process.", ["provider"], multiprocess_mode="livesum"
 )
@@ -57,6 +62,12 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _writes_regularly = False
 _observed: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)  # seconds by route, method and status
 _completed = Count[tuple[str, str]]()  # by model and settlement
+
+
+def record_provider_loss(provider: str, nanos: int) -> None:
+    """Count what a provider may charge for a reply that nobody pays."""
+    operator_loss_nanos.inc(nanos)
+    provider_loss_nanos.labels(provider).inc(nanos)
 
 
 def observe_request(request: HttpRequest, response: HttpResponse, seconds: float) -> None:

@@ -1247,32 +1247,22 @@ mutant(
     f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_disconnected[left-plain-whole]",
 )
 mutant(
-    "a_shutdown_frees_disconnected_requests",
-    "What a provider did for a client that has left is free when the worker is stopped.",
-    code(
-        "completions.relay.attempts:Dispatch._waive_charge_at_shutdown",
-        " and not disconnects.has_disconnected(self.client)",
-        "",
-    ),
-    f"{DISCONNECTS}::test_a_disconnected_request_is_charged_by_estimate_when_the_worker_shuts_down[whole]",
-)
-mutant(
     "a_file_is_estimated_as_nothing",
     "A document costs next to nothing when its provider breaks off without a report.",
     code("completions.pricing.cost:estimate_prompt_tokens", "if request.contents.file_at:", "if False:"),
     "completions/pricing/test_cost.py::test_a_file_is_estimated_at_what_the_hold_assumed[document]",
 )
 mutant(
-    "cut_off_reasoning_is_free",
-    "Reasoning that the gateway cut off at a deadline is charged as if there had been none.",
-    code("completions.relay.charge:_is_at_work_unseen", "dispatch.reasons or is_whole", "is_whole"),
-    f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_charged_as_the_hold_assumed",
+    "cut_off_reasoning_is_not_counted",
+    "An account may have providers reason until a deadline for nothing as often as it likes.",
+    code("completions.relay.charge:_record_unseen", "dispatch.unseen_nanos += lost_nanos", "pass"),
+    f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_unpaid_work",
 )
 mutant(
-    "a_whole_reply_that_was_cut_off_is_free",
-    "A whole reply that takes longer than the gateway waits costs its prompt, and the provider charges for all of it.",
-    code("completions.relay.charge:_is_at_work_unseen", "dispatch.reasons or is_whole", "dispatch.reasons"),
-    f"{DEADLINES}::test_a_whole_reply_given_up_at_the_total_deadline_is_paid_and_not_asked_for_again",
+    "a_whole_reply_that_hangs_is_charged",
+    "A caller pays for replies of a provider that hangs, of which nothing reached it.",
+    code("completions.relay.charge:settle_broken_off", "text_bytes > 0 or", "True or"),
+    f"{DEADLINES}::test_a_whole_reply_given_up_at_the_total_deadline_costs_nothing_and_is_unpaid_work",
 )
 mutant(
     "a_whole_reply_must_begin_in_time",
@@ -1282,26 +1272,30 @@ mutant(
 )
 mutant(
     "who_left_is_given_up",
-    "A stream whose client left before it began is given up, and what it may have reasoned is free.",
+    "A stream whose client left before it began is given up, and is not paid by its provider's report.",
     code("completions.relay.attempts:Dispatch._first_chunks", "and not disconnects.has_disconnected(self.client)", ""),
-    f"{DISCONNECTS}::test_a_disconnected_stream_of_a_model_that_reasons_pays_what_it_may_have_reasoned",
+    f"{DISCONNECTS}::test_a_disconnected_request_waits_beyond_the_first_byte_deadline[streamed]",
 )
 mutant(
     "a_late_stream_is_free",
-    "A stream that begins after the deadline is paid by nobody, although its provider reports what it charges.",
-    code("completions.relay.stream:_checkpointed", "dispatch.late is None or failure.upstream_worked", "True"),
-    f"{DEADLINES}::test_a_stream_that_begins_too_late_is_read_on_and_pays_what_its_provider_reports",
+    "The reply of a stream that began after the deadline is not there for a repetition, although its provider charges it.",
+    code("completions.relay.stream:_checkpointed", "dispatch.late is None or failure.upstream_worked or", "True or"),
+    f"{DEADLINES}::test_what_begins_too_late_is_the_reply_to_a_repetition_and_paid_as_reported",
 )
 mutant(
     "unpaid_work_is_not_counted",
     "One account may have providers work for nothing as often as it likes.",
-    code("completions.charging.resolution:Resolution.decide", "0 if settled_nanos else self.unpaid_nanos", "0"),
+    code("completions.charging.resolution:Resolution.decide", "self.unpaid_nanos + ", ""),
     f"{DEADLINES}::test_an_account_that_left_too_much_unpaid_is_refused_until_an_hours_share_is_back",
 )
 mutant(
     "a_silent_provider_is_no_loss",
     "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
-    code("completions.relay.attempts:Dispatch.drop_late", "metrics.operator_loss_nanos.inc(self.late.unpaid_nanos)", "pass"),
+    code(
+        "completions.relay.attempts:Dispatch.drop_late",
+        "metrics.record_provider_loss(self.late.call.route.provider_slug, self.late.unpaid_nanos)",
+        "pass",
+    ),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
 )
 mutant(
@@ -1315,7 +1309,7 @@ mutant(
 mutant(
     "late_work_counts_when_another_provider_was_paid",
     "A caller who paid for the answer of a fallback is refused because the first provider was silent.",
-    code("completions.charging.resolution:Resolution.decide", "0 if settled_nanos else self.unpaid_nanos", "self.unpaid_nanos"),
+    code("completions.relay.charge:_unpaid_nanos", "dispatch.late_nanos and not expected_nanos(dispatch, usage)", "True"),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
 )
 mutant(
@@ -1325,10 +1319,10 @@ mutant(
     "completions/relay/test_circuit_breaker.py::test_failed_probes_of_one_account_keep_out_no_other",
 )
 mutant(
-    "any_switch_makes_reasoning_free",
-    "A field that the provider ignores makes reasoning free that a deadline cuts off.",
+    "any_switch_hides_reasoning",
+    "A field that the provider ignores hides reasoning that a deadline cuts off, so that nobody counts it.",
     code("completions.relay.attempts:Dispatch.reasons", "return not providers.", "return False and not providers."),
-    f"{DISCONNECTS}::test_a_switch_that_a_provider_may_ignore_does_not_make_reasoning_free[{{'reasoning_effort': 'none'}}]",
+    f"{DISCONNECTS}::test_a_switch_that_a_provider_may_ignore_does_not_hide_reasoning[{{'reasoning_effort': 'none'}}]",
 )
 mutant(
     "a_client_need_not_read",

@@ -33,8 +33,7 @@ class Resolution(CompletionOperation):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
     ``reply_retention`` is None when the request had no idempotency key, ``response`` when none is to be stored.
-    ``unpaid_nanos`` is what providers may charge for streams that they did not begin in time. It counts against the account if
-    nothing is charged: if another provider answers and is paid, the account did its part.
+    ``unpaid_nanos`` is what providers may charge beside that, and nobody pays. It counts against the account.
     """
 
     completion: CompletionRecord
@@ -71,8 +70,7 @@ class Resolution(CompletionOperation):
             rows.writes.warnings_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
         rows.writes.rate_limits_updated[key.id] = key
         settled_nanos = hold.settled_nanos or 0
-        late_nanos = 0 if settled_nanos else self.unpaid_nanos
-        unpaid_nanos = late_nanos + max((due_nanos or 0) - settled_nanos, 0)
+        unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if standing.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
             rows.writes.standings_updated[account.id] = account
         self._add_writes(hold, rows)

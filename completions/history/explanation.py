@@ -41,11 +41,11 @@ _SETTLEMENTS: dict[str, str] = {
     _Settlement.REPORTED: "Charged by the provider's own token counts.",
     _Settlement.ESTIMATED: "The provider sent no token counts. The prompt and the reply are estimated, 4 bytes a token.",
     _Settlement.PARTIAL: "It broke off. Charged are the estimated prompt and the text that had arrived, or the provider's "
-    "counts so far, if they are higher; where the gateway gave up on a reply that nobody saw, all tokens that were held for.",
+    "counts so far, if they are higher.",
     _Settlement.RECOVERED: "A process of the gateway died in the middle of it. Charged are the estimated prompt and what the "
     "process had recorded as passed on.",
-    _Settlement.RELEASED: "Nothing was charged, and the hold was given back: no provider answered, or the caller left before "
-    "one was asked.",
+    _Settlement.RELEASED: "Nothing was charged, and the hold was given back: no text of a provider arrived, or the caller left "
+    "before one was asked.",
     _Settlement.EXPIRED: "Nobody settled it in time. Nothing was charged, and the hold was given back.",
 }
 _RUNNING = "It is running. When it ends, it is charged, and what the hold has beyond that is given back."

@@ -26,7 +26,7 @@ class ProviderFailed(Exception):
     """A failed attempt: the upstream sent no reply, or not all of it.
 
     ``error`` is what the caller is told. ``upstream_worked``: the upstream sent a 2xx status, and its reply was readable from
-    the start; or it had the request until a deadline that ends all waiting. Then inference began, and the prompt is charged.
+    the start; or it had the request until a deadline that ends all waiting. Then inference began, and no other one is asked.
     ``is_cut_off``: it had begun, and the gateway closed the connection at a deadline or a bound, so it may have gone on.
     ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the upstream's
     Retry-After, if it gave one. ``key_refusal`` is the upstream's status and reason where it refuses our key or account.

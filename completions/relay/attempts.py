@@ -73,7 +73,8 @@ class Dispatch:
     last_text_at: float | None = None
     failed_attempts: list[FailedAttempt] = field(default_factory=list)
     late: LateStream | None = None
-    unpaid_nanos: int = 0  # what counts against the account of the given-up streams that nobody pays
+    late_nanos: int = 0  # of the streams that were given up: counts against the account if nothing else is charged
+    unseen_nanos: int = 0  # of a reply that was cut off before its caller saw it: counts against the account
     ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
 
     def __post_init__(self) -> None:
@@ -323,9 +324,9 @@ class Dispatch:
         """
         if self.late:
             self.late.chunks.close()
-            metrics.operator_loss_nanos.inc(self.late.unpaid_nanos)
+            metrics.record_provider_loss(self.late.call.route.provider_slug, self.late.unpaid_nanos)
             if not circuit_breaker.fails_for_several(self.late.call.route):
-                self.unpaid_nanos += self.late.unpaid_nanos
+                self.late_nanos += self.late.unpaid_nanos
             self.late = None
 
     def forget_late(self) -> None:
@@ -365,17 +366,7 @@ class Dispatch:
             ):
                 yield
         except http.Interrupted as error:  # by a provider without a network; others report it as the failure below
-            failure = exchange.interruption(error, upstream_worked=True)
-            self._waive_charge_at_shutdown(failure)
-            raise failure from error
-        except ProviderFailed as failure:
-            self._waive_charge_at_shutdown(failure)
-            raise
-
-    def _waive_charge_at_shutdown(self, failure: ProviderFailed) -> None:
-        """Charge nothing to a client that is there when the worker must stop. It can ask again; one that left had its work."""
-        if failure.kind is FailureKind.SHUTTING_DOWN and not disconnects.has_disconnected(self.client):
-            failure.upstream_worked = False
+            raise exchange.interruption(error, upstream_worked=True) from error
 
     def _none_may_be_asked(self) -> ProviderFailed:
         routes = [call.route for call in self._calls()]

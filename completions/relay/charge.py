@@ -2,18 +2,19 @@
 
     the upstream reported its usage                  that, exactly
     complete, but no usage                           an estimate of the prompt and of what was relayed
-    broken off after the upstream began (2xx)        an estimate of the prompt and of what was relayed, no less than
+    broken off in the middle of its text             an estimate of the prompt and of that text, no less than
                                                      the upstream had reported
-      by the gateway, at a deadline, while the       all that the hold pays for, if the upstream reported no
-      model reasoned, or before a whole reply came   reasoning: it will charge for tokens that nobody saw
-    not begun at the total deadline                  the same
+    broken off before any text                       nothing, unless the client left a provider that ``cancels``
     closed because the client left (``cancels``)     an estimate of the prompt and of what was relayed
-    given up because the stream did not begin in     what the upstream reports in the end, if it does; else nothing
-    time, and no other upstream answered
+    given up because the stream did not begin in     with an Idempotency-Key, under which the reply is repeated, what the
+    time, and no other upstream answered             upstream reports of it in the end; else nothing
     failed before that, or unreadable                nothing
 
 A client that leaves changes nothing in this: what the provider will charge is paid, so its reply is read to its end. The
 estimate of a prompt includes at what the hold assumed what cannot be measured: files, sounds and images.
+
+What a provider may charge beyond that is the operator's loss. Where a deadline or a bound of the gateway ended the reply, the
+request may be why it took so long: then it also counts against what its account may leave unpaid.
 
 Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
 """
@@ -24,10 +25,10 @@ from completions.charging import idempotency, settlement, stored_responses
 from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
-from completions.providers.base import ProviderFailed
-from completions.relay import new_accounts
+from completions.providers.base import FailureKind, ProviderFailed
+from completions.relay import circuit_breaker, new_accounts
 from completions.relay.attempts import Dispatch
-from gateway_project import errors
+from gateway_project import metrics
 
 Settlement = Completion.Settlement
 
@@ -36,6 +37,12 @@ def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what ``settle`` will charge for a usage, if nothing goes wrong, so that the reply that is stored can tell it."""
     admitted = dispatch.admitted
     return admitted.charge_nanos(cost.usage_cost_nanos(usage, dispatch.call.offer.price, admitted.completion.images))
+
+
+def _unpaid_nanos(dispatch: Dispatch, usage: Usage) -> int:
+    """Return what counts against the account beside the charge of a usage. If another provider is paid, late streams do not."""
+    is_late_unpaid = dispatch.late_nanos and not expected_nanos(dispatch, usage)
+    return dispatch.unseen_nanos + (dispatch.late_nanos if is_late_unpaid else 0)
 
 
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
@@ -54,7 +61,7 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         has_idempotency_key=admitted.idempotency_key is not None and not (dispatch.has_replied and reply is not None),
         reply=reply,
         stores_reply=dispatch.stores_reply,
-        unpaid_nanos=dispatch.unpaid_nanos,
+        unpaid_nanos=_unpaid_nanos(dispatch, usage),
         response=response,
     )
     if admitted.is_new_account and dispatch.charged_nanos:
@@ -62,24 +69,36 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
 
 
 def settle_broken_off(dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None, relayed_bytes: int) -> None:
-    """Charge a reply that its upstream had begun, and that ``failure`` ended."""
-    dispatch.drop_late()
-    estimated = estimate(dispatch, relayed_bytes + failure.unread_bytes)
-    if _is_at_work_unseen(dispatch, failure) and not (reported and reported.reasoning_tokens):
-        estimated = replace(estimated, completion_tokens=dispatch.completion_tokens_max)
-    settle(dispatch, at_least_reported(estimated, reported), Settlement.PARTIAL)
+    """Charge what had arrived of a reply that its upstream had begun, and that ``failure`` ended. Count the rest as a loss."""
+    text_bytes = relayed_bytes + failure.unread_bytes
+    arrived = at_least_reported(estimate(dispatch, text_bytes), reported)
+    is_paid = text_bytes > 0 or failure.kind is FailureKind.CLIENT_DISCONNECTED
+    _record_unseen(dispatch, failure, arrived, is_paid=is_paid)
+    if is_paid:
+        dispatch.drop_late()
+        settle(dispatch, arrived, Settlement.PARTIAL)
+    else:
+        release(dispatch)
 
 
-def _is_at_work_unseen(dispatch: Dispatch, failure: ProviderFailed) -> bool:
-    """Return whether the upstream was generating what nobody saw: reasoning, or a whole reply that a deadline ended."""
-    is_whole = not dispatch.admitted.request.stream and isinstance(failure.error, errors.UpstreamTimeout)
-    return failure.is_cut_off and (dispatch.reasons or is_whole)
+def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, *, is_paid: bool) -> None:
+    """Count what the provider may charge beyond what is paid: at a deadline all tokens of the hold, if nobody saw how many."""
+    usage, price, images = arrived, dispatch.call.offer.price, dispatch.admitted.completion.images
+    is_unseen = dispatch.reasons or not dispatch.admitted.request.stream
+    if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:
+        usage = replace(arrived, completion_tokens=max(arrived.completion_tokens, dispatch.completion_tokens_max))
+    paid_nanos = cost.usage_cost_nanos(arrived, price, images) if is_paid else 0
+    lost_nanos = cost.usage_cost_nanos(usage, price, images) - paid_nanos
+    metrics.record_provider_loss(dispatch.call.route.provider_slug, lost_nanos)
+    if failure.is_cut_off and not circuit_breaker.fails_for_several(dispatch.call.route):
+        dispatch.unseen_nanos += lost_nanos
 
 
 def release(dispatch: Dispatch) -> None:
     """Charge nothing."""
     dispatch.drop_late()
-    settlement.release(dispatch.admitted.completion, dispatch.served_by, unpaid_nanos=dispatch.unpaid_nanos)
+    unpaid_nanos = dispatch.late_nanos + dispatch.unseen_nanos
+    settlement.release(dispatch.admitted.completion, dispatch.served_by, unpaid_nanos=unpaid_nanos)
 
 
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:

@@ -37,8 +37,8 @@ _UNREAD_SECONDS_MAX = 30  # in one write
 class ReplyStream:
     """The body of a streamed reply. The constructor awaits the first chunk; it raises the ApiError of a failure before it.
 
-    ``failure`` is that error where a stream was given up that its provider may still charge for. The caller gets it as any
-    other, and closes this once it is sent: the stream is read on then.
+    ``failure`` is that error where a stream was given up whose reply a repetition may get. The caller gets it as any other, and
+    closes this once it is sent: the stream is read on then.
 
     The server closes it when the client disconnects: that frees the upstream and settles.
     """
@@ -81,7 +81,8 @@ def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> 
         try:
             chunks, upstream = dispatch.stream()
         except ProviderFailed as failure:
-            if dispatch.late is None or failure.upstream_worked:
+            # Only a repetition could get the reply of a stream that began too late.
+            if dispatch.late is None or failure.upstream_worked or dispatch.admitted.idempotency_key is None:
                 progress.fail(failure)
                 raise failure.error from failure
             try:
@@ -207,7 +208,7 @@ class _Progress:
             charge.settle(self.dispatch, self._usage_so_far(), Settlement.PARTIAL)
 
     def settle_late(self) -> None:
-        """Read a stream that was given up to its end, and charge what its provider reports. Without a report charge nothing."""
+        """Read a stream that was given up to its end, for a repetition. Charge what its provider reports, or else nothing."""
         upstream = self.dispatch.resume_late()
         try:
             self._read_to_end(upstream)
@@ -216,14 +217,11 @@ class _Progress:
         except BaseException:
             charge.release(self.dispatch)
             raise
-        if not self._usage:
-            charge.release(self.dispatch)
-            return
-        self.dispatch.forget_late()
-        if self._has_finish_reason:
+        if self._usage and self._has_finish_reason:
+            self.dispatch.forget_late()
             self.finish()
         else:
-            charge.settle(self.dispatch, self._usage, Settlement.PARTIAL)
+            charge.release(self.dispatch)
 
     def _read_to_end(self, upstream: ChunkStream) -> None:
         """Count the rest, within the upstream's own deadlines. Keep it only if the client may ask for it again."""

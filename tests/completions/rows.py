@@ -7,6 +7,7 @@ from typing import Any
 from billing import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
+from gateway_project import metrics
 from keys.models import SpendingDay
 
 MESSAGES = [{"role": "user", "content": "Say hello, please."}]
@@ -81,6 +82,13 @@ def assert_charged(
     assert (day.spent_nanos, day.held_nanos, day.completions) == (nanos, 0, 1)
     assert (day.prompt_tokens, day.completion_tokens) == (prompt, completion)
     assert_ledger_is_consistent()
+
+
+def lost_nanos(provider: str = "") -> float:
+    """Return what the gateway has counted as its loss so far, in all or at one provider."""
+    counter = metrics.provider_loss_nanos.labels(provider) if provider else metrics.operator_loss_nanos
+    value: float = counter._value.get()
+    return value
 
 
 def assert_released(account: Account, settlement: str = "released") -> None:

@@ -146,7 +146,7 @@ def test_no_more_is_an_hours_than_was_written(api, alice, hourly, upstream, repo
 
 
 def test_a_stream_that_breaks_off_is_charged_what_it_reported(api, alice, hourly, upstream):
-    upstream.will(stream(claude.start({**USAGE, "output_tokens": 1}), claude.block_start(0, claude.text_block("")), CLOSE))
+    upstream.will(stream(claude.start({**USAGE, "output_tokens": 1}), claude.text("Hi"), CLOSE))
     asked(api, stream=True).getvalue()
     assert_charged(alice, "partial", **{**CHARGED, "completion": 1, "nanos": NANOS - 6 * OUTPUT})
 

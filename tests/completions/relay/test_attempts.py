@@ -297,8 +297,8 @@ def test_no_further_attempt_after_an_upstream_began_to_work(api, alice, both, up
     half = [b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b'{"choices":[', 0.05, RESET]
     upstream.will(stream(b": one moment\n\n", 0.05, RESET) if is_streamed else half)
     assert ask(api, stream=is_streamed).status_code == 502
-    assert (len(upstream.requests), len(spare.requests)) == (1, 0)  # the provider will charge for it
-    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+    assert (len(upstream.requests), len(spare.requests)) == (1, 0)  # the provider may charge for it, and none asks another one
+    assert_released(alice)
 
 
 # --- Bounds ------------------------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_all_attempts_share_one_deadline(api, alice, both, upstream, spare, sett
     assert spare.sees_disconnect()
     assert (len(upstream.requests), len(spare.requests)) == (1, 1)  # no time left to retry the first
     assert_attempts(2)
-    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+    assert_released(alice)
 
 
 def test_an_attempt_that_uses_up_the_deadline_is_the_last(api, alice, both, upstream, spare, settings):
@@ -353,4 +353,4 @@ def test_an_attempt_that_uses_up_the_deadline_is_the_last(api, alice, both, upst
     assert ask(api, max_tokens=10).status_code == 504
     assert spare.requests == []
     assert_attempts(1)
-    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+    assert_released(alice)

@@ -10,15 +10,26 @@ from datetime import timedelta
 import pytest
 from django.db.models import F
 
-from billing.models import Account
+from billing.models import Account, LedgerEntry
 from completions.models import Completion, LanguageModel
 from gateway_project import metrics
 from tests import factories, waiting
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
-from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_charged, assert_released, begin, events, parsed, text
+from tests.completions.rows import (
+    MESSAGES,
+    ask,
+    ask_streamed,
+    assert_charged,
+    assert_released,
+    begin,
+    events,
+    lost_nanos,
+    parsed,
+    text,
+)
 from tests.conftest import client_for
 from tests.faults import fault
-from tests.upstream import DONE, FINISH, HANG, ROLE, at_once, refusal, stream, streamed, usage, whole, words
+from tests.upstream import DONE, FINISH, HANG, RESET, ROLE, at_once, refusal, stream, streamed, usage, whole, words
 
 REPORTED = {"prompt": 9, "completion": 2, "nanos": 57_000}
 
@@ -100,27 +111,42 @@ def begins_late():
 @fault(
     "Provider",
     "A stream begins later than the deadline, and no other provider answers",
-    "504 at the deadline; the gateway reads on, and what the provider reports is charged",
+    "504 at the deadline, at no charge. With an Idempotency-Key the gateway reads on, and a repetition gets and pays the reply",
 )
-def test_a_stream_that_begins_too_late_is_read_on_and_pays_what_its_provider_reports(api, alice, large, upstream):
+def test_what_begins_too_late_is_the_reply_to_a_repetition_and_paid_as_reported(api, alice, large, upstream):
     change_provider(large, first_byte_seconds=1)
     upstream.will(begins_late())
-    lost_before_nanos = metrics.operator_loss_nanos._value.get()
-    answer = ask_streamed(api)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "upstream_error")
+    lost_before_nanos = lost_nanos()
+    given_up, answer = ask_keyed(api), ask_keyed(api)
+    assert (given_up.status_code, given_up.json()["error"]["code"]) == (504, "upstream_error")
+    assert (answer.status_code, answer["Idempotent-Replayed"], text(parsed(answer.content))) == (200, "true", "Hello you")
     assert_charged(alice, "reported", **REPORTED)
-    assert metrics.operator_loss_nanos._value.get() == lost_before_nanos
+    assert lost_nanos() == lost_before_nanos
     assert alice.unpaid_until is None
 
 
-def test_what_was_read_on_is_the_reply_to_a_retry_with_its_idempotency_key(api, alice, large, upstream):
-    change_provider(large, first_byte_seconds=1)
-    upstream.will(begins_late())
+def ask_keyed(api):
     asked = {"model": "acme/large", "messages": MESSAGES, "stream": True}
-    given_up, answer = [api.post("/v1/chat/completions", asked, headers={"Idempotency-Key": "once"}) for _ in range(2)]
-    assert given_up.status_code == 504
-    assert (answer.status_code, answer["Idempotent-Replayed"], text(parsed(answer.content))) == (200, "true", "Hello you")
-    assert_charged(alice, "reported", **REPORTED)
+    return api.post("/v1/chat/completions", asked, headers={"Idempotency-Key": "once"})
+
+
+def test_a_stream_that_begins_too_late_for_anybody_is_closed_and_costs_nothing(api, alice, large, upstream):
+    change_provider(large, first_byte_seconds=1)
+    upstream.will([HANG])
+    lost_before_nanos = lost_nanos()
+    assert ask_streamed(api).status_code == 504
+    assert upstream.sees_disconnect()
+    assert_released(alice)
+    assert lost_nanos() - lost_before_nanos == 5 * 3_000
+    assert alice.unpaid_until is not None
+
+
+def test_a_late_stream_that_breaks_off_costs_nothing_and_runs_again(api, alice, large, upstream):
+    change_provider(large, first_byte_seconds=1)
+    upstream.will([1.5, *at_once(stream(ROLE, words("Hello "), usage(), 0.05, RESET))], streamed())
+    given_up, answer = ask_keyed(api), ask_keyed(api)
+    assert (given_up.status_code, text(events(answer))) == (504, "Hello you")
+    assert [done.cost_nanos for done in Completion.objects.order_by("created_at")] == [0, 57_000]
 
 
 def test_a_late_stream_is_read_on_also_when_the_next_provider_refuses(api, alice, large, upstream, spare):
@@ -128,7 +154,7 @@ def test_a_late_stream_is_read_on_also_when_the_next_provider_refuses(api, alice
     add(large, spare)
     upstream.will(begins_late())
     spare.will(refusal(404))
-    assert ask_streamed(api).status_code == 504
+    assert ask_keyed(api).status_code == 504
     assert_charged(alice, "reported", **REPORTED)
 
 
@@ -184,14 +210,40 @@ def test_a_whole_reply_may_take_longer_to_begin_than_a_stream(api, alice, large,
     assert_charged(alice, "reported", **REPORTED)
 
 
-def test_a_whole_reply_given_up_at_the_total_deadline_is_paid_and_not_asked_for_again(api, alice, large, upstream, spare):
+@fault(
+    "Provider",
+    "A provider hangs with a whole request, and repetitions of it",
+    "504 at the total deadline, at no charge. What the provider may charge is counted, and bounded for each account",
+)
+def test_a_whole_reply_given_up_at_the_total_deadline_costs_nothing_and_is_unpaid_work(api, alice, large, upstream, spare):
     change_provider(large, total_seconds=1)
     add(large, spare)
-    upstream.will([HANG])
-    assert ask(api, max_tokens=10).status_code == 504
-    assert upstream.sees_disconnect()
+    upstream.will([HANG], [HANG], whole())
+    before_nanos, before_of_provider_nanos = lost_nanos(), lost_nanos("scripted")
+    asked = {"model": "acme/large", "messages": MESSAGES, "max_tokens": 10}
+    hung, again, answer = [api.post("/v1/chat/completions", asked, headers={"Idempotency-Key": "once"}) for _ in range(3)]
+    assert (hung.status_code, again.status_code, answer.status_code) == (504, 504, 200)
+    assert hung["x-gateway-attempts"] == "1"
     assert spare.requests == []
-    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+    assert list(LedgerEntry.objects.filter(type="USAGE_DEBIT").values_list("amount_nanos", flat=True)) == [-57_000]
+    may_charge_nanos = 2 * (5 * 3_000 + 10 * 15_000)
+    assert lost_nanos() - before_nanos == lost_nanos("scripted") - before_of_provider_nanos == may_charge_nanos
+    alice.refresh_from_db()
+    assert alice.unpaid_until is not None
+
+
+def test_a_whole_reply_of_a_provider_that_fails_for_several_accounts_counts_against_none(
+    api, alice, charlie, large, upstream, settings
+):
+    settings.CIRCUIT_ACCOUNTS, settings.UPSTREAM_ATTEMPTS_MAX = 2, 1
+    change_provider(large, total_seconds=1)
+    upstream.will(refusal(500), [HANG])
+    assert ask(client_for(factories.make_key(charlie)[1])).status_code == 502
+    before_nanos = lost_nanos()
+    assert ask(api, max_tokens=10).status_code == 504
+    assert lost_nanos() - before_nanos == 5 * 3_000 + 10 * 15_000
+    assert_released(alice)
+    assert alice.unpaid_until is None
 
 
 def test_an_upstream_that_does_not_read_the_request_in_time_is_paid_nothing(api, alice, large, unread, spare):
@@ -273,7 +325,7 @@ def test_a_head_that_drips_does_not_delay_the_total_deadline(api, alice, large, 
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.2] * 50])
     assert ask_streamed(api).status_code == 504
     assert upstream.sees_disconnect()
-    assert_charged(alice, "partial", prompt=5, completion=0, nanos=5 * 3_000)
+    assert_released(alice)
 
 
 def test_the_gateways_total_deadline_limits_every_provider(api, alice, large, upstream, settings):
@@ -281,7 +333,7 @@ def test_the_gateways_total_deadline_limits_every_provider(api, alice, large, up
     change_provider(large, total_seconds=7_000)
     upstream.will([HANG])
     assert ask(api, max_tokens=10).status_code == 504
-    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+    assert_released(alice)
 
 
 def thinking(pause, end):

@@ -39,10 +39,12 @@ def test_a_request_that_the_provider_refused_says_who_did(api, large, upstream, 
     assert (answer.status_code, answer["x-gateway-attempts"], answer["x-gateway-provider"]) == (400, "1", "scripted")
 
 
-def test_a_charged_failure_says_what_it_cost(api, large, upstream):
-    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{", CLOSE])
-    answer = ask(api)
-    assert (answer.status_code, answer["x-gateway-attempts"], answer["x-gateway-cost"]) == (502, "1", "0.000015")
+def test_a_charged_failure_says_what_it_cost(api, large, upstream, settings):
+    """The reply is too large for the gateway, because of what the request asks for."""
+    settings.UPSTREAM_REPLY_BYTES_MAX = 40  # 10 tokens
+    upstream.will(whole())
+    answer = ask(api, logprobs=True)
+    assert (answer.status_code, answer["x-gateway-attempts"], answer["x-gateway-cost"]) == (502, "1", "0.000165")
 
 
 def test_a_request_that_no_provider_was_asked_for_says_nothing(api, large, upstream):

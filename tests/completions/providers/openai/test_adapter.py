@@ -333,15 +333,15 @@ def test_endless_head_is_bounded_by_the_total_deadline(api, alice, upstream, set
     upstream.will([b"HTTP/1.1 200 OK\r\n", *[b"X-Drip: a\r\n", 0.1] * 50])
     assert ask(api, max_tokens=10).status_code == 504
     assert upstream.sees_disconnect()
-    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+    assert_released(alice)
 
 
-def test_silence_after_the_head_costs_what_the_provider_may_have_done(api, alice, upstream, settings):
+def test_silence_after_the_head_costs_nothing(api, alice, upstream, settings):
     settings.UPSTREAM_IDLE_SECONDS = 0.1
     upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", HANG])
     assert ask(api, max_tokens=10).status_code == 504
     assert upstream.sees_disconnect()
-    assert_charged(alice, "partial", prompt=5, completion=10, nanos=5 * 3_000 + 10 * 15_000)
+    assert_released(alice)
 
 
 @pytest.mark.parametrize("end", [RESET, CLOSE])
@@ -389,7 +389,7 @@ def test_whole_reply_is_bounded(api, alice, upstream, settings):
     settings.UPSTREAM_REPLY_BYTES_MAX = 10_000
     upstream.will(whole("x" * 20_000))
     assert ask(api).status_code == 502
-    assert_charged(alice, "partial", prompt=5, completion=0, nanos=15_000)
+    assert_released(alice)
 
 
 def test_response_that_is_not_http_costs_nothing(api, alice, upstream):
