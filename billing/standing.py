@@ -28,8 +28,8 @@ def require_allowance(account: Account, now: datetime) -> None:
     if wait >= timedelta(0):
         minutes = max(-(-wait // timedelta(minutes=1)), 1)
         raise errors.TooMuchUnpaid(
-            "Requests of this account cost the gateway more than they were charged: their replies began too late, took too long,"
-            f" or cost more than was held. Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
+            "Requests of this account cost the gateway more than they were charged: their replies began too late, took too"
+            f" long, or cost more than was held. Try again in {minutes} minute{'' if minutes == 1 else 's'}.",
             headers=errors.retry_after(wait),
         )
 
