@@ -1,6 +1,6 @@
-"""System checks of the room for stored replies and responses, of the requests that may be in flight, and of the catalog.
+"""System checks of the room for stored replies and responses, the requests in flight, standbys, and the catalog.
 
-Those of the catalog read the database: they run with ``check --database default`` and before ``migrate``.
+The last two read the database: they run with ``check --database default`` and before ``migrate``.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.db import ProgrammingError, transaction
+from django.db import ProgrammingError, connection, transaction
 
 from completions.catalog import lookup, rules
 from completions.charging import idempotency, stored_responses
@@ -35,6 +35,21 @@ def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
     message = "GATEWAY_STORED_RESPONSE_ACCOUNT_BYTES_MAX has no room for the largest response, which is then not stored."
     hint = f"Set it to {needed_bytes} or more, or lower GATEWAY_STORED_RESPONSE_BYTES_MAX."
     return [Warning(message, hint=hint, id="gateway.W012")]
+
+
+@register(Tags.database)
+def check_standbys(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """W013: a failover to a standby can lose charges unseen."""
+    if "default" not in (databases or []) or settings.SETTLEMENT_JOURNAL_MINUTES:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_stat_replication WHERE current_setting('synchronous_standby_names') = ''")
+        (standbys,) = cursor.fetchone()
+    if not standbys:
+        return []
+    message = "PostgreSQL has standbys, and no commit waits for them: a failover can lose charges, and nobody would know."
+    hint = "Set GATEWAY_SETTLEMENT_JOURNAL_MINUTES, or synchronous_standby_names of PostgreSQL."
+    return [Warning(message, hint=hint, id="gateway.W013")]
 
 
 @register()

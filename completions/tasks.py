@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from billing.models import Hold
 from completions import hours
 from completions.catalog.sync import proposals
-from completions.charging import checkpoints, idempotency, outbox, settlement, stored_responses
+from completions.charging import checkpoints, idempotency, journal, outbox, settlement, stored_responses
 from completions.models import Completion, Provider
 from completions.usage import sums
 from gateway_project import errors
@@ -32,6 +32,7 @@ _LEFT_TO_THE_NEXT_RUN = (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut)
 @task_runs.recorded
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
+    journal.replay_after_failover()
     outbox.drain(settlement.resolve_all)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
     resolved, failed_ids = 0, set[UUID]()
     for completion in _still_abandoned():

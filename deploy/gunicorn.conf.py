@@ -211,7 +211,7 @@ def post_worker_init(worker: Any) -> None:
     import gevent
 
     from completions import tasks
-    from completions.charging import checkpoints, outbox, settlement
+    from completions.charging import checkpoints, journal, outbox, settlement
     from gateway_project import metrics
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
@@ -238,6 +238,7 @@ def post_worker_init(worker: Any) -> None:
     worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve_all)
+    journal.replay_regularly()
     tasks.sweep_at_start()
     collector.write_regularly()
     metrics.write_regularly()

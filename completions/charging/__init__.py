@@ -15,5 +15,6 @@ nothing of the relay, which calls it.
 - ``stored_rows``    deletes what an account has stored, and counts its bytes
 - ``checkpoints``    how far running completions have come, for the case that their process dies
 - ``outbox``         settlements stored on disk while the database is unavailable
+- ``journal``        charges of the last minutes on disk, in case that the database loses them in a failover
 - ``dead_letters``   settlements on disk that an operator books or discards
 """

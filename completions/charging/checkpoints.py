@@ -14,11 +14,8 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Protocol
 
-import gevent
-
 from completions.charging.records import CompletionRecord, ServedBy
-from gateway_project import errors
-from gateway_project.db import pipelined_transaction, pool
+from gateway_project.db import pipelined_transaction, pool, repetition
 from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.checkpoints")
@@ -69,18 +66,7 @@ class track:  # noqa: N801  a context manager
 
 def write_regularly() -> None:
     """Write checkpoints every few seconds for the life of this worker."""
-    gevent.spawn(_write_regularly)
-
-
-def _write_regularly() -> None:
-    while True:
-        gevent.sleep(INTERVAL_SECONDS)
-        try:
-            write()
-        except pool.DATABASE_ERRORS as error:
-            logger.warning("cannot write checkpoints: %s", errors.reason(error))
-        finally:
-            pool.release_connection()
+    repetition.repeat(write, INTERVAL_SECONDS, logger=logger, failure="cannot write checkpoints")
 
 
 def write() -> None:

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 from uuid import UUID
 
 import gevent
@@ -38,7 +39,7 @@ from completions.charging.stored_responses import ResponseRecord
 from completions.chat import TIERS, Usage
 from completions.models import Completion
 from gateway_project import errors, metrics
-from gateway_project.db import pool
+from gateway_project.db import pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, Skipped, WaitTimedOut
 
 logger = logging.getLogger("gateway.outbox")
@@ -81,7 +82,7 @@ def store(resolution: Resolution, cause: Exception) -> None:
     completion_id = resolution.completion.id
     facts, reason = {"completion": completion_id}, errors.reason(cause)
     path = settings.OUTBOX_DIR / f"{completion_id}.json"
-    if error := gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution))):
+    if error := gevent.get_hub().threadpool.apply(_write_error, (path, dumps(resolution))):
         logger.critical("%s is neither settled (%s) nor stored in the outbox: %s", completion_id, reason, error, extra=facts)
         raise cause from error
     metrics.outbox_stored_total.inc()
@@ -102,7 +103,7 @@ def store_dead_letter(resolution: Resolution, cause: AdmissionLost) -> None:
         resolution = replace(resolution, reply_retention=ReplyRetention(None, is_kept=False))
     resolution = replace(resolution, response=None)  # no account has it
     path = settings.OUTBOX_DIR / f"{completion.id}.dead"
-    error = gevent.get_hub().threadpool.apply(_write_error, (path, _dumps(resolution)))
+    error = gevent.get_hub().threadpool.apply(_write_error, (path, dumps(resolution)))
     _count_dead_letter(cost_nanos)
     where = f"cannot be stored ({error})" if error else f"is a dead letter now, {path.name}"
     logger.error("%s is not charged and %s: %s", completion.id, where, cause, extra={**facts, "cost_nanos": cost_nanos})
@@ -146,7 +147,13 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _dumps(resolution: Resolution) -> str:
+def put_back(completion_id: str, text: str) -> None:
+    """Write a resolution in the format of ``dumps``, durably, to be settled again. Raises an OSError."""
+    _write(settings.OUTBOX_DIR / f"{completion_id}.json", text)
+
+
+def dumps(resolution: Resolution) -> str:
+    """Return a resolution as one line of JSON."""
     record = {
         "version": VERSION,
         "completion": resolution.completion.id,
@@ -315,30 +322,13 @@ def drain_regularly(resolve_all: ResolveAll) -> None:
 
     Another greenlet announces what waits meanwhile: to drain takes long if each file waits for a lock.
     """
-    gevent.spawn(_drain_regularly, resolve_all)
-    gevent.spawn(_announce_regularly)
+    repeat = partial(repetition.repeat, logger=logger)
+    repeat(partial(drain, resolve_all), INTERVAL_SECONDS, failure="cannot drain the outbox yet")
+    repeat(_announce, checkpoints.INTERVAL_SECONDS, failure="cannot announce what waits in the outbox")
 
 
-def _announce_regularly() -> NoReturn:
-    while True:
-        gevent.sleep(checkpoints.INTERVAL_SECONDS)
-        try:
-            checkpoints.announce([path.stem for path in waiting_files()])
-        except (*pool.DATABASE_ERRORS, OSError) as error:
-            logger.warning("cannot announce what waits in the outbox: %s", errors.reason(error))
-        finally:
-            pool.release_connection()
-
-
-def _drain_regularly(resolve_all: ResolveAll) -> NoReturn:
-    while True:
-        try:
-            drain(resolve_all)
-        except (*pool.DATABASE_ERRORS, OSError) as error:
-            logger.warning("cannot drain the outbox yet: %s", errors.reason(error))
-        finally:
-            pool.release_connection()
-        gevent.sleep(INTERVAL_SECONDS)
+def _announce() -> None:
+    checkpoints.announce([path.stem for path in waiting_files()])
 
 
 def _drain_files(paths: Sequence[Path], resolve_all: ResolveAll, reported_ids: set[UUID]) -> Iterator[Outcome]:

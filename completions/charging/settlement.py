@@ -13,7 +13,7 @@ import gevent
 from django.db import DataError, IntegrityError
 
 from completions.catalog import lookup
-from completions.charging import batch, idempotency, outbox
+from completions.charging import batch, idempotency, journal, outbox
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
@@ -165,7 +165,8 @@ def _resolve_and_compare(resolution: Resolution) -> int | None:
 
 
 def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
-    """Count and log what was charged."""
+    """Count, log and record what was charged."""
+    journal.record(resolution)
     completion_id, model_id = resolution.completion.id, resolution.served_by.model_id
     metrics.count_completion(model_id, resolution.settlement)
     if cost_nanos > charged_nanos:

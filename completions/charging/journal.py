@@ -1,0 +1,159 @@
+"""Keeps the charges of the last minutes on disk, so that a failover to a standby loses none of them unseen.
+
+A standby may lack the last commits of the primary that it replaces. With ``SETTLEMENT_JOURNAL_MINUTES`` each process appends
+what it has committed to a file of its own for each minute, in a directory of the outbox. ``replay`` finds what the database
+does not have any more, and gives it to the outbox: a hold that is open again is charged, and a completion that is unknown
+becomes a dead letter, which counts as a loss until an operator books it.
+
+A process writes no more than one line for a charge, and does not wait for the disk: the journal outlives the database's host,
+not its own. A release is not recorded: the sweeper releases a hold that is open again.
+"""
+
+import json
+import logging
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from django.conf import settings
+from django.db import connection
+
+from completions.charging import outbox
+from completions.charging.resolution import Resolution
+from completions.models import Completion
+from gateway_project import errors
+from gateway_project.db import pool, repetition
+
+logger = logging.getLogger("gateway.journal")
+
+_SUFFIX = ".journal"
+_INTERVAL_SECONDS = 5
+_BATCH_LINES = 500  # for which the database is asked together
+
+
+class Found(Enum):
+    """What became of a charge in the journal."""
+
+    SETTLED = "still settled"
+    LOST = "not settled any more"
+    KEPT = "a dead letter already"
+
+
+# --- Record -----------------------------------------------------------------------------------------------------------
+
+
+_open: tuple[int, IO[str]] | None = None  # the minute of this process's latest file, and the file
+
+
+def record(resolution: Resolution) -> None:
+    """Write down a charge that is committed. Does not raise: its reply must not fail for it."""
+    if not settings.SETTLEMENT_JOURNAL_MINUTES or resolution.cost_nanos is None:
+        return
+    if resolution.reply_retention:  # a retry after a failover is told that the reply is not stored, and does not run
+        resolution = replace(resolution, reply_retention=replace(resolution.reply_retention, sealed_reply=None))
+    try:
+        file = _file(int(time.time()) // 60)
+        file.write(outbox.dumps(replace(resolution, response=None)) + "\n")
+        file.flush()
+    except OSError as error:
+        facts = {"completion": resolution.completion.id}
+        logger.error("%s is not in the journal: %s", resolution.completion.id, errors.reason(error), extra=facts)
+
+
+def _file(minute: int) -> IO[str]:
+    """Return the file of a minute. When that begins, delete those that are too old, also of processes that have ended."""
+    global _open
+    if _open is None or _open[0] != minute or not Path(_open[1].name).exists():
+        if _open is not None:
+            _open[1].close()
+        _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in _files():
+            if _minute(path) < minute - settings.SETTLEMENT_JOURNAL_MINUTES:
+                path.unlink(missing_ok=True)
+        path = _directory() / f"{minute}-{os.getpid()}{_SUFFIX}"
+        _open = minute, open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
+    return _open[1]
+
+
+def _directory() -> Path:
+    path: Path = settings.OUTBOX_DIR / "journal"
+    return path
+
+
+def _files() -> list[Path]:
+    return sorted(_directory().glob(f"*{_SUFFIX}"), key=_minute)
+
+
+def _minute(path: Path) -> int:
+    return int(path.name.partition("-")[0])
+
+
+# --- Replay -----------------------------------------------------------------------------------------------------------
+
+
+def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found]:
+    """Give the outbox each charge of this host's journal that the database does not have any more. Count what was found.
+
+    Safe while the gateway serves, and safe to repeat: a hold is resolved once. Raises the database's error when it is away.
+    """
+    found: Counter[Found] = Counter()
+    every_line = _lines()
+    while lines := list(islice(every_line, _BATCH_LINES)):
+        charges = {json.loads(line)["completion"]: line for line in lines}
+        with pool.time_limit():
+            settled = Completion.objects.filter(pk__in=charges).exclude(settlement=None).values_list("pk", flat=True)
+            settled_ids = set(settled)
+        for completion_id, line in charges.items():
+            found[Found.SETTLED if completion_id in settled_ids else _give_back(completion_id, line)] += 1
+        progress(f"{found.total()} charges read, {found[Found.LOST]} lost")
+    if found[Found.LOST]:
+        logger.error("the database has lost %s charges: they are given to the outbox again", found[Found.LOST])
+    return found
+
+
+def _lines() -> Iterator[str]:
+    for path in _files():
+        with path.open() as file:
+            yield from (line for line in file if line.endswith("\n"))  # the last one may be half written
+
+
+def _give_back(completion_id: str, line: str) -> Found:
+    if (settings.OUTBOX_DIR / f"{completion_id}.dead").exists():
+        return Found.KEPT
+    outbox.put_back(completion_id, line)
+    return Found.LOST
+
+
+# --- Failover ---------------------------------------------------------------------------------------------------------
+
+
+def replay_regularly() -> None:
+    """Look every few seconds whether the database has failed over, for the life of this worker."""
+    if settings.SETTLEMENT_JOURNAL_MINUTES:
+        repetition.repeat(replay_after_failover, _INTERVAL_SECONDS, logger=logger, failure="cannot look for a failover")
+
+
+def replay_after_failover() -> Counter[Found]:
+    """Replay once for each new timeline of the database: it begins one when a standby is promoted."""
+    if not settings.SETTLEMENT_JOURNAL_MINUTES or not _directory().exists():
+        return Counter()
+    timeline, noted = _timeline(), _directory() / "timeline"
+    known = noted.read_text() if noted.exists() else ""
+    if timeline == known:
+        return Counter()
+    found = replay() if known else Counter[Found]()
+    noted.write_text(timeline)
+    return found
+
+
+def _timeline() -> str:
+    with pool.time_limit(), connection.cursor() as cursor:
+        cursor.execute("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
+        timeline: str = cursor.fetchone()[0]
+        return timeline

@@ -1,0 +1,164 @@
+"""The journal of charges: what a failover to a standby has lost is found, and charged again or counted."""
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.db import connection, transaction
+
+from billing.models import LedgerEntry
+from completions import tasks
+from completions.charging import journal, outbox, settlement
+from completions.charging.outbox import Outcome
+from completions.chat import Usage
+from completions.models import Completion
+from tests import factories
+from tests.completions import settlements
+from tests.completions.rows import assert_charged, assert_ledger_is_consistent, lost_nanos
+from tests.completions.test_tasks import admit
+from tests.faults import fault
+
+CHARGED: dict[str, Any] = {"prompt": 10, "completion": 10, "nanos": 20_000, "model": "demo/echo"}
+
+
+@pytest.fixture(autouse=True)
+def _journal(settings, tmp_path, monkeypatch, echo_model):
+    settings.OUTBOX_DIR, settings.SETTLEMENT_JOURNAL_MINUTES = tmp_path / "outbox", 5
+    monkeypatch.setattr(journal, "_open", None)
+    yield
+    if journal._open:
+        journal._open[1].close()
+
+
+@pytest.fixture
+def key(alice):
+    return factories.make_key(alice)[0]
+
+
+def settle(admitted):
+    assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) == 20_000
+
+
+@contextmanager
+def lost_in_a_failover() -> Iterator[None]:
+    """Take back what the block commits, as a standby that lacks it."""
+    savepoint = transaction.savepoint()
+    yield
+    transaction.savepoint_rollback(savepoint)
+
+
+def replay():
+    printed = io.StringIO()
+    call_command("replay_journal", "--json", stdout=printed, stderr=io.StringIO())
+    return json.loads(printed.getvalue())
+
+
+@fault(
+    "Database",
+    "A standby that lacks the last charges is promoted",
+    "They are found in the journals of the hosts, if those are kept, and charged again",
+)
+def test_a_charge_that_a_failover_lost_is_charged_again(alice, key):
+    kept, lost = admit(key), admit(key)
+    settle(kept)
+    with lost_in_a_failover():
+        settle(lost)
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
+    assert replay() == {"settled": 1, "lost": 1, "deadLetters": 0}
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 2 * 20_000, 0)
+    assert_ledger_is_consistent()
+    assert replay() == {"settled": 2, "lost": 0, "deadLetters": 0}
+
+
+def test_a_charge_whose_admission_was_lost_too_is_a_dead_letter_and_counted_once(alice, key):
+    before_nanos = lost_nanos()
+    with lost_in_a_failover():
+        settle(admit(key))
+    for found in ({"settled": 0, "lost": 1, "deadLetters": 0}, {"settled": 0, "lost": 0, "deadLetters": 1}):
+        assert replay() == found
+        outbox.drain(settlement.resolve_all)
+    assert len(outbox.dead_letters()) == 1
+    assert lost_nanos() - before_nanos == 20_000
+    call_command("dead_letters", "--book", "all", stdout=io.StringIO())
+    assert_charged(alice, "reported", **CHARGED)
+
+
+def test_the_sweeper_replays_once_when_the_database_begins_another_timeline(alice, key, monkeypatch):
+    timelines = iter(["00000001", "00000001", "00000002", "00000002"])
+    monkeypatch.setattr(journal, "_timeline", lambda: next(timelines))
+    admitted = admit(key)
+    with lost_in_a_failover():
+        settle(admitted)
+    tasks.release_expired_holds()  # it notes the timeline
+    tasks.release_expired_holds()
+    assert Completion.objects.get().settlement is None
+    tasks.release_expired_holds()
+    assert_charged(alice, "reported", **CHARGED)
+    with lost_in_a_failover():
+        settle(admit(key))
+    tasks.release_expired_holds()
+    assert (outbox.waiting_files(), outbox.dead_letters()) == ([], [])
+
+
+def test_the_timeline_is_that_of_the_database(db):
+    assert journal._timeline() == "00000001"
+
+
+def test_old_minutes_are_deleted_and_a_half_written_line_is_no_charge(alice, key, settings):
+    settle(admit(key))
+    [file] = journal._files()
+    assert file.stat().st_mode & 0o077 == 0
+    with file.open("a") as written:
+        written.write('{"completion": "chatcmpl-')
+    assert replay() == {"settled": 1, "lost": 0, "deadLetters": 0}
+    old = file.rename(file.with_name(f"{journal._minute(file) - 6}-1.journal"))
+    still_kept = file.with_name(f"{journal._minute(file) - 4}-1.journal")
+    still_kept.touch()
+    settle(admit(key))
+    assert not old.exists()
+    assert still_kept in journal._files()
+
+
+def test_what_is_not_charged_is_not_recorded(key, settings):
+    settlements.release(admit(key))
+    settings.SETTLEMENT_JOURNAL_MINUTES = 0
+    settle(admit(key))
+    assert journal._files() == []
+
+
+def test_a_journal_that_cannot_be_written_fails_no_charge(alice, key, settings, caplog):
+    settings.OUTBOX_DIR.parent.mkdir(exist_ok=True)
+    settings.OUTBOX_DIR.write_text("a file")
+    settle(admit(key))
+    assert_charged(alice, "reported", **CHARGED)
+    assert "is not in the journal" in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_standbys_that_no_commit_waits_for_are_a_warning(settings):
+    settings.SETTLEMENT_JOURNAL_MINUTES = 0
+    assert run_w013() == []
+    with psycopg.connect(_url()):
+        assert [found.id for found in run_w013()] == ["gateway.W013"]
+        settings.SETTLEMENT_JOURNAL_MINUTES = 1
+        assert run_w013() == []
+
+
+def run_w013():
+    return [found for found in run_checks(tags=["database"], databases=["default"]) if found.id == "gateway.W013"]
+
+
+def _url() -> str:
+    """Return where a connection of a standby is made to."""
+    made = connection.get_connection_params()
+    return psycopg.conninfo.make_conninfo(
+        host=made.get("host"), port=made.get("port"), user=made.get("user"), password=made.get("password"), replication="true"
+    )
