@@ -59,6 +59,16 @@ class DatabaseServer:
         subprocess.run(["cp", "-a", self.directory, directory], check=True)  # with the owner
         return DatabaseServer(directory, **placed)
 
+    def stand_in_for(self, primary: "DatabaseServer") -> None:
+        """Become the primary in the place of another, as a standby that is promoted: in a new timeline, at the same address."""
+        self._port = primary._port
+        signal_file = self.directory / "data" / "standby.signal"
+        signal_file.touch()
+        if os.geteuid() == 0:
+            shutil.chown(signal_file, _USER)
+        self.start()
+        self.rows("SELECT pg_promote()")
+
     def start(self) -> None:
         """Start the server. Return when it takes connections."""
         options = [f"-c{name}" for name in (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")]

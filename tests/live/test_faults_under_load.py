@@ -105,6 +105,32 @@ def test_what_a_killed_database_forgets_is_in_the_dead_letters_and_counted(fleet
 
 
 @fault(
+    "Database",
+    "A standby that lacks the last seconds is promoted under load, and the hosts keep journals",
+    "Requests get 503 meanwhile. What is held again is charged again; what is unknown is a dead letter, and counted",
+)
+def test_what_a_failover_loses_is_in_the_journals_of_the_hosts(fleet, measured):
+    for _ in range(2):
+        fleet.begin(GATEWAY_SETTLEMENT_JOURNAL_MINUTES="5")
+    with fleet.load() as run:
+        wait_seconds(run, 1)
+        fleet.server.stop()
+        standby = fleet.server.copy(fleet.server.directory.with_name("standby"))
+        fleet.server.start()
+        wait_seconds(run, SECONDS)
+        fleet.server.kill()
+        standby.stand_in_for(fleet.server)
+        fleet.server = standby
+        wait_seconds(run, 10)  # the hosts look every five seconds
+    assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+    fleet.recover()
+    letters = [json.loads(path.read_text()) for path in fleet.files("dead")]
+    assert letters
+    assert fleet.metric("gateway_operator_loss_nanos_total") == sum(letter["cost_nanos"] for letter in letters)
+    measured(f"{fleet.assert_consistent(run.calls)}; {len(letters)} dead letters")
+
+
+@fault(
     "Web process",
     "Workers of two hosts over one database are killed with SIGKILL at random under load",
     "Clients see a broken connection. Every whole reply is charged once, a broken one once or not at all",
