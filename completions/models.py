@@ -606,9 +606,7 @@ class LabelDay(LabelSums):
     day = models.DateField()
 
     class Meta(LabelSums.Meta):
-        constraints = [
-            models.UniqueConstraint(fields=["account", "name", "day", "value"], name="labels_are_in_their_day_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["account", "name", "day", "value"], name="labels_are_in_their_day_once")]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.value}, {self.day}"
