@@ -473,7 +473,9 @@ class Completion(models.Model):
     )
     streamed_ms = models.PositiveIntegerField(null=True, help_text="From the first words to the last ones.")
     failed_attempts = models.JSONField(
-        null=True, help_text="Of each attempt that failed: provider, status and reason. Empty: none failed."
+        null=True,
+        help_text="Of each attempt that failed: provider, status and reason. Empty: none failed. []: none was made,"
+        " because the circuits of all routes were open.",
     )
     request_id = models.CharField(max_length=40, null=True, db_collation="C", help_text="The reply's x-request-id.")
     provider_request_id = models.CharField(

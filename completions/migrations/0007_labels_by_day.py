@@ -72,4 +72,13 @@ class Migration(migrations.Migration):
         migrations.AlterField("labelhour", "name", models.CharField(db_collation="C", max_length=64)),
         migrations.AlterField("labelhour", "value", models.CharField(db_collation="C", max_length=512)),
         migrations.RemoveConstraint("labelhour", _ARE_TOLD.name),
+        migrations.AlterField(  # its help alone
+            "completion",
+            "failed_attempts",
+            models.JSONField(
+                null=True,
+                help_text="Of each attempt that failed: provider, status and reason. Empty: none failed. []: none was made,"
+                " because the circuits of all routes were open.",
+            ),
+        ),
     ]
