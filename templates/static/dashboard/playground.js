@@ -28,7 +28,8 @@ showCode();
 
 // --- The reply
 
-const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 ? 2 : 6);
+const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 || !amount ? 2 : 6);
+const exactly = (amount) => `exactly $${amount.toFixed(9).replace(/0{1,7}$/, "")}`;
 
 function estimate(letters) {
   const price = form.elements.model.selectedOptions[0].dataset;
@@ -59,7 +60,7 @@ function begin() {
 function showCharge(dollarsCharged, promptTokens, completionTokens) {
   show("tokens", `${promptTokens} in, ${completionTokens} out`);
   show("cost", dollars(dollarsCharged));
-  at("cost").title = `exactly $${dollarsCharged.toFixed(9).replace(/0+$/, "")}`;
+  at("cost").title = exactly(dollarsCharged);
   show("cost-kind", "charged");
 }
 
@@ -107,7 +108,7 @@ async function settle(sent) {
     if (sent !== latest) return; // another request is shown by now
     if (charge.isSettled) {
       showCharge(Number(charge.costInDollars), charge.promptTokens, charge.completionTokens);
-      return show("state", "Stopped. What was generated is charged.");
+      return show("state", `Stopped. ${Number(charge.costInDollars) ? "What was generated is charged." : "Nothing is charged."}`);
     }
     show("state", "Stopped. The provider finishes the reply, and all of it is charged. The charge is being settled.");
     await new Promise((resolve) => setTimeout(resolve, wait));

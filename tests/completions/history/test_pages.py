@@ -250,9 +250,9 @@ def test_a_charge_is_explained_line_by_line(api, alice, owner, large, upstream):
     assert "In all, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
     hold = Hold.objects.get()
     assert (hold.amount_nanos, done.cost_nanos) == (round(float(reply["x-gateway-max-cost"]) * 1e9), 46_200)
-    shown = re.search(r"could cost \$([\d.]+) Charged of it \$([\d.]+) Given back \$([\d.]+) ", page)
+    shown = re.search(r"Held \$([\d.]+) Charged \$([\d.]+) Given back \$([\d.]+) ", page)
     held, charged, returned = map(Decimal, shown.groups())
-    assert (charged, charged + returned, held * 10**9) == (Decimal("0.0000462"), held, hold.amount_nanos)
+    assert (charged, charged + returned, int(held * 10**9)) == (Decimal("0.0000462"), held, hold.amount_nanos)
     assert "Ledger entry -$0.0000462, " in page
     assert "scripted answered" in page
     assert f"Key test End user u-1 Tag team search Completion id {done.pk} Request id {reply['x-request-id']}" in page
