@@ -26,7 +26,7 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
-from gateway_project.templatetags.amounts import usd
+from gateway_project.templatetags.amounts import balance_usd, usd
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):
@@ -86,11 +86,11 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
     @admin.display(ordering="balance_nanos")
     def balance(self, account: Account) -> str:
-        return dollars.format_usd(account.balance_nanos)
+        return balance_usd(account.balance_nanos)
 
     @admin.display(ordering="held_nanos", description="held by running requests")
     def held(self, account: Account) -> str:
-        return dollars.format_usd(account.held_nanos)
+        return usd(account.held_nanos)
 
     # --- Around the form: acts, and the sections of all apps --------------------------------------------------------
 
@@ -106,9 +106,9 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
             "may_credit": self._may_credit(request, account),
             "has_active_member": Account.objects.filter(accounts.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
             "sums": [
-                ("Balance", account.balance_nanos),
-                ("Held by running requests", account.held_nanos),
-                ("Available", account.available_nanos),
+                ("Balance", balance_usd(account.balance_nanos)),
+                ("Held by running requests", usd(account.held_nanos)),
+                ("Available", balance_usd(account.available_nanos)),
             ],
             "sections": sections.read(request, account),
         }
@@ -227,7 +227,7 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
     @admin.display(description="balance after")
     def balance_after(self, entry: LedgerEntry) -> str:
-        return usd(entry.balance_after_nanos)
+        return balance_usd(entry.balance_after_nanos)
 
     @admin.display(description="amount in cents, as the API reports it")
     def amount_cents(self, entry: LedgerEntry) -> int:

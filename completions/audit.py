@@ -229,7 +229,12 @@ ACCOUNTS_COUNT_THEIR_STORED_RESPONSES = Invariant(
 USAGE_TABLES = {
     **COMPLETION_TABLES,
     "usage": "SELECT * FROM completions_usagehour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
-    "label": "SELECT * FROM completions_labelhour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "label": """
+        SELECT account_id, (hour AT TIME ZONE 'UTC')::date AS day, name, value, requests, errors, cost_nanos, prompt_tokens,
+            completion_tokens FROM completions_labelhour WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid
+        UNION ALL
+        SELECT account_id, day, name, value, requests, errors, cost_nanos, prompt_tokens,
+            completion_tokens FROM completions_labelday WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid""",
     "mark": "SELECT * FROM completions_usagemark WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "debit": """SELECT entry.*, date_trunc('hour', created_at, 'UTC') AS hour,
         CASE jsonb_typeof(metadata -> 'promptTokens') WHEN 'number' THEN (metadata ->> 'promptTokens')::numeric END
@@ -276,19 +281,24 @@ USAGE_COUNTS_WHAT_FAILED = Invariant(
 
 LABELS_SUM_TO_THE_LEDGER = Invariant(
     "labels_sum_to_the_ledger",
-    "What the requests of an hour cost, once for each of their labels, is the sum over its labels.",
+    "The usage of a day and an end user, or a value of a tag, is the sum of the ledger entries of requests that have it.",
     """
-    SELECT account_id, hour, says_nanos, sum_nanos FROM (
-        SELECT account_id, hour, sum(cost_nanos) AS says_nanos FROM label GROUP BY account_id, hour HAVING sum(cost_nanos) <> 0
+    SELECT account_id, day, name, value, says, sums FROM (
+        SELECT account_id, day, name, value, jsonb_build_object('requests', sum(requests - errors), 'nanos', sum(cost_nanos),
+            'prompt_tokens', sum(prompt_tokens), 'completion_tokens', sum(completion_tokens)) AS says
+        FROM label GROUP BY account_id, day, name, value
+        HAVING sum(requests) <> sum(errors) OR (sum(cost_nanos), sum(prompt_tokens), sum(completion_tokens)) <> (0, 0, 0)
     ) AS summed FULL JOIN (
-        SELECT debit.account_id, hour, -sum(amount_nanos * labels) AS sum_nanos
-        FROM debit JOIN (
-            SELECT id, (end_user IS NOT NULL)::int + (SELECT count(*) FROM jsonb_object_keys(coalesce(tags, '{}'))) AS labels
-            FROM completion WHERE end_user IS NOT NULL OR tags IS NOT NULL
-        ) AS labelled ON labelled.id = reference
-        GROUP BY debit.account_id, hour HAVING sum(amount_nanos * labels) <> 0
-    ) AS booked USING (account_id, hour)
-    WHERE says_nanos IS DISTINCT FROM sum_nanos
+        SELECT debit.account_id, (hour AT TIME ZONE 'UTC')::date AS day, name, value, jsonb_build_object(
+            'requests', count(*), 'nanos', -sum(amount_nanos),
+            'prompt_tokens', sum(debit.prompt_tokens), 'completion_tokens', sum(debit.completion_tokens)) AS sums
+        FROM debit JOIN completion ON completion.id = reference CROSS JOIN LATERAL (
+            SELECT '' AS name, end_user AS value WHERE end_user IS NOT NULL
+            UNION ALL SELECT * FROM jsonb_each_text(coalesce(tags, '{}'))
+        ) AS own
+        GROUP BY debit.account_id, day, name, value
+    ) AS booked USING (account_id, day, name, value)
+    WHERE says IS DISTINCT FROM sums
     """,
     tables=USAGE_TABLES,
 )

@@ -88,7 +88,8 @@ def measure(since: datetime) -> dict[Route, Measured]:
 def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
     """Return what was measured since then by model, and of all models under None. Models without requests are not there.
 
-    A request has failed when it got no reply, unless a provider refused what it asked for.
+    A request has failed when it got no reply, unless a provider refused what it asked for. One that was kept out by open
+    circuits has failed, too: its providers had failed before, and its caller got nothing.
     """
     with connection.cursor() as cursor:
         cursor.execute(_MEASURE_MODELS, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX})
@@ -136,7 +137,7 @@ _MEASURE_MODELS = f"""
             {_RATE} AS rate
         FROM newest
         WHERE settlement IN ('reported', 'estimated', 'partial')
-            OR (settlement = 'released' AND jsonb_array_length(failed_attempts) > 0
+            OR (settlement = 'released' AND failed_attempts IS NOT NULL
                 AND coalesce(failed_attempts -> -1 ->> 'status', '') NOT IN ('400', '413', '422'))
     )
     SELECT model_id, count(*) FILTER (WHERE is_answered), count(*) FILTER (WHERE NOT is_answered),

@@ -473,7 +473,9 @@ class Completion(models.Model):
     )
     streamed_ms = models.PositiveIntegerField(null=True, help_text="From the first words to the last ones.")
     failed_attempts = models.JSONField(
-        null=True, help_text="Of each attempt that failed: provider, status and reason. Empty: none failed."
+        null=True,
+        help_text="Of each attempt that failed: provider, status and reason. Empty: none failed. []: none was made,"
+        " because the circuits of all routes were open.",
     )
     request_id = models.CharField(max_length=40, null=True, db_collation="C", help_text="The reply's x-request-id.")
     provider_request_id = models.CharField(
@@ -535,13 +537,12 @@ class CompletionHour(models.Model):
 
 
 class UsageSums(models.Model):
-    """What the completions of an account that ended in one hour used. The hour is that of their ledger entry, or of their end.
+    """What completions of an account that ended in one hour, or on one day, used: that of their ledger entry, or of their end.
 
     Only ``completions.usage.sums`` writes it, from what is booked.
     """
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
-    hour = models.DateTimeField()
     requests = models.BigIntegerField(help_text="All that ended.")
     errors = models.BigIntegerField(help_text="Those that cost nothing and have no ledger entry.")
     prompt_tokens = models.BigIntegerField()
@@ -558,6 +559,7 @@ class UsageSums(models.Model):
 class UsageHour(UsageSums):
     """By the key that asked and the model that answered."""
 
+    hour = models.DateTimeField()
     key_id = models.CharField(max_length=64, db_collation="C")
     model_id = models.CharField(max_length=200, db_collation="C")
 
@@ -570,25 +572,46 @@ class UsageHour(UsageSums):
         return f"{self.key_id} with {self.model_id}, {self.hour:%Y-%m-%d %H:%M} UTC"
 
 
-class LabelHour(UsageSums):
-    """By what requests were labelled with: their end user, under an empty name, or one of their tags.
+class LabelSums(UsageSums):
+    """By what requests were labelled with: their end user, under an empty name, or one of their tags."""
 
-    A value of null stands for those that are not told apart, and so does a name of null: ``completions.usage.sums`` says when.
-    """
-
-    name = models.CharField(max_length=64, null=True, db_collation="C")
-    value = models.CharField(max_length=512, null=True, db_collation="C")
+    name = models.CharField(max_length=64, db_collation="C")
+    value = models.CharField(max_length=512, db_collation="C")
 
     class Meta(UsageSums.Meta):
+        abstract = True
+
+
+class LabelHour(LabelSums):
+    """Of the last days: then they are added to those of their day."""
+
+    hour = models.DateTimeField()
+
+    class Meta(LabelSums.Meta):
         constraints = [
             models.UniqueConstraint(
                 fields=["account", "hour", "name", "value"], nulls_distinct=False, name="labels_are_summed_up_once"
             )
         ]
-        indexes = [models.Index(fields=["account", "name", "hour"], name="labels_by_name")]
+        indexes = [
+            models.Index(fields=["account", "name", "hour"], name="labels_by_name"),
+            models.Index(fields=["hour"], name="labels_by_hour"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.value}, {self.hour:%Y-%m-%d %H:%M} UTC"
+
+
+class LabelDay(LabelSums):
+    """Of the UTC days before."""
+
+    day = models.DateField()
+
+    class Meta(LabelSums.Meta):
+        constraints = [models.UniqueConstraint(fields=["account", "name", "day", "value"], name="labels_are_in_their_day_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value}, {self.day}"
 
 
 class UsageMark(models.Model):

@@ -18,7 +18,7 @@ from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
-from gateway_project.templatetags.amounts import balance_usd, usd
+from gateway_project.templatetags.amounts import left_usd, usd
 from keys import acts, locks, rotation, secret, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay
@@ -102,7 +102,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         if limit is None:
             return format_html("{} spent in total", usd(summary.spent_in_total_nanos))
         resets = f", resets {limit.resets_at:%Y-%m-%d %H:%M} UTC" if limit.resets_at else ""
-        amounts = usd(limit.spent_nanos), usd(limit.held_nanos), balance_usd(limit.left_nanos)
+        amounts = usd(limit.spent_nanos), usd(limit.held_nanos), left_usd(limit.left_nanos)
         return format_html("{} spent, {} held, {} left{}", *amounts, resets)
 
     @admin.display(description="limits in force (key, account, deployment)")

@@ -24,7 +24,7 @@ from completions.relay import circuit_breaker, local_faults
 from gateway_project.activity.models import Activity
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.web import in_flight
-from tests import factories, template_database
+from tests import factories, template_database, template_names
 
 # The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -110,6 +110,20 @@ def _static_files_are_listed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _templates_are_watched() -> Iterator[None]:
+    with template_names.watched():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _templates_name_what_is_there(_templates_are_watched: None) -> Iterator[None]:
+    """Fail where a template names what it is not given."""
+    template_names.missing.clear()
+    yield
+    assert not template_names.missing
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -90,7 +90,8 @@ class ServedBy(NamedTuple):
     """Which model of which provider serves a completion, at which price, after how many attempts.
 
     Of a stream also its pace: the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when
-    none failed. ``provider_request_id`` is the id that the provider gave the latest attempt, at most 100 characters.
+    none failed, and empty when no provider was asked because of failures before. ``provider_request_id`` is the id that the
+    provider gave the latest attempt, at most 100 characters.
     """
 
     model_id: str

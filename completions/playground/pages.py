@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
-from django.views.decorators.http import require_http_methods
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_http_methods, require_safe
 
 from billing.members.roles import Act
 from billing.models import Account
 from billing.pages import member_page, requires
 from completions.catalog import lookup
-from completions.models import ModelKind
+from completions.models import Completion, ModelKind
 from completions.playground import completion, key
 from completions.playground.forms import PlaygroundForm
 from gateway_project import dollars, errors
@@ -55,6 +55,19 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     fields = form.fields_of_request(is_streamed=is_streamed)
     reply = completion.send(request, caller, fields)
     return reply if is_streamed else _page(request, form, fields=fields, reply=_read(reply), status=reply.status_code)
+
+
+@require_safe
+@member_page
+def show_charge(request: HttpRequest, account: Account, completion_id: str) -> HttpResponse:
+    """Tell what a completion was charged, as JSON: a stopped reply may be charged when its provider has finished it."""
+    completion = get_object_or_404(Completion, account=account, pk=completion_id)
+    charge: dict[str, Any] = {"isSettled": completion.settlement is not None}
+    if completion.settlement is not None:
+        charge["costInDollars"] = dollars.format_plain(completion.cost_nanos or 0)
+        charge["promptTokens"] = completion.prompt_tokens
+        charge["completionTokens"] = completion.completion_tokens
+    return JsonResponse(charge)
 
 
 def _caller(request: HttpRequest, account: Account, form: PlaygroundForm) -> Caller | None:

@@ -72,6 +72,7 @@ class Dispatch:
     first_text_at: float | None = None
     last_text_at: float | None = None
     failed_attempts: list[FailedAttempt] = field(default_factory=list)
+    is_kept_out: bool = False  # no provider was asked: the circuits of all routes were open
     late: LateStream | None = None
     late_nanos: int = 0  # of the streams that were given up: counts against the account if nothing else is charged
     unseen_nanos: int = 0  # of a reply that was cut off before its caller saw it: counts against the account
@@ -85,7 +86,7 @@ class Dispatch:
         """What is known of the model and the provider that answer, for the completion's record."""
         offer, provider_slug = self.call.offer, self.call.route.provider_slug
         first_token_ms, streamed_ms = self._durations_ms()
-        failed = self.failed_attempts or None
+        failed = self.failed_attempts or ([] if self.is_kept_out else None)
         return ServedBy(
             offer.model_id,
             offer.price_id,
@@ -376,6 +377,7 @@ class Dispatch:
             return ProviderFailed(base.not_connectable(headers), upstream_worked=False)
         if all(provider_keys.wait_seconds(route) > 0 for route in routes):
             return ProviderFailed(base.refusing(headers), upstream_worked=False)
+        self.is_kept_out = True
         return ProviderFailed(base.overloaded(headers), upstream_worked=False)
 
     def _seconds_to_wait(self, route: Route) -> float:

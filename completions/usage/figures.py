@@ -27,7 +27,7 @@ class Kind(Enum):
     """What a group of requests has in common."""
 
     TOLD = "told"  # one value
-    OTHER = "other"  # a value that is not told apart
+    OTHER = "other"  # the values that are not among the dearest
     NONE = "none"  # no such label
 
 
@@ -139,10 +139,10 @@ def is_behind(account: Account) -> bool:
 def _select(
     query: str, account_id: UUID, since: datetime, until: datetime, grouping: Grouping, values: dict[str, Any] | None = None
 ) -> list[Any]:
-    used = _USED_BY_COLUMN[grouping.column] if grouping.column else _USED_BY_LABEL
+    told = _TOLD_BY_COLUMN[grouping.column] if grouping.column else _TOLD_BY_LABEL
     with connection.cursor() as cursor:
         cursor.execute(
-            f"WITH {used} {query}",
+            f"WITH {told} {query}",
             {
                 "account": account_id,
                 "since": since,
@@ -156,10 +156,10 @@ def _select(
 
 
 _COLUMNS = ", ".join(sums.COLUMNS)
-_LESS = ", ".join(f"-sum({column})" for column in sums.COLUMNS)
+_LESS = ", ".join(f"-{column}" for column in sums.COLUMNS)
 _IN_RANGE = "hour >= %(since)s AND hour < %(until)s"
 _STORED = f"account_id = %(account)s AND {_IN_RANGE}"
-# ``everything`` has a row for each hour, key and model, and for each request since; ``used`` has them by kind and value.
+# ``everything`` has a row for each hour, key and model, and for each request since; ``told`` has what has a value.
 _EVERYTHING = f"""
     span AS MATERIALIZED ({sums.SPAN} WHERE account.id = %(account)s),
     live AS MATERIALIZED (SELECT * FROM ({sums.ENDED}) AS ended WHERE {_IN_RANGE}),
@@ -168,53 +168,69 @@ _EVERYTHING = f"""
         UNION ALL SELECT hour, key_id, model_id, {_COLUMNS} FROM live
     )
 """
-_USED_BY_COLUMN = {
-    column: f"{_EVERYTHING}, used AS (SELECT 'told' AS kind, {column} AS value, hour, {_COLUMNS} FROM everything)"
+_TOLD_BY_COLUMN = {
+    column: f"{_EVERYTHING}, told AS NOT MATERIALIZED (SELECT {column} AS value, hour, {_COLUMNS} FROM everything)"
     for column in (MODEL.column, KEY.column)
 }
-# What has no such label is everything, less what has one.
-_USED_BY_LABEL = f"""{_EVERYTHING},
-    labelled AS (
+# Days are whole ones: of a time that begins or ends within a day, the hours are kept.
+_TOLD_BY_LABEL = f"""{_EVERYTHING},
+    told AS NOT MATERIALIZED (
         SELECT value, hour, {_COLUMNS} FROM completions_labelhour WHERE {_STORED} AND name = %(name)s
         UNION ALL
+        SELECT value, day::timestamp AT TIME ZONE 'UTC', {_COLUMNS} FROM completions_labelday
+        WHERE account_id = %(account)s AND name = %(name)s
+            AND day >= (%(since)s::timestamptz AT TIME ZONE 'UTC')::date
+            AND day < (%(until)s::timestamptz AT TIME ZONE 'UTC')::date
+        UNION ALL
         SELECT label.value, hour, {_COLUMNS} FROM live CROSS JOIN LATERAL ({sums.LABELS}) AS label WHERE label.name = %(name)s
-    ),
-    used AS (
-        SELECT CASE WHEN value IS NULL THEN 'other' ELSE 'told' END AS kind, coalesce(value, '') AS value, hour, {_COLUMNS}
-        FROM labelled
-        UNION ALL SELECT 'none', '', hour, {_COLUMNS} FROM everything
-        UNION ALL SELECT 'none', '', hour, {_LESS} FROM labelled GROUP BY hour
     )
 """
 _DEAREST_FIRST = "sum(cost_nanos) DESC, sum(requests) DESC, value"
 _TOTAL = "SELECT " + ", ".join(f"coalesce(sum({column}), 0)::bigint" for column in sums.COLUMNS) + " FROM everything"
-_ALL = (
-    f"SELECT kind, value, {sums.SUMS} FROM used GROUP BY kind, value ORDER BY kind = 'none', kind = 'other', {_DEAREST_FIRST}"
-)
 _KEYS_WITH_MODELS = f"""
     SELECT key_id, model_id, {sums.SUMS} FROM everything GROUP BY key_id, model_id
     ORDER BY sum(cost_nanos) DESC, key_id, model_id
 """
-_RANKED = f"""
-    , ranked AS (
-        SELECT kind, value, row_number() OVER (PARTITION BY kind ORDER BY {_DEAREST_FIRST}) AS place
-        FROM used GROUP BY kind, value
-    ), shown AS (
-        SELECT kind, value, place, CASE WHEN kind = 'told' AND place > %(shown)s THEN 'other' ELSE kind END AS shown_kind,
-            CASE WHEN place <= %(shown)s THEN value ELSE '' END AS shown_value
-        FROM ranked
-    )
-    SELECT shown_kind, shown_value, date_trunc(%(step)s, hour, 'UTC') AS bucket, {sums.SUMS}
-    FROM used JOIN shown USING (kind, value)
-    GROUP BY shown_kind, shown_value, bucket
-    ORDER BY shown_kind = 'none', shown_kind = 'other', min(place), bucket
+# What has no value is everything, less what has one.
+_ALL = f"""
+    , groups AS MATERIALIZED (SELECT value, {sums.SUMS} FROM told GROUP BY value ORDER BY {_DEAREST_FIRST})
+    SELECT 'told', value, {_COLUMNS} FROM groups
+    UNION ALL
+    SELECT 'none', '', {sums.SUMS} FROM (
+        SELECT {_COLUMNS} FROM everything UNION ALL SELECT {_LESS} FROM groups
+    ) AS untold HAVING count(*) > 0
 """
-_TAG_NAMES = """
+# ``told`` is read twice, and not kept in between: it may have millions of rows, and ``bars`` has a few for each bucket.
+_RANKED = f"""
+    , top AS MATERIALIZED (
+        SELECT value, row_number() OVER (ORDER BY {_DEAREST_FIRST}) AS place FROM told GROUP BY value
+        ORDER BY place LIMIT %(shown)s
+    ), bars AS MATERIALIZED (
+        SELECT place, top.value, date_trunc(%(step)s, hour, 'UTC') AS bucket, {sums.SUMS}
+        FROM told LEFT JOIN top USING (value) GROUP BY place, top.value, bucket
+    ), untold AS (
+        SELECT date_trunc(%(step)s, hour, 'UTC') AS bucket, {_COLUMNS} FROM everything
+        UNION ALL SELECT bucket, {_LESS} FROM bars
+    )
+    SELECT kind, value, bucket, {_COLUMNS} FROM (
+        SELECT CASE WHEN place IS NULL THEN 2 ELSE 1 END AS part, CASE WHEN place IS NULL THEN 'other' ELSE 'told' END AS kind,
+            place, coalesce(value, '') AS value, bucket, {_COLUMNS} FROM bars
+        UNION ALL SELECT 3, 'none', NULL, '', bucket, {sums.SUMS} FROM untold GROUP BY bucket
+    ) AS shown ORDER BY part, place, bucket
+"""
+
+
+def _next_name(name: str) -> str:
+    found = [
+        f"(SELECT min(name) FROM {table} WHERE account_id = %(account)s AND name > {name})"
+        for table in ("completions_labelhour", "completions_labelday")
+    ]
+    return f"least({', '.join(found)})"
+
+
+_TAG_NAMES = f"""
     WITH RECURSIVE found AS (
-        SELECT min(name) AS name FROM completions_labelhour WHERE account_id = %(account)s AND name > ''
-        UNION ALL
-        SELECT (SELECT min(name) FROM completions_labelhour WHERE account_id = %(account)s AND name > found.name)
-        FROM found WHERE found.name IS NOT NULL
+        SELECT {_next_name("''")} AS name UNION ALL SELECT {_next_name("found.name")} FROM found WHERE found.name IS NOT NULL
     )
     SELECT name FROM found WHERE name IS NOT NULL LIMIT %(names)s
 """

@@ -39,7 +39,7 @@ def write_usage(
 
 
 def _group_cells(group: Group, grouping: Grouping, key_names: Mapping[str, str]) -> list[Any]:
-    kind = {Kind.TOLD: "value", Kind.OTHER: "other", Kind.NONE: "none"}[group.kind]
+    kind = "value" if group.kind is Kind.TOLD else "none"
     name = key_names.get(group.value, "") if grouping == figures.KEY else ""
     return [kind, csv_text.text_cell(group.value), csv_text.text_cell(name)]
 
@@ -154,9 +154,9 @@ def _key_cells(key_id: str, model_id: str, key_names: Mapping[str, str]) -> dict
 
 
 def _tag_cells(group: Group, name: str) -> dict[str, Any]:
-    words = {Kind.TOLD: f"with {name} {group.value}", Kind.OTHER: f"with another {name}", Kind.NONE: f"without {name}"}
-    tags = {name: group.value} if group.kind is Kind.TOLD else {}
+    is_told = group.kind is Kind.TOLD
+    words, tags = (f"with {name} {group.value}", {name: group.value}) if is_told else (f"without {name}", {})
     return {
-        "ChargeDescription": csv_text.text_cell(f"Completions {words[group.kind]}"),
+        "ChargeDescription": csv_text.text_cell(f"Completions {words}"),
         "Tags": compact_json.dumps(tags).decode(),
     }

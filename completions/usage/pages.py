@@ -1,7 +1,7 @@
 """The usage page of an account, and its files. Every member opens them, as the statement."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from urllib.parse import urlencode
 
@@ -45,6 +45,8 @@ class Query:
         by, grouping = _read_grouping(parameters.get("by", ""))
         measure = parameters.get("show", "")
         shown, error = _read_range(parameters, now)
+        if grouping.label_name is not None and shown.since < now - sums.HOURS_KEPT:
+            shown = replace(shown, has_hours=False)
         return cls(shown, by, grouping, measure if measure in plot.MEASURES else "spend", error)
 
     @property
@@ -102,7 +104,7 @@ def show_usage(request: HttpRequest, account: Account) -> HttpResponse:
         "is_behind": figures.is_behind(account),
         "has_usage": any(found.total),
         "is_new": account.last_seq == 0,
-        "limits": {"names": sums.NAMES_MAX, "values": sums.VALUES_MAX, "shown": figures.VALUES_SHOWN},
+        "values_shown": figures.VALUES_SHOWN,
     }
     return render(request, "dashboard/usage.html", context)
 

@@ -27,12 +27,13 @@ class Range:
     until: datetime
     before_since: datetime
     before_until: datetime
+    has_hours: bool = True  # the sums of its hours are kept
 
     @property
     def step(self) -> str:
         """How much time a bar of the plot stands for: hour, day or month."""
         length = self.until - self.since
-        if length <= _BARS_OF_HOURS:
+        if length <= _BARS_OF_HOURS and self.has_hours:
             return "hour"
         return "day" if length <= _BARS_OF_DAYS else "month"
 

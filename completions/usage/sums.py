@@ -7,17 +7,19 @@ A mark for each account says how far it is summed up. Both orders have no late c
 gets the next ``seq``, or a hold its time, until the commit. So what is visible has smaller ones than what is not, and a
 settlement that comes late counts when it is booked.
 
-Callers choose labels, and could choose new ones for each request. So of an hour of an account only NAMES_MAX names of tags are
-told apart, and VALUES_MAX values of each and of end users: the first to come, of those that come together the dearest.
+Each end user and each tag has sums of its own. Callers choose them, and could choose new ones for each request: then there is a
+row for each label of each request, beside the completion that says the same. Sums by hour of labels are kept for HOURS_KEPT;
+older ones are added to those of their UTC day, which are kept.
 """
 
 import time
+from datetime import timedelta
 
 from django.db import connection, transaction
 
-NAMES_MAX = 10
-VALUES_MAX = 50
+HOURS_KEPT = timedelta(days=3)
 ENTRIES_MAX = 10_000  # of an account in one statement, and as many failures
+_ROWS_MAX = 10_000  # that are moved in one statement
 _ACCOUNTS_MAX = 20  # in one statement
 _RUN_SECONDS = 45  # the next run goes on
 END_USER = ""  # instead of the name of a tag, which is never empty
@@ -81,6 +83,8 @@ def sum_up() -> int:
         number += summed
         if time.monotonic() > stop_at:
             break
+    while time.monotonic() < stop_at and _move_some():
+        pass
     return number
 
 
@@ -92,6 +96,14 @@ def _sum_up_some() -> int | None:
         if not account_ids:
             return None
         cursor.execute(_SUM_UP, {"accounts": account_ids, "entries_max": ENTRIES_MAX})
+        number: int = cursor.fetchone()[0]
+        return number
+
+
+def _move_some() -> int:
+    """Add some sums of labels that are older than HOURS_KEPT to those of their day. Return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MOVE, {"kept_seconds": HOURS_KEPT.total_seconds(), "rows_max": _ROWS_MAX})
         number: int = cursor.fetchone()[0]
         return number
 
@@ -109,7 +121,6 @@ _LOCK_MARKS = f"""
     )
     ORDER BY mark.account_id LIMIT {_ACCOUNTS_MAX} FOR NO KEY UPDATE OF mark SKIP LOCKED
 """  # noqa: S608  a constant of this module
-# A label that has its row keeps it; a new one gets a row if there is room. ``told`` are those that have theirs.
 _SUM_UP = f"""
     WITH span AS MATERIALIZED ({SPAN} WHERE account.id = ANY(%(accounts)s)),
     ended AS MATERIALIZED ({ENDED}),
@@ -118,38 +129,10 @@ _SUM_UP = f"""
         SELECT account_id, hour, key_id, model_id, {SUMS} FROM ended GROUP BY account_id, hour, key_id, model_id
         ON CONFLICT (account_id, hour, key_id, model_id) DO UPDATE SET {_added_to("completions_usagehour")}
     ),
-    labelled AS MATERIALIZED (
-        SELECT account_id, hour, name, value, {SUMS} FROM ended CROSS JOIN LATERAL ({LABELS}) AS label
-        GROUP BY account_id, hour, name, value
-    ),
-    told AS MATERIALIZED (
-        SELECT account_id, hour, name, value FROM completions_labelhour
-        JOIN (SELECT DISTINCT account_id, hour FROM labelled) AS touched USING (account_id, hour) WHERE name IS NOT NULL
-    ),
-    label AS (
-        SELECT account_id, hour, name, value, 0 AS cost_nanos, true AS is_told FROM told
-        UNION ALL SELECT account_id, hour, name, value, cost_nanos, false FROM labelled
-    ),
-    names AS (
-        SELECT account_id, hour, name, row_number() OVER (
-            PARTITION BY account_id, hour ORDER BY name = '', bool_or(is_told) DESC, sum(cost_nanos) DESC, name
-        ) AS place
-        FROM label GROUP BY account_id, hour, name
-    ),
-    named AS (
-        SELECT account_id, hour, name, value, row_number() OVER (
-            PARTITION BY account_id, hour, name ORDER BY bool_or(is_told) DESC, sum(cost_nanos) DESC, value
-        ) AS place
-        FROM label WHERE value IS NOT NULL GROUP BY account_id, hour, name, value
-    ),
     labels AS (
         INSERT INTO completions_labelhour (account_id, hour, name, value, {_COLUMNS})
-        SELECT account_id, hour, CASE WHEN is_named THEN name END AS told_name,
-            CASE WHEN is_named AND named.place <= {VALUES_MAX} THEN value END AS told_value, {SUMS}
-        FROM labelled JOIN named USING (account_id, hour, name, value)
-            JOIN (SELECT account_id, hour, name, name = '' OR place <= {NAMES_MAX} AS is_named FROM names) AS names
-            USING (account_id, hour, name)
-        GROUP BY account_id, hour, told_name, told_value
+        SELECT account_id, hour, name, value, {SUMS} FROM ended CROSS JOIN LATERAL ({LABELS}) AS label
+        GROUP BY account_id, hour, name, value
         ON CONFLICT (account_id, hour, name, value) DO UPDATE SET {_added_to("completions_labelhour")}
     ),
     marks AS (
@@ -158,4 +141,19 @@ _SUM_UP = f"""
         FROM span WHERE mark.account_id = span.account_id
     )
     SELECT count(*) FROM ended
+"""  # noqa: S608  constants of this module
+# In the order of the index, so that two runs at the same time do not wait for each other in a circle.
+_MOVE = f"""
+    WITH due AS MATERIALIZED (
+        SELECT id FROM completions_labelhour WHERE hour < now() - make_interval(secs => %(kept_seconds)s)
+        ORDER BY hour LIMIT %(rows_max)s FOR UPDATE SKIP LOCKED
+    ),
+    moved AS (DELETE FROM completions_labelhour WHERE id = ANY(ARRAY(SELECT id FROM due)) RETURNING *),
+    days AS (
+        INSERT INTO completions_labelday (account_id, name, day, value, {_COLUMNS})
+        SELECT account_id, name, (hour AT TIME ZONE 'UTC')::date AS day, value, {SUMS} FROM moved
+        GROUP BY account_id, name, day, value ORDER BY account_id, name, day, value
+        ON CONFLICT (account_id, name, day, value) DO UPDATE SET {_added_to("completions_labelday")}
+    )
+    SELECT count(*) FROM moved
 """  # noqa: S608  constants of this module

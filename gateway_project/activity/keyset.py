@@ -17,7 +17,6 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin
 class KeysetChangeList(ChangeList):
     """A list with the addresses ``older`` and ``newer`` of the pages beside its own; None where there is none."""
 
-    is_keyset = True
     older: str | None = None
     newer: str | None = None
 
@@ -59,6 +58,7 @@ class NewestFirstAdmin(ReadOnlyAdmin):
     ordering = ("-pk",)
     sortable_by = ()
     list_per_page = 50
+    change_list_template = "admin/newest_first.html"
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return KeysetChangeList

@@ -97,6 +97,18 @@ def test_the_page_shows_what_support_is_asked_about_and_each_row_leads_to_its_ob
     assert "This account is closed" in content
 
 
+def test_the_spending_of_thirty_days_has_its_amounts(desk, alice, key):
+    use(key, cost_nanos=1_234_000_000)
+    use(key, cost_nanos=195_000, number=2, day=timezone.now().date() - timedelta(days=3))
+    section = desk.get(account_page(alice)).content.decode().partition('id="account-spending"')[2].partition("</figure>")[0]
+    assert {bar.partition(": ")[2] for bar in re.findall("<title>(.*?)</title>", section)} == {"$1.234", "$0.000195", "$0.00"}
+    said = " ".join(re.sub(r"<title>.*?</title>|<[^>]+>", " ", section).split())
+    caption, _, table = said.partition("As a table")
+    assert "$1.23 exactly $1.234195 in the last 30 days, $1.23 exactly $1.234 on the day with the most" in caption
+    spent = re.findall(r"\d (\$[\d.]+(?: exactly \$[\d.]+)?)", table)
+    assert (len(spent), spent[0], spent[3]) == (30, "$1.23 exactly $1.234", "$0.000195")
+
+
 def test_what_is_read_comes_before_the_folded_form_and_shows_each_member_once(alice, superuser):
     page = account_page(alice)
     content = superuser.get(page).content.decode()

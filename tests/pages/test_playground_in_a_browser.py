@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from billing.models import LedgerEntry
 from keys.models import ApiKey
-from tests import factories, waiting
+from tests import factories
 from tests.browser import PHONE, fits, picture, sign_in, violations
 from tests.upstream import DONE, FINISH, ROLE, running, stream, usage, words
 
@@ -26,7 +26,7 @@ def _models(transactional_db, gate):
     factories.make_model("demo/echo", name="Echo")
     with running() as upstream:
         slow = factories.make_provider("slow", kind="openai", base_url=upstream.url)
-        factories.make_model("acme/slow", name="Slow", provider=slow)
+        factories.make_model("acme/slow", name="Slow", provider=slow, input="3.00", output="15.00")
         upstream.will(stream(ROLE, words("Hello "), gate, words("you"), FINISH, usage(), DONE))
         yield
 
@@ -57,10 +57,19 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     expect(page.locator("#reply")).to_have_text("Hello ")
     expect(page.locator("#cost-kind")).to_have_text("so far")
     page.get_by_role("button", name="Stop").click()
-    expect(page.locator("#state")).to_contain_text("Stopped.")
+    expect(page.locator("#state")).to_have_text(
+        "Stopped. The provider finishes the reply, and all of it is charged. The charge is being settled."
+    )
+    expect(page.locator("#cost-kind")).to_have_text("being settled")
+    expect(page.locator("#cost")).to_have_text(re.compile(r"^at most \$\d"))
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    picture(page, "playground-stopped")
     gate.set()
-    waiting.until(lambda: charged().count() == 2)
+    expect(page.locator("#state")).to_have_text("Stopped. What was generated is charged.")
+    expect(page.locator("#cost-kind")).to_have_text("charged")
+    expect(page.locator("#cost")).to_have_attribute("title", "exactly $0.000057")
+    expect(page.locator("#tokens")).to_have_text("9 in, 2 out")
+    assert [entry.amount_nanos for entry in charged()][1:] == [-57_000]
     page.get_by_role("link", name="What it cost, line by line").click()
     expect(page).to_have_url(re.compile(rf"/dashboard/requests/{charged().last().reference}/$"))
     assert ApiKey.objects.get().name == "Playground"

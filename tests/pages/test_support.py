@@ -85,6 +85,22 @@ def test_an_accounts_page_shows_balance_entries_keys_and_members(support, alice,
     assert "All 2 entries" in page
 
 
+def test_a_balance_is_rounded_down_wherever_it_is_shown(superuser, alice, key):
+    entry = use(key, cost_nanos=195_000)
+    usage.place(alice, 4_533_000, reference="running", expires_at=timezone.now())
+    balance, held = "$9.99 exactly $9.999805", "$0.004533"
+    said = {
+        "/admin/billing/ledgerentry/": f"-$0.000195 {balance}",
+        f"/admin/billing/ledgerentry/{entry.pk}/change/": f"Balance after: {balance}",
+        "/admin/billing/account/": f"{balance} {held}",
+        account_page(alice): f"Balance {balance} Held by running requests {held} Available $9.99 exactly $9.995272",
+    }
+    assert {page: words for page, words in said.items() if words not in text(superuser.get(page))} == {}
+    owner = signed_in(owner_of(alice))
+    assert f"-$0.000195 {balance}" in text(owner.get("/dashboard/ledger/"))
+    assert f"Balance {balance} Held by running requests {held}" in text(owner.get("/dashboard/"))
+
+
 def test_an_accounts_page_shows_twenty_entries_and_links_to_all(support, alice, key):
     for number in range(30):
         use(key, cost_nanos=1, number=number)
@@ -664,7 +680,8 @@ def test_forms_show_no_time_for_what_is_not_stored_yet(superuser, alice, path):
 
 
 # What staff read elsewhere: the account's page has its warnings, its webhooks and their deliveries; sums are of rows in lists.
-_SHOWN_ELSEWHERE = {"AccountWarning", "WarningDelivery", "WebhookEndpoint", "UsageHour", "LabelHour", "UsageMark"}
+_SHOWN_ELSEWHERE = {"AccountWarning", "WarningDelivery", "WebhookEndpoint", "UsageHour", "UsageMark"}
+_SHOWN_ELSEWHERE |= {"LabelHour", "LabelDay"}
 _SHOWN_ELSEWHERE.add("AddressChange")  # the activity log says who changed an address
 _READ_BY_THE_AUDIT = {"ManualEntry", "MembershipChange"}
 _READ_BY_CALLERS = {"StoredResponse"}

@@ -29,7 +29,7 @@ def used(transactional_db):
     LabelHour.objects.bulk_create(
         _row(account, hour, chance, name=name, value=value)
         for hour in hours
-        for name, value in (("", "customer-7"), ("", None), ("team", "search"), ("team", "support"))
+        for name, value in (("", "customer-7"), ("", "customer-8"), ("team", "search"), ("team", "support"))
     )
     return account
 

@@ -28,7 +28,8 @@ showCode();
 
 // --- The reply
 
-const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 ? 2 : 6);
+const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 || !amount ? 2 : 6);
+const exactly = (amount) => `exactly $${amount.toFixed(9).replace(/0{1,7}$/, "")}`;
 
 function estimate(letters) {
   const price = form.elements.model.selectedOptions[0].dataset;
@@ -56,6 +57,13 @@ function begin() {
   at("reply-title").scrollIntoView({ block: "nearest" }); // on a phone it stands below the form
 }
 
+function showCharge(dollarsCharged, promptTokens, completionTokens) {
+  show("tokens", `${promptTokens} in, ${completionTokens} out`);
+  show("cost", dollars(dollarsCharged));
+  at("cost").title = exactly(dollarsCharged);
+  show("cost-kind", "charged");
+}
+
 function linkRequest(id) {
   const link = at("request").querySelector("a");
   link.href = `${link.dataset.requests}${id}/`;
@@ -63,14 +71,8 @@ function linkRequest(id) {
 }
 
 function showEnd(usage, isCut) {
-  if (usage) {
-    show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
-    if (usage.cost !== null) {
-      show("cost", dollars(usage.cost));
-      at("cost").title = `exactly $${usage.cost.toFixed(9).replace(/0+$/, "")}`;
-      show("cost-kind", "charged");
-    }
-  }
+  if (usage && usage.cost !== null) showCharge(usage.cost, usage.prompt_tokens, usage.completion_tokens);
+  else if (usage) show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
   show("state", isCut ? "The reply ended at the most tokens that you allowed." : "Done.");
 }
 
@@ -86,11 +88,38 @@ async function* events(body) {
   }
 }
 
-async function receive(response, began) {
-  let letters = 0, usage = null, isCut = false, id = "";
+// --- A stopped reply: some providers finish it all the same, and then charge for all of it
+
+const SETTLE_MILLISECONDS = 1000; // between two looks; longer and longer, as some replies take minutes
+const SETTLE_MILLISECONDS_MAX = 15000;
+
+async function readCharge(id) {
+  const response = await fetch(at("request").dataset.charges.replace("ID", id), { redirect: "manual" });
+  return response.ok ? response.json() : { isSettled: false };
+}
+
+async function settle(sent) {
+  if (!sent.id) return show("state", "Stopped before the first words. Requests lists what it cost, if anything.");
+  show("cost-kind", "being settled");
+  show("cost", `at most ${dollars(sent.maxCost)}`);
+  show("state", "Stopped. The charge is being settled.");
+  for (let wait = SETTLE_MILLISECONDS; sent === latest; wait = Math.min(wait * 1.5, SETTLE_MILLISECONDS_MAX)) {
+    const charge = await readCharge(sent.id).catch(() => ({ isSettled: false }));
+    if (sent !== latest) return; // another request is shown by now
+    if (charge.isSettled) {
+      showCharge(Number(charge.costInDollars), charge.promptTokens, charge.completionTokens);
+      return show("state", `Stopped. ${Number(charge.costInDollars) ? "What was generated is charged." : "Nothing is charged."}`);
+    }
+    show("state", "Stopped. The provider finishes the reply, and all of it is charged. The charge is being settled.");
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+async function receive(response, began, sent) {
+  let letters = 0, usage = null, isCut = false;
   for await (const event of events(response.body)) {
     if (event.error) throw new Error(event.error.message);
-    if (!id) linkRequest((id = event.id));
+    if (!sent.id) linkRequest((sent.id = event.id));
     usage = event.usage || usage;
     for (const choice of event.choices) {
       const text = choice.delta.content || "";
@@ -114,26 +143,30 @@ async function refusal(response) {
   return isJson ? (await response.json()).error.message : `The gateway replied ${response.status}. Reload the page and try again.`;
 }
 
-async function send(signal) {
+async function send(signal, sent) {
   const began = performance.now();
   const headers = { Accept: "text/event-stream" };
   const response = await fetch(form.action, { method: "POST", body: new FormData(form), headers, signal, redirect: "manual" });
   if (response.type === "opaqueredirect") return fail("You are signed out. Reload the page to sign in again.");
   if (!response.ok) return fail(await refusal(response));
-  show("state", `Waiting for the first words. At most ${dollars(Number(response.headers.get("x-gateway-max-cost")))} is charged.`);
-  await receive(response, began);
+  sent.maxCost = Number(response.headers.get("x-gateway-max-cost"));
+  show("state", `Waiting for the first words. At most ${dollars(sent.maxCost)} is charged.`);
+  await receive(response, began, sent);
 }
+
+let latest = null; // the request that the page shows
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (!stop.hidden) return;
   const running = new AbortController();
   stop.onclick = () => running.abort();
+  const sent = (latest = { id: "", maxCost: 0 });
   begin();
   try {
-    await send(running.signal);
+    await send(running.signal, sent);
   } catch (error) {
-    if (running.signal.aborted) show("state", "Stopped. What was generated is charged.");
+    if (running.signal.aborted) settle(sent);
     else fail(error.message);
   } finally {
     stop.hidden = true;

@@ -3,6 +3,7 @@
 import html
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from django.db import connection
@@ -249,8 +250,10 @@ def test_a_charge_is_explained_line_by_line(api, alice, owner, large, upstream):
     assert "In all, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
     hold = Hold.objects.get()
     assert (hold.amount_nanos, done.cost_nanos) == (round(float(reply["x-gateway-max-cost"]) * 1e9), 46_200)
-    assert f'value="{(hold.amount_nanos - 46_200) / 1e9:.9f}'.rstrip("0") in owner.get(f"{LIST}{done.pk}/").content.decode()
-    assert "Charged of it $0.000046" in page
+    shown = re.search(r"Held \$([\d.]+) Charged \$([\d.]+) Given back \$([\d.]+) ", page)
+    held, charged, returned = map(Decimal, shown.groups())
+    assert (charged, charged + returned, int(held * 10**9)) == (Decimal("0.0000462"), held, hold.amount_nanos)
+    assert "Ledger entry -$0.0000462, " in page
     assert "scripted answered" in page
     assert f"Key test End user u-1 Tag team search Completion id {done.pk} Request id {reply['x-request-id']}" in page
     entry = LedgerEntry.objects.get(reference=done.pk)

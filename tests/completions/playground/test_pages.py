@@ -84,6 +84,21 @@ def test_stream_is_that_of_the_api_with_its_exact_cost(owner, alice):
     assert nothing_is_held(alice)
 
 
+def test_charge_is_told_when_it_is_settled(owner, alice, bob):
+    started = owner.post(PATH, form(alice), **STREAM)
+    pieces = iter(started.streaming_content)
+    first = next(pieces)
+    completion = Completion.objects.get()
+    charge = f"{PATH}charge/{completion.pk}/"
+    assert owner.get(charge).json() == {"isSettled": False}
+    assert first + b"".join(pieces)
+    told = {"isSettled": True, "costInDollars": "0.0000075", "promptTokens": 6, "completionTokens": 3}
+    assert owner.get(charge).json() == told
+    assert LedgerEntry.objects.get(reference=completion.pk).amount_nanos == -7_500
+    assert signed_in(owner_of(bob)).get(charge).status_code == 404
+    assert Client().get(charge).status_code == 302
+
+
 def test_every_request_of_an_account_uses_the_same_key(owner, alice):
     for _ in range(2):
         owner.post(PATH, form(alice))

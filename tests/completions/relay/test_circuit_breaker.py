@@ -10,6 +10,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from completions import measurements
 from completions.catalog import lookup
 from completions.models import Completion, Route
 from completions.relay import attempts, circuit_breaker
@@ -162,6 +163,18 @@ def test_an_open_circuit_is_passed_over_without_an_attempt(api, open_circuit, la
     add(large, spare)
     assert_answered(ask(api), "spare", 1)
     assert upstream.requests == []
+
+
+def test_a_request_that_is_kept_out_counts_against_the_uptime(api, upstream):
+    since = timezone.now() - timedelta(hours=1)
+    upstream.will(whole(), *[refusal(500)] * FAILURES)
+    assert [ask(api).status_code for _ in range(30)] == [200] + [502] * FAILURES + [503] * (29 - FAILURES)
+    measured = measurements.measure_models(since)
+    assert (measured["acme/large"].answered, measured["acme/large"].failed) == (1, 29)
+    assert measured["acme/large"].answered_percent == pytest.approx(100 / 30)
+    kept_out = Completion.objects.filter(failed_attempts=[])
+    assert (kept_out.count(), set(kept_out.values_list("settlement", "attempts"))) == (25, {("released", 0)})
+    assert measurements.measure(since)["scripted", "acme/large"].failed == FAILURES  # attempts alone
 
 
 def test_an_invalid_request_is_not_counted(api, other, upstream):

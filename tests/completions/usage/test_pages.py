@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from billing.models import LedgerEntry
 from completions import tasks
 from completions.models import UsageHour
-from completions.usage import figures, ranges
+from completions.usage import figures, ranges, sums
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import chat, factories
@@ -110,6 +110,31 @@ def test_the_dearest_values_are_shown_and_the_others_together(owner, api, echo_m
     told = page(owner, "?by=user")
     assert len(set(re.findall(r"u-\d\d", told))) == figures.VALUES_SHOWN
     assert re.search(r"Others \$0\.000015 16\.7 % 2", told)
+
+
+def test_the_top_of_many_users_is_the_top_to_the_last_digit(owner, alice, api, echo_model, monkeypatch):
+    factories.credit(alice, 100)
+    for number in range(52):
+        chat.ask(api, user=f"u-{number:02}")
+    tasks.sum_up_usage()
+    for _ in range(3):
+        chat.ask(api, user="late")
+    chat.ask(api)
+    for _ in range(3):
+        top = re.findall(r"(\S+) \$[\d.]+(?: exactly (\S+))? [\d.]+ % (\d+)", page(owner, "?by=user"))
+        assert top[:3] == [("late", "$0.0000225", "3"), ("u-00", "$0.0000075", "1"), ("u-01", "$0.0000075", "1")]
+        assert [(name, requests) for name, _, requests in top[-3:]] == [("Others", "43"), ("user", "1"), ("All", "56")]
+        file = {row["value"]: (row["requests"], row["costInDollars"]) for row in rows(owner, "?by=user")}
+        users = {f"u-{number:02}": ("1", "0.0000075") for number in range(52)}
+        assert file == users | {"late": ("3", "0.0000225"), "": ("1", "0.0000075")}
+        tasks.sum_up_usage()  # then by hour, then by day
+        monkeypatch.setattr(sums, "HOURS_KEPT", -sums.HOURS_KEPT)
+
+
+def test_hours_of_labels_that_are_not_kept_are_shown_as_days(owner, api, echo_model):
+    days = "range=own&from=2026-01-01&to=2026-01-02"
+    bars = {by: len(owner.get(f"{USAGE}?{days}&by={by}").context["query"].shown.buckets()) for by in ("model", "user")}
+    assert bars == {"model": 48, "user": 2}
 
 
 def test_a_range_is_compared_with_the_time_before(owner, api, echo_model):

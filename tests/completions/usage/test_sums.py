@@ -1,15 +1,17 @@
 """What accounts used, summed up by hour from what is booked: each request once, also one that ends late."""
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import pytest
-from django.db import connections
+from django.apps import apps
+from django.db import connection, connections
 from django.db.models import F, Sum
 
 from billing import audit
 from billing.models import LedgerEntry
 from completions import tasks
-from completions.models import Completion, LabelHour, UsageHour, UsageMark
+from completions.models import Completion, LabelDay, LabelHour, UsageHour, UsageMark
 from completions.usage import sums
 from tests import chat, factories
 from tests.completions.rows import ask, ask_streamed, begin, disconnect
@@ -108,22 +110,55 @@ def test_users_and_tags_are_summed_up_each_by_itself(alice, api, echo_model):
     assert audit.verify() == []
 
 
-def test_of_many_labels_only_some_are_told_apart(alice, api, echo_model):
+def test_each_of_many_users_and_tags_has_sums_of_its_own(alice, api, echo_model):
     factories.credit(alice, 100)
-    for number in range(sums.VALUES_MAX + 3):
-        chat.ask(api, user=f"u-{number}", metadata={f"name-{number % 15}": "x"})
+    for number in range(53):
+        chat.ask(api, user=f"u-{number}", metadata={f"name-{number % 15}": f"v-{number}"})
     tasks.sum_up_usage()
-    assert LabelHour.objects.filter(name="").count() == sums.VALUES_MAX + 1
-    assert total(LabelHour, name="", value=None)["requests"] == 3
-    assert LabelHour.objects.filter(name__gt="").values("name").distinct().count() == sums.NAMES_MAX
-    assert total(LabelHour, name=None)["requests"] > 0
-    chat.ask(api, user="another", metadata={"another": "x"})
-    known = LabelHour.objects.filter(name__gt="").first()
-    chat.ask(api, metadata={known.name: known.value})
+    for _ in range(2):
+        chat.ask(api, user="another", metadata={"another": "x"})
     tasks.sum_up_usage()
-    assert total(LabelHour, name="", value=None)["requests"] == 4
-    assert not LabelHour.objects.filter(name="another").exists()
-    assert LabelHour.objects.get(pk=known.pk).requests == known.requests + 1
+    requests = {by: row["requests"] for by, row in summed(LabelHour, "name", "value").items()}
+    users = {("", f"u-{number}"): 1 for number in range(53)} | {("", "another"): 2}
+    tags = {(f"name-{number % 15}", f"v-{number}"): 1 for number in range(53)} | {("another", "x"): 2}
+    assert requests == users | tags
+    assert total(LabelHour, name="")["cost"] == total(LabelHour, name__gt="")["cost"] == spent_nanos(alice)
+    assert audit.verify() == []
+
+
+def test_labels_of_old_hours_are_added_to_their_day_once(alice, api, echo_model, monkeypatch):
+    chat.ask(api, user="u", metadata={"team": "a"})
+    chat.ask(api, user="v")
+    tasks.sum_up_usage()
+    sums_by_hour = summed(LabelHour, "name", "value")
+    assert not LabelDay.objects.exists()
+    monkeypatch.setattr(sums, "HOURS_KEPT", -sums.HOURS_KEPT)
+    monkeypatch.setattr(sums, "_ROWS_MAX", 2)
+    for _ in range(2):
+        tasks.sum_up_usage()
+        assert summed(LabelDay, "name", "value") == sums_by_hour
+        assert not LabelHour.objects.exists()
+    chat.ask(api, user="u")
+    tasks.sum_up_usage()
+    assert summed(LabelDay, "name", "value")["", "u"]["requests"] == 2
+    assert set(LabelDay.objects.values_list("day", flat=True)) == {
+        at.date() for at in LedgerEntry.objects.filter(type="USAGE_DEBIT").values_list("created_at", flat=True)
+    }
+    assert audit.verify() == []
+
+
+def test_sums_that_did_not_tell_all_labels_apart_are_made_anew(alice, api, echo_model):
+    for name in ("u", "v"):
+        chat.ask(api, user=name)
+    tasks.sum_up_usage()
+    exact = summed(UsageHour, "hour", "key_id"), summed(LabelHour, "name", "value")
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; ALTER TABLE completions_labelhour ALTER value DROP NOT NULL")
+        cursor.execute("UPDATE completions_labelhour SET value = NULL WHERE value = 'v'")
+    import_module("completions.migrations.0007_labels_by_day").delete_sums(apps, None)
+    assert (UsageHour.objects.count(), LabelHour.objects.count()) == (0, 0)
+    assert tasks.sum_up_usage() == 2
+    assert (summed(UsageHour, "hour", "key_id"), summed(LabelHour, "name", "value")) == exact
     assert audit.verify() == []
 
 
@@ -159,6 +194,7 @@ BREAKS = [
     (UsageHour, "prompt_tokens", "usage_sums_to_the_ledger"),
     (UsageHour, "requests", "usage_sums_to_the_ledger"),
     (LabelHour, "cost_nanos", "labels_sum_to_the_ledger"),
+    (LabelHour, "requests", "labels_sum_to_the_ledger"),
 ]
 
 
@@ -169,6 +205,16 @@ def test_a_planted_difference_to_the_ledger_is_found(api, echo_model, model, col
     assert audit.verify() == []
     model.objects.update(**{column: F(column) + 1})
     assert [each.invariant.name for each in audit.verify()] == [name]
+
+
+def test_a_charge_under_the_label_of_another_request_is_found(api, echo_model):
+    chat.ask(api, user="u")
+    chat.ask(api, user="v")
+    tasks.sum_up_usage()
+    LabelHour.objects.filter(value="u").update(cost_nanos=F("cost_nanos") - 1)
+    LabelHour.objects.filter(value="v").update(cost_nanos=F("cost_nanos") + 1)
+    [violation] = audit.verify()
+    assert (violation.invariant.name, {row["value"] for row in violation.rows}) == ("labels_sum_to_the_ledger", {"u", "v"})
 
 
 def test_a_planted_failure_is_found(api, echo_model):

@@ -1,0 +1,91 @@
+"""Every link of every page leads to a page: of the public pages, of an owner's, and of the admin."""
+
+import re
+from collections import deque
+from html import unescape
+from urllib.parse import parse_qsl, urljoin, urlsplit
+
+import pytest
+from django.test import Client
+
+from billing.models import User
+from completions.public import facts as public_facts
+from keys.refusal_history import collector
+from rankings.models import Source
+from rankings.pages import views as ranking_pages
+from tests import chat, factories
+from tests.completions.rows import ask
+from tests.conftest import client_for
+from tests.pages.conftest import owner_of, signed_in
+from tests.rankings.entries import forget, list_model, publish
+from tests.rankings.snapshots import make_snapshot
+
+HOST = "testserver"
+_LINK = re.compile(r'<a\b[^>]*\bhref="([^"]*)"')
+
+
+def broken_links(client, *starts):
+    """Follow all links from these pages on. Return the address of each that leads to no page, with the page that has it.
+
+    Pages whose addresses differ in the values of their query strings alone are the same page with other filters: one is read.
+    The admin's have filters of Django's own: one page of each path is read. From the admin only its own pages are read.
+    """
+    found_on, waiting, broken = dict.fromkeys(starts, "-"), deque(starts), {}
+    read = {_page(start) for start in starts}
+    while waiting:
+        address = waiting.popleft()
+        reply = client.get(address, follow=True)
+        if reply.status_code != 200:
+            broken[address] = (reply.status_code, found_on[address])
+        if reply.streaming:
+            list(reply.streaming_content)  # a member downloads two files at a time
+        if reply.streaming or not reply["content-type"].startswith("text/html"):
+            continue
+        for link in _LINK.findall(reply.content.decode()):
+            target = urlsplit(urljoin(f"http://{HOST}{reply.request['PATH_INFO']}", unescape(link)))
+            if address.startswith("/admin/") and not target.path.startswith("/admin/"):
+                continue
+            if target.hostname == HOST and (page := _page(target.geturl())) not in read:
+                read.add(page)
+                waiting.append(target._replace(scheme="", netloc="", fragment="").geturl())
+                found_on[waiting[-1]] = address
+    assert len(read) > len(starts)
+    return broken
+
+
+def _page(address):
+    parts = urlsplit(address)
+    if parts.path.startswith("/admin/"):
+        return parts.path, frozenset()
+    return parts.path, frozenset(name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+
+
+@pytest.fixture
+def _volume(alice, api, echo_model):
+    """Models of each kind, ranked and not; requests that were answered and refused; two keys."""
+    for clear in (forget, ranking_pages.forget, public_facts.forget):
+        clear()
+    factories.make_model("acme/embed", kind="embedding", output="0", max_output_tokens=1)
+    list_model("lab/alpha", rank=1, overall=90.0, quality=80.0, cost=20.0, model={"name": "Alpha", "maker": "Lab"})
+    make_snapshot(Source.LMSYS_ARENA, {"GENERAL": {"some model": 1}})
+    publish()
+    chat.ask(client_for(factories.make_key(alice, "second")[1]), user="a&b", metadata={"team": "blue & red"})
+    chat.ask(api)
+    assert ask(api).status_code == 404  # its model is not there
+    collector.write()
+
+
+@pytest.mark.usefixtures("_volume")
+def test_no_link_of_a_public_page_is_broken():
+    assert broken_links(Client(), "/", "/models", "/models/acme/embed", "/rankings", "/docs", "/accounts/login/") == {}
+
+
+@pytest.mark.usefixtures("_volume")
+def test_no_link_of_an_owners_page_is_broken(alice):
+    assert broken_links(signed_in(owner_of(alice)), "/dashboard/", "/dashboard/usage/?by=user") == {}
+
+
+@pytest.mark.usefixtures("_volume")
+def test_no_link_of_the_admin_is_broken(alice):
+    root = signed_in(User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    assert broken_links(root, "/admin/", f"/admin/billing/account/{alice.pk}/change/") == {}
