@@ -73,7 +73,7 @@ def _sweep() -> None:
 
 
 def _resolve(completion: Completion) -> bool:
-    if completion.relayed_bytes is None:
+    if not completion.relayed_bytes:
         return settlement.expire(completion)
     return settlement.recover(completion, completion.relayed_bytes)
 
@@ -145,4 +145,5 @@ def _abandoned() -> list[Completion]:
     running = Completion.objects.filter(settlement=None, pk__in=held.values("reference"))
     running = running.annotate(last_sign_at=Coalesce("checkpointed_at", "created_at"))
     abandoned = running.filter(unattended | Q(pk__in=held.filter(expires_at__lt=now).values("reference")))
+    abandoned = abandoned.exclude(pk__in=[path.stem for path in outbox.waiting_files()])  # another process is to drain them
     return list(abandoned.select_related("price").order_by("created_at"))

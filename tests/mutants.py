@@ -1029,6 +1029,7 @@ mutant(
 
 IDEMPOTENCY = "completions/charging/test_idempotency.py"
 STORED = "completions/inbound/responses/test_stored.py"
+BACKGROUND = "completions/inbound/responses/test_background.py"
 
 mutant(
     "idempotency_is_ignored",
@@ -1118,6 +1119,32 @@ mutant(
     ),
     f"{IDEMPOTENCY}::test_a_stored_reply_is_encrypted",
     dangerous=True,
+)
+mutant(
+    "replies_before_the_run_have_no_bound",
+    "An account stores the first answers of background responses without a bound.",
+    code("completions.charging.idempotency:store_reply", "excess_bytes(account)", "0"),
+    f"{BACKGROUND}::test_first_answers_of_an_account_take_no_more_room_than_there_is",
+)
+mutant(
+    "a_repetition_reads_what_its_key_may_not",
+    "A key that may not use a model gets its reply from a repetition whose earlier response is deleted.",
+    code("completions.charging.admission:replay", "require_allowed(key, offer)", "pass"),
+    f"{STORED}::test_a_repetition_whose_request_cannot_be_resolved_is_refused_and_counted_like_any",
+    dangerous=True,
+)
+mutant(
+    "what_waits_on_disk_is_given_away",
+    "The sweeper gives away what another process of its host is to drain.",
+    code("completions.tasks:_abandoned", "[path.stem for path in outbox.waiting_files()]", "[]"),
+    "completions/charging/test_outbox.py::test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away",
+    dangerous=True,
+)
+mutant(
+    "a_report_of_reasoning_is_doubted",
+    "Reasoning that a provider reports counts as if nobody had seen it.",
+    code("completions.relay.charge:_record_unseen", "and not arrived.reasoning_tokens", ""),
+    "completions/relay/test_disconnects.py::test_reasoning_that_was_reported_before_a_deadline_is_no_loss",
 )
 mutant(
     "stored_replies_have_no_bound",
@@ -1255,7 +1282,7 @@ mutant(
 mutant(
     "cut_off_reasoning_is_not_counted",
     "An account may have providers reason until a deadline for nothing as often as it likes.",
-    code("completions.relay.charge:_record_unseen", "dispatch.unseen_nanos += lost_nanos", "pass"),
+    code("completions.relay.charge:_record_unseen", "_accountable_nanos(dispatch, lost_nanos)", "0"),
     f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_unpaid_work",
 )
 mutant(
@@ -1339,7 +1366,7 @@ mutant(
 mutant(
     "the_sweeper_ignores_checkpoints",
     "What a process had relayed before it died is free.",
-    code("completions.tasks:_resolve", "completion.relayed_bytes is None", "True"),
+    code("completions.tasks:_resolve", "not completion.relayed_bytes", "True"),
     f"{CHECKPOINTS}::test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed",
 )
 mutant(

@@ -22,6 +22,7 @@ from uuid import UUID
 
 import msgspec
 from django.conf import settings
+from django.db.models.functions import Now
 
 from billing import holds, standing
 from billing.models import Account, Hold
@@ -89,6 +90,26 @@ def admit(
         return outcome
     reads.replays.count(caller.key_id)
     return outcome.open()
+
+
+def replay(model: str, caller: Caller, idempotency_key: IdempotencyKey) -> Replay | None:
+    """Return the stored reply to a repetition that cannot be read as a request any more. Refuses key and model like ``admit``.
+
+    What its first run went on from may be deleted since.
+    """
+    offer = lookup.find_offer(model)
+    rows = ApiKey.objects.select_related("account").annotate(now=Now())
+    key = pool.read(rows.filter(pk=caller.key_id).first)
+    if key is None:
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+    require_active(key, key.account, key.now, caller)
+    require_allowed(key, offer)
+    stored = idempotency.find_reply(caller.account_id, idempotency_key)
+    pool.release_connection()
+    if stored is None:
+        return None
+    reads.replays.count(caller.key_id)
+    return stored.open()
 
 
 def prepare(

@@ -24,7 +24,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
 from rest_framework.request import Request
 
 from billing import locks
@@ -209,11 +208,14 @@ def store_reply(completion: CompletionRecord, reply: bytes) -> None:
     sealed_reply = seal(reply) if is_storable(reply) else None
     size_bytes = len(sealed_reply or "")
     with pool.time_limit(), transaction.atomic():
-        locks.lock_account(completion.account_id)
+        account = locks.lock_account(completion.account_id)
         request = IdempotentRequest.objects.filter(completion_id=completion.id)
-        request.update(sealed_reply=sealed_reply, reply_bytes=size_bytes, is_too_large=sealed_reply is None)
-        account = Account.objects.filter(pk=completion.account_id)
-        account.update(stored_reply_bytes=F("stored_reply_bytes") + size_bytes)
+        if not request.update(sealed_reply=sealed_reply, reply_bytes=size_bytes, is_too_large=sealed_reply is None):
+            return
+        account.stored_reply_bytes += size_bytes
+        account.save(update_fields=["stored_reply_bytes"])
+        if bytes_to_free := excess_bytes(account):
+            pipelined_transaction.execute(evict_replies_statement({account.pk: bytes_to_free}))
 
 
 # --- Expiry ------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ forget one whose reply is still relayed. What dead letters were to cost is count
 import fcntl
 import json
 import logging
+import math
 import os
 import tempfile
 import time
@@ -49,7 +50,7 @@ INTERVAL_SECONDS = 2  # between two drains by a worker
 _FILES_MAX = 100  # in a transaction
 _BYTES_MAX = 2**22  # of files in a transaction; one that is larger has its own
 _LOCK_PAUSE_SECONDS = 0.1
-_LOCK_SECONDS_MAX = 10
+_LOCK_SECONDS = 10
 
 # The errors after which a settlement is worth repeating: the database is unavailable or busy, or it is a standby that has not
 # been promoted yet (InternalError). Waiting would not cure any other error.
@@ -251,18 +252,21 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: A
 # --- Drain -------------------------------------------------------------------------------------------------------
 
 
-def drain(resolve_all: ResolveAll, progress: Callable[[str], None] = lambda line: None) -> Counter[Outcome]:
+def drain(
+    resolve_all: ResolveAll, progress: Callable[[str], None] = lambda line: None, *, waits_for_others: bool = False
+) -> Counter[Outcome]:
     """Resolve every file that waits, many in a transaction, and count the outcomes.
 
-    A file that cannot be resolved yet, or ever, does not hold up the others. Waits for a while for another process that drains
-    the same directory, and then leaves the files to it. Raises the database's error when it is unavailable.
+    A file that cannot be resolved yet, or ever, does not hold up the others. Where another process drains the same
+    directory, waits for a while and leaves the files to it, unless ``waits_for_others``. Raises the database's error when it is
+    unavailable.
     """
     outcomes: Counter[Outcome] = Counter()
     if not waiting_files():
         return outcomes
-    with _locked_directory() as is_locked:
+    with _locked_directory(math.inf if waits_for_others else _LOCK_SECONDS) as is_locked:
         if not is_locked:
-            progress("another process drains them")
+            logger.warning("another process has drained the outbox for more than %s seconds", _LOCK_SECONDS)
             return Counter({Outcome.WAITING: len(waiting_files())})
         _drain_all(resolve_all, outcomes, progress)
     return outcomes
@@ -294,13 +298,13 @@ def _size_bytes(path: Path) -> int:
 
 
 @contextmanager
-def _locked_directory() -> Iterator[bool]:
+def _locked_directory(wait_seconds: float) -> Iterator[bool]:
     """Keep other processes from draining the directory. Yield whether that was possible, after waiting for one that does.
 
     A process that dies lets go of it.
     """
     descriptor = os.open(settings.OUTBOX_DIR, os.O_RDONLY)
-    gives_up_at = time.monotonic() + _LOCK_SECONDS_MAX
+    gives_up_at = time.monotonic() + wait_seconds
     try:
         while not (is_locked := _try_lock(descriptor)) and time.monotonic() < gives_up_at:
             time.sleep(_LOCK_PAUSE_SECONDS)

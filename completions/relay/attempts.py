@@ -317,6 +317,8 @@ class Dispatch:
         usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0, tier=call.request.tier)
         unpaid_nanos = cost.usage_cost_nanos(usage, call.offer.price, completion.images)
         self.late = LateStream(call, upstream, unpaid_nanos)
+        if self.admitted.idempotency_key is None:  # only a repetition could get its reply
+            upstream.close()
 
     def drop_late(self) -> None:
         """Close a stream that was given up. Nobody pays what its provider charges: that is the operator's loss.

@@ -32,6 +32,9 @@ from gateway_project import metrics
 
 Settlement = Completion.Settlement
 
+# An account that is alone at a provider that hangs must not be refused all others at once, nor be able to burn work for ever.
+_SILENT_ROUTE_DIVISOR = 4
+
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what ``settle`` will charge for a usage, if nothing goes wrong, so that the reply that is stored can tell it."""
@@ -90,8 +93,18 @@ def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, 
     paid_nanos = cost.usage_cost_nanos(arrived, price, images) if is_paid else 0
     lost_nanos = cost.usage_cost_nanos(usage, price, images) - paid_nanos
     metrics.record_provider_loss(dispatch.call.route.provider_slug, lost_nanos)
-    if failure.is_cut_off and not circuit_breaker.fails_for_several(dispatch.call.route):
-        dispatch.unseen_nanos += lost_nanos
+    if failure.is_cut_off:
+        dispatch.unseen_nanos += _accountable_nanos(dispatch, lost_nanos)
+
+
+def _accountable_nanos(dispatch: Dispatch, lost_nanos: int) -> int:
+    """Return what counts of a loss against the account: less, the more it looks like the fault of the provider."""
+    route = dispatch.call.route
+    if circuit_breaker.fails_for_several(route):
+        return 0
+    if circuit_breaker.has_succeeded_since(route, dispatch.attempted_at):
+        return lost_nanos
+    return lost_nanos // _SILENT_ROUTE_DIVISOR
 
 
 def release(dispatch: Dispatch) -> None:

@@ -181,6 +181,11 @@ def fails_for_several(route: chat.Route) -> bool:
     return of_all.openings > 0 or of_all.open_until > time.monotonic() or circuits.fails_for_several()[0]
 
 
+def has_succeeded_since(route: chat.Route, moment: float) -> bool:
+    """Return whether a request of this process had an answer of the route since a moment of the monotonic clock."""
+    return _succeeded_at.get(route.id, -math.inf) >= moment
+
+
 def record_success(route: chat.Route, account_id: UUID) -> None:
     """Close the account's circuit, and the route's. If that was open, the fault was the route's: close all of it."""
     _hint_probes.pop(route.id, None)

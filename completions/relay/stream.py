@@ -16,7 +16,7 @@ from completions.charging import checkpoints
 from completions.charging.checkpoints import Checkpoint
 from completions.chat import Chunk, Usage
 from completions.providers import base
-from completions.providers.base import ProviderFailed
+from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import charge
 from completions.relay.attempts import ChunkStream, Dispatch
 from completions.relay.charge import Settlement
@@ -81,7 +81,6 @@ def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> 
         try:
             chunks, upstream = dispatch.stream()
         except ProviderFailed as failure:
-            # Only a repetition could get the reply of a stream that began too late.
             if dispatch.late is None or failure.upstream_worked or dispatch.admitted.idempotency_key is None:
                 progress.fail(failure)
                 raise failure.error from failure
@@ -182,7 +181,9 @@ class _Progress:
         return last
 
     def fail(self, failure: ProviderFailed) -> bytes:
-        """Settle a stream that broke off. Return the error event."""
+        """Settle a stream that broke off. Return the error event, or the last bytes if only those were missing."""
+        if failure.kind is FailureKind.SHUTTING_DOWN and self._has_finish_reason and self._usage:
+            return self.finish()
         if failure.upstream_worked or self._usage:
             charge.settle_broken_off(self.dispatch, failure, self._usage, self._relayed_bytes)
         else:
@@ -210,6 +211,7 @@ class _Progress:
     def settle_late(self) -> None:
         """Read a stream that was given up to its end, for a repetition. Charge what its provider reports, or else nothing."""
         upstream = self.dispatch.resume_late()
+        self._checkpoint = Checkpoint()  # of nobody: the caller gets no text of it if this process dies
         try:
             self._read_to_end(upstream)
         except ProviderFailed as failure:

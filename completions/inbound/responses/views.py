@@ -13,7 +13,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from completions.charging import idempotency, preadmission, stored_responses
+from completions.charging import admission, idempotency, preadmission, stored_responses
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
@@ -109,6 +109,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
     reply_format: reply.ResponsesFormat
     keeping: Keeping | None = None
     is_background = False
+    unresolved: Fields | None = None  # while what the request names is read
     run_on: Callable[[], None] | None = None  # once the reply is sent, which says that the response will run
 
     def require_admissible(self) -> None:
@@ -135,27 +136,27 @@ class ResponsesView(_ReadsResponses, CompletionView):
         )
         return request
 
+    def _read_resolved(self, fields: Fields, own_bytes: int) -> ChatRequest:
+        self.unresolved = fields
+        request = super()._read_resolved(fields, own_bytes)
+        self.unresolved = None
+        return request
+
     def _admit(self, request: Request, caller: Caller, raw: bytes) -> Admitted | Replay:
         try:
             return super()._admit(request, caller, raw)
         except errors.InvalidRequest:
-            if replay := self._find_replay(request, caller, raw):
+            if replay := self._find_replay(request, caller):
                 return replay
             raise
 
-    def _find_replay(self, request: Request, caller: Caller, raw: bytes) -> Replay | None:
-        """Return the stored reply to a repetition. What its first run went on from may be deleted since."""
-        if "HTTP_IDEMPOTENCY_KEY" not in request.META:
+    def _find_replay(self, request: Request, caller: Caller) -> Replay | None:
+        """Return the stored reply to a repetition whose request cannot be resolved, because what it names is deleted since."""
+        fields, self.unresolved = self.unresolved, None
+        if fields is None or not isinstance(fields.get("model"), str):
             return None
-        with large_work.turn(strict_json.work_bytes(raw)) as pause:
-            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
-            idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
-        if idempotency_key is None or not history.names_any(fields):
-            return None
-        preadmission.require_admissible(caller, idempotency_key.value)
-        stored = idempotency.find_reply(caller.account_id, idempotency_key)
-        pool.release_connection()
-        return stored.open() if stored else None
+        idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
+        return admission.replay(fields["model"], caller, idempotency_key) if idempotency_key else None
 
     def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
         if self.is_background:

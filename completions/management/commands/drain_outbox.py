@@ -14,7 +14,7 @@ class Command(OperatorCommand):
     help = "Settle what was stored on this host's disk while the database was unavailable. Exits with 1 if something is left."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        outcomes = outbox.drain(settlement.resolve_all, progress=self.write_progress)
+        outcomes = outbox.drain(settlement.resolve_all, progress=self.write_progress, waits_for_others=True)
         facts = {
             "resolved": outcomes[Outcome.RESOLVED],
             "alreadyResolved": outcomes[Outcome.ALREADY_RESOLVED],

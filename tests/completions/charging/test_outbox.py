@@ -34,7 +34,7 @@ from tests.chat import everything_written
 from tests.completions import settlements
 from tests.completions.charging.test_checkpoints import FIELDS, grow_old
 from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released, parsed
-from tests.completions.test_tasks import admit, at_once
+from tests.completions.test_tasks import admit, at_once, expire
 from tests.faults import fault
 from tests.outage import with_the_database_unavailable
 from tests.waiting import meanwhile
@@ -371,16 +371,18 @@ def test_files_share_a_transaction_within_its_bounds(alice, key, settings, monke
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_drain_that_hangs_keeps_no_other_process_from_going_on(alice, key, settings, monkeypatch):
-    store(admit(key))
-    monkeypatch.setattr(outbox, "_LOCK_SECONDS_MAX", 0)
-    lines = []
-    with outbox._locked_directory() as is_locked:
+def test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away(alice, key, charlie, settings, monkeypatch):
+    monkeypatch.setattr(outbox, "_LOCK_SECONDS", 0)
+    waiting, lost = admit(key), admit(factories.make_key(charlie)[0])
+    store(waiting)
+    expire(waiting, lost)
+    with outbox._locked_directory(0) as is_locked:
         assert is_locked
-        assert outbox.drain(settlement.resolve_all, progress=lines.append) == {Outcome.WAITING: 1}
-        assert tasks.release_expired_holds() == 0
-    assert lines == ["another process drains them"]
+        assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 1}
+        assert tasks.release_expired_holds() == 1
+    assert Completion.objects.get(pk=lost.completion.id).settlement == "expired"
     assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
 
 
 @fault(

@@ -454,6 +454,16 @@ def test_reasoning_cut_off_at_a_deadline_is_unpaid_work(api, alice, reasons, ups
     assert alice.unpaid_until is not None
 
 
+def test_reasoning_that_was_reported_before_a_deadline_is_no_loss(api, alice, reasons, upstream, settings):
+    settings.UPSTREAM_IDLE_SECONDS = 0.2
+    lost_before_nanos = lost_nanos()
+    report = {"prompt_tokens": 5, "completion_tokens": 40, "completion_tokens_details": {"reasoning_tokens": 38}}
+    disconnect(begun(api, upstream, usage(report), HANG, max_tokens=1_000))
+    assert_charged(alice, "partial", prompt=5, completion=40, nanos=5 * 3_000 + 40 * 15_000)
+    assert lost_nanos() == lost_before_nanos
+    assert alice.unpaid_until is None
+
+
 SWITCHES = [
     {"reasoning_effort": "none"},
     {"include_reasoning": False},

@@ -190,6 +190,18 @@ def test_one_that_failed_runs_again_under_its_idempotency_key(api, alice, upstre
     assert audit.verify(alice.pk) == []
 
 
+def test_first_answers_of_an_account_take_no_more_room_than_there_is(api, alice, upstream, settings):
+    upstream.will(*[whole("Hello you")] * 4)
+    begin(api, headers={"Idempotency-Key": "0"})
+    alice.refresh_from_db()
+    settings.IDEMPOTENT_ACCOUNT_BYTES_MAX = alice.stored_reply_bytes * 5 // 2
+    for number in range(1, 4):
+        begin(api, headers={"Idempotency-Key": str(number)})
+    alice.refresh_from_db()
+    assert 0 < alice.stored_reply_bytes <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX
+    assert audit.verify(alice.pk) == []
+
+
 @pytest.mark.django_db(transaction=True)
 def test_one_that_ends_unstored_makes_no_other_response_go(api, alice, upstream, settings):
     def delete_the_running_one() -> None:

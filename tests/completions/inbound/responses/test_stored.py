@@ -507,6 +507,19 @@ def test_a_repetition_gets_its_reply_although_what_it_went_on_from_is_deleted(ap
     assert (len(upstream.requests), Completion.objects.count()) == (2, 2)
 
 
+def test_a_repetition_whose_request_cannot_be_resolved_is_refused_and_counted_like_any(api, alice, upstream, settings):
+    upstream.will(*[whole("Hello you")] * 2)
+    first = ask(api)["id"]
+    body, keyed = {"model": "acme/large", "input": "And now?", "previous_response_id": first}, {"Idempotency-Key": "a"}
+    assert api.post(PATH, body, headers=keyed).status_code == 200
+    other = client_for(factories.make_key(alice, allowed_models=["demo/echo"])[1])
+    chat.assert_error(other.post(PATH, body, headers=keyed), 404, "model_not_found", "model")
+    api.delete(f"{PATH}/{first}")
+    chat.assert_error(other.post(PATH, body, headers=keyed), 404, "model_not_found", "model")
+    settings.KEY_READS_PER_MINUTE = 2
+    assert [api.post(PATH, body, headers=keyed).status_code for _ in range(4)] == [200, 200, 429, 429]
+
+
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_large_input_counts_among_the_bytes_in_flight_until_it_is_stored(api, upstream, is_streamed):
     counted = []
