@@ -219,6 +219,19 @@ mutant(
     f"{GROUP}::test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause",
 )
 mutant(
+    "a_probe_alone_opens_the_circuit",
+    "One probe that fails makes an outage of a busy host, although statements are answered.",
+    code("gateway_project.db.circuit_breaker:CircuitBreaker._is_outage", "self._failed + stalled > self._answered", "True"),
+    "gateway_project/db/test_circuit_breaker.py"
+    "::test_a_probe_that_fails_while_most_statements_are_answered_opens_nothing_and_cuts_nobody_off",
+)
+mutant(
+    "a_circuit_that_opens_cuts_off_what_works",
+    "When the circuit opens, connections are cut off that had an answer while the probe ran.",
+    code("gateway_project.db.circuit_breaker:CircuitBreaker._probe_until_answered", "if sent_at < began_at", ""),
+    "gateway_project/db/test_circuit_breaker.py::test_only_a_connection_that_had_no_answer_since_the_probe_began_is_cut_off",
+)
+mutant(
     "each_waits_for_a_locked_row",
     "Callers that come one after another wait the whole time each for an account that stays locked.",
     code("gateway_project.db.group_commit:GroupCommit._enter", "if self._refused_until and", "if False and"),

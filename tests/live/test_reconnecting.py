@@ -207,7 +207,7 @@ def test_a_frozen_database_is_noticed_once_and_then_known(gateway, proxy, alice,
     assert set(statuses(asks)) == {200}
     with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
         read_until(client, b"Hello ")
-        mark = len(gateway.log())
+        mark, opened = len(gateway.log()), circuit_openings(gateway)
         proxy.freeze()
         assert set(statuses(asks, 2)) == {503}  # these wait until a probe failed, too
         assert_unavailable(gateway, secret, "the database does not answer")
@@ -221,4 +221,39 @@ def test_a_frozen_database_is_noticed_once_and_then_known(gateway, proxy, alice,
     assert set(statuses(asks, 2)) == {200}
     wait_until_settled(alice)
     assert Completion.objects.filter(settlement="reported").count() == Completion.objects.count() == 4
-    assert b"gateway_database_circuit_opened_total 1.0" in gateway.request("GET", "/metrics").body
+    assert circuit_openings(gateway) == opened + 1
+
+
+def connections() -> set[int]:
+    """Return the server processes of the gateway's connections."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", [NAME])
+        return {pid for (pid,) in cursor.fetchall()}
+
+
+@fault(
+    "Network",
+    "Each answer of the database takes more than a second, so that no probe of it ends in time",
+    "What is asked for is served, slowly: no circuit opens, and no connection is cut off",
+)
+def test_a_slow_database_that_answers_is_used_on_its_connections(gateway, proxy, alice, secret):
+    asks = ask_everything(gateway, secret)
+    assert set(statuses(asks)) == {200}
+    wait_until_settled(alice)
+    before, opened = connections(), circuit_openings(gateway)
+    mark = len(gateway.log())
+    proxy.delay_seconds = 1.3  # a new connection takes two answers, and its first row a third
+    assert gateway.ask(secret, max_tokens=10).status == 200
+    assert gateway.request("GET", "/v1/usage", secret=secret).status == 200
+    proxy.restore()
+    wait_until_settled(alice)
+    assert before <= connections()
+    assert circuit_openings(gateway) == opened
+    assert "gateway.database" not in gateway.log()[mark:]
+    assert Completion.objects.filter(settlement="reported").count() == 2
+
+
+def circuit_openings(gateway: Gateway) -> float:
+    lines = gateway.request("GET", "/metrics").body.decode().splitlines()
+    [count] = [line.split()[1] for line in lines if line.startswith("gateway_database_circuit_opened_total ")]
+    return float(count)
