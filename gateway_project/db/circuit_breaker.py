@@ -27,7 +27,7 @@ from psycopg import pq
 
 from gateway_project import errors, metrics
 from gateway_project.db import direct_connections
-from gateway_project.deadline import Alarm
+from gateway_project.deadline import Alarm, ends_within
 
 logger = logging.getLogger("gateway.database")
 
@@ -35,7 +35,6 @@ SLOW_SECONDS = 1  # longer than nearly all work, so that probes are rare
 PROBE_SECONDS = 2
 TRIAL_SECONDS = 2  # of the greenlet that may work while the circuit is half-open; then another one may, too
 PAUSE_SECONDS = 0.2  # between two probes
-_TURN_SECONDS = 0.1
 
 # Class 08 is about connections; the others say that the server stops or starts. All other errors are answers.
 _NO_ANSWER = ("08", "57P01", "57P02", "57P03")
@@ -175,13 +174,11 @@ def _cut_off(connection: psycopg.Connection[Any]) -> None:
 def _probe() -> str:
     """Ask the database for a row on a new connection. Return why it does not answer, or nothing if it does.
 
-    The time is that of turns of the event loop. While this process is too busy to read an answer, none passes.
+    While this process is too busy to read an answer, no time passes.
     """
     asking = gevent.spawn(_ask)
-    for _ in range(round(PROBE_SECONDS / _TURN_SECONDS)):
-        asking.join(_TURN_SECONDS)
-        if asking.ready():
-            return str(asking.get())
+    if ends_within(asking, PROBE_SECONDS):
+        return str(asking.get())
     asking.kill()
     return f"no answer within {PROBE_SECONDS} seconds"
 

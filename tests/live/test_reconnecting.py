@@ -160,14 +160,40 @@ def read_only() -> Iterator[None]:
 )
 def test_a_database_that_takes_no_writes_is_unavailable(gateway, alice, secret):
     assert gateway.ask(secret, max_tokens=10).status == 200
+    mark = len(gateway.log())
     with read_only():
         end_connections()
+        assert set(statuses([lambda: gateway.ask(secret, max_tokens=10)], 20)) == {503}
         assert_unavailable(gateway, secret, "the database takes no writes")
         assert gateway.request("GET", "/v1/usage", secret=secret).status == 200  # reads go on
         assert Completion.objects.count() == 1
     end_connections()
+    eventually(lambda: gateway.request("GET", "/readyz").status == 200)
     assert gateway.ask(secret, max_tokens=10).status == 200
     wait_until_settled(alice)
+    assert gateway.log()[mark:].count("what would be is refused until it can") == 1  # the others were refused at once
+
+
+@fault(
+    "Database",
+    "Another session locks the ledger, so that nothing can be charged",
+    "A settlement waits in vain for five seconds, and then on disk. From then on completions get 503 at once, and `/readyz`"
+    " too, until a probe gets the lock; then all is charged",
+)
+def test_requests_are_refused_at_once_while_the_ledger_is_locked(gateway, alice, secret):
+    mark = len(gateway.log())
+    with meanwhile(lambda: execute("LOCK TABLE billing_ledgerentry IN SHARE MODE")):
+        assert gateway.ask(secret, max_tokens=10).status == 200
+        assert set(statuses([lambda: gateway.ask(secret, max_tokens=10)], 20)) == {503}
+        assert_unavailable(gateway, secret, "another session keeps a table locked")
+        assert gateway.request("GET", "/v1/usage", secret=secret).status == 200  # reads go on
+        assert Completion.objects.count() == 1
+    eventually(lambda: gateway.request("GET", "/readyz").status == 200)
+    assert gateway.ask(secret, max_tokens=10).status == 200
+    wait_until_settled(alice)
+    assert gateway.log()[mark:].count("what would be is refused until it can") == 1  # nobody else waited
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == Completion.objects.count() == 2
+    assert_ledger_is_consistent()
 
 
 def assert_unavailable(gateway: Gateway, secret: str, reason: str) -> None:
