@@ -384,7 +384,7 @@ class Dispatch:
             return ProviderFailed(base.not_connectable(headers), upstream_worked=False)
         if all(provider_keys.wait_seconds(route) > 0 for route in routes):
             return ProviderFailed(base.refusing(headers), upstream_worked=False)
-        return ProviderFailed(base.overloaded(headers), upstream_worked=False)
+        return ProviderFailed(base.failing(headers), upstream_worked=False)
 
     def _seconds_to_wait(self, route: Route) -> float:
         return max(
