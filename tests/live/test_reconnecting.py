@@ -13,6 +13,7 @@ from django.db import connection
 from billing import locks
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
+from gateway_project.monitoring import processes
 from tests import factories
 from tests.completions.rows import assert_ledger_is_consistent
 from tests.faults import fault
@@ -165,6 +166,7 @@ def test_a_database_that_takes_no_writes_is_unavailable(gateway, alice, secret):
         end_connections()
         assert set(statuses([lambda: gateway.ask(secret, max_tokens=10)], 20)) == {503}
         assert_unavailable(gateway, secret, "the database takes no writes")
+        assert_shows_what_alerts_are_about(gateway)
         assert gateway.request("GET", "/v1/usage", secret=secret).status == 200  # reads go on
         assert Completion.objects.count() == 1
     end_connections()
@@ -186,6 +188,8 @@ def test_requests_are_refused_at_once_while_the_ledger_is_locked(gateway, alice,
         assert gateway.ask(secret, max_tokens=10).status == 200
         assert set(statuses([lambda: gateway.ask(secret, max_tokens=10)], 20)) == {503}
         assert_unavailable(gateway, secret, "another session keeps a table locked")
+        assert_shows_what_alerts_are_about(gateway)
+        eventually(lambda: f'gateway_outbox_waiting{{host="{processes.host()}"}} 1.0' in metrics(gateway))
         assert gateway.request("GET", "/v1/usage", secret=secret).status == 200  # reads go on
         assert Completion.objects.count() == 1
     eventually(lambda: gateway.request("GET", "/readyz").status == 200)
@@ -194,6 +198,17 @@ def test_requests_are_refused_at_once_while_the_ledger_is_locked(gateway, alice,
     assert gateway.log()[mark:].count("what would be is refused until it can") == 1  # nobody else waited
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == Completion.objects.count() == 2
     assert_ledger_is_consistent()
+
+
+def assert_shows_what_alerts_are_about(gateway: Gateway) -> None:
+    """NotReady and CompletionsRefused; and OutboxWaits is silent unless the database could be read."""
+    for method, route in (("GET", "readyz"), ("POST", "v1/chat/completions")):
+        assert f'gateway_requests_total{{method="{method}",route="{route}",status="503"}}' in metrics(gateway)
+    assert "gateway_database_up 1.0" in metrics(gateway)
+
+
+def metrics(gateway: Gateway) -> str:
+    return gateway.request("GET", "/metrics").body.decode()
 
 
 def assert_unavailable(gateway: Gateway, secret: str, reason: str) -> None:
@@ -280,6 +295,7 @@ def test_a_slow_database_that_answers_is_used_on_its_connections(gateway, proxy,
 
 
 def circuit_openings(gateway: Gateway) -> float:
-    lines = gateway.request("GET", "/metrics").body.decode().splitlines()
-    [count] = [line.split()[1] for line in lines if line.startswith("gateway_database_circuit_opened_total ")]
+    [count] = [
+        line.split()[1] for line in metrics(gateway).splitlines() if line.startswith("gateway_database_circuit_opened_total ")
+    ]
     return float(count)
