@@ -10,6 +10,13 @@ FACTS = [
         "SELECT provider_id, count(*) FILTER (WHERE rests_until > now()) FROM completions_route GROUP BY provider_id",
         ("provider",),
     ),
+    # A process with requests for it asks at least once a minute, and writes each refusal. What is older may be of another key.
+    Fact(
+        "gateway_provider_key_refused",
+        "1 for a provider that refused the gateway's API key within the last three minutes.",
+        "SELECT slug, CASE WHEN key_refused_at > now() - interval '3 minutes' THEN 1 ELSE 0 END FROM completions_provider",
+        ("provider",),
+    ),
 ]
 
 HOST_GAUGES = [

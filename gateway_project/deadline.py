@@ -10,9 +10,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from gevent import get_hub, getcurrent
+from gevent import Greenlet, get_hub, getcurrent
 
 TICK_SECONDS = 0.1
+
+
+def ends_within(greenlet: Greenlet, seconds: float) -> bool:
+    """Wait for the greenlet, and return whether it ended. Time in which the event loop did not turn does not count."""
+    for _ in range(round(seconds / TICK_SECONDS)):
+        greenlet.join(TICK_SECONDS)
+        if greenlet.ready():
+            return True
+    return False
 
 
 class Alarm:

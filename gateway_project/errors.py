@@ -193,6 +193,12 @@ class UpstreamOverloaded(UpstreamFailed):
     status = 503
 
 
+class UpstreamNotAsked(UpstreamFailed):
+    """No provider of the model may be asked now: it refuses our key, or requests to it failed, perhaps for our own network."""
+
+    status = 503
+
+
 class UpstreamTimeout(UpstreamFailed):
     status = 504
 

@@ -215,8 +215,33 @@ mutant(
 mutant(
     "those_behind_a_locked_row_wait_on",
     "When an account stays locked, only the requests of the first batch are refused.",
-    code("gateway_project.db.group_commit:GroupCommit._give_up", "if ticket.partition == batch[0].partition", "if False"),
+    code("gateway_project.db.group_commit:GroupCommit._give_up", "(ticket) == partition]", "(ticket) == partition and False]"),
     f"{GROUP}::test_all_who_wait_for_a_partition_that_stays_locked_get_the_cause",
+)
+mutant(
+    "who_is_tried_waits_for_a_locked_row",
+    "After a wait in vain, the operation that is tried waits the whole time again.",
+    code("gateway_project.db.group_commit:GroupCommit._begin_trial", "ticket.is_trial = True", "pass"),
+    f"{GROUP}::test_a_partition_that_stayed_locked_is_tried_again_without_waiting",
+)
+mutant(
+    "each_waits_for_a_locked_table",
+    "Operations wait the whole time each while nothing can be charged.",
+    code("gateway_project.db.group_commit:GroupCommit._give_up", "self._refuse_all(error.__cause__)", "pass"),
+    f"{GROUP}::test_all_are_refused_without_a_batch_until_a_probe_succeeds",
+)
+mutant(
+    "a_probe_alone_opens_the_circuit",
+    "One probe that fails makes an outage of a busy host, although statements are answered.",
+    code("gateway_project.db.circuit_breaker:CircuitBreaker._is_outage", "self._failed + stalled > self._answered", "True"),
+    "gateway_project/db/test_circuit_breaker.py"
+    "::test_a_probe_that_fails_while_most_statements_are_answered_opens_nothing_and_cuts_nobody_off",
+)
+mutant(
+    "a_circuit_that_opens_cuts_off_what_works",
+    "When the circuit opens, connections are cut off that had an answer while the probe ran.",
+    code("gateway_project.db.circuit_breaker:CircuitBreaker._probe_until_answered", "if sent_at < began_at", ""),
+    "gateway_project/db/test_circuit_breaker.py::test_only_a_connection_that_had_no_answer_since_the_probe_began_is_cut_off",
 )
 mutant(
     "each_waits_for_a_locked_row",

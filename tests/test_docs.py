@@ -208,6 +208,14 @@ def test_alert_rules_are_about_metrics_and_tasks_that_exist():
     }
 
 
+def test_alerts_about_what_keeps_completions_from_being_served_or_charged_fire_within_two_minutes():
+    [groups] = yaml.safe_load(blocks(section(MONITORING, "### Alert rules"), "yaml")[0])["groups"]
+    rules = {rule["alert"]: rule for rule in groups["rules"]}
+    for name in ("OutboxWaits", "NotReady", "CompletionsRefused", "ProviderKeyRefused"):
+        spans = [rules[name]["for"], *re.findall(r"\[(\w+)\]", rules[name]["expr"])]
+        assert sum(int(span[:-1]) * {"s": 1, "m": 60}[span[-1]] for span in set(spans)) + 15 <= 120, name
+
+
 def test_documented_loggers_are_exactly_the_declared_ones():
     declared = {name for path in CODE for name in re.findall(r'getLogger\("(gateway\.[^"]+)"\)', path.read_text())}
     assert set(names(rows(section(MONITORING, "## Logs")))) == declared

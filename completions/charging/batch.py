@@ -12,7 +12,9 @@ Concurrent operations share a transaction (``gateway_project.db.group_commit``),
 6. commits. The commit waits for the disk only if the batch has a settlement.
 
 A batch does not wait for a row that another transaction has locked: it skips the operations of that account. If the row is
-locked still, they have batches of their own, on another connection, which wait (``gateway_project.db.group_commit``).
+locked still, they have batches of their own, on another connection, which wait (``gateway_project.db.group_commit``). It does
+wait for a table. After one wait in vain everything is refused at once, as in a database that takes no writes, until a probe
+that does not wait can lock all tables.
 
 Steps 1 and 2 are the first round trip, 5 and 6 the second. A decision changes the model instances of its rows, so that the next
 decision takes it into account, and adds its writes to ``LockedRows.writes``. An operation that is refused changes nothing.
@@ -23,35 +25,36 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
-from django.db import OperationalError
 from django.db.transaction import atomic, set_rollback
 
 from billing import holds, ledger, standing
 from billing import locks as account_locks
 from billing.holds import NewHold
 from billing.ledger import NewEntry
-from billing.models import Account, Hold
+from billing.models import Account, AccountWarning, Hold, LedgerEntry
 from billing.warnings import crossings
 from billing.warnings.crossings import NewWarning
 from completions.charging import idempotency, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
 from completions.charging.stored_responses import ResponseRecord
-from completions.models import Completion
+from completions.models import Completion, IdempotentRequest, StoredResponse
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction, pool
-from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked
+from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked, Unavailable
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
 from keys.limits import limit_state_cache, rate_limits, refusal_cache, spending
 from keys.limits.spending import SpendingChange, SpendingWindow
-from keys.models import ApiKey
+from keys.models import ApiKey, SpendingDay
 
 logger = logging.getLogger("gateway.batch")
+
+Result = TypeVar("Result")
 
 
 class AdmissionLost(Exception):
@@ -281,16 +284,21 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
 
     ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
-    Does not wait for locked rows: the outcome of their accounts' operations is Skipped.
+    Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
     """
-    return _run_on(_connection, operations, is_rerun, skips_locked=True)
+    try:
+        return _run_on(_connection, operations, is_rerun, skips_locked=True)
+    except pool.DATABASE_ERRORS as error:
+        _require_available(error)
+        raise
 
 
 def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
-    """The same for operations of one account, waiting for its locks. Raises StaysLocked."""
+    """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
     try:
         return _on_account_connection(lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False))
-    except OperationalError as error:
+    except pool.DATABASE_ERRORS as error:
+        _require_available(error)
         if not pool.is_lock_timeout(error):
             raise
         account_id = str(operations[0].account_id)
@@ -300,7 +308,29 @@ def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
         raise StaysLocked from error
 
 
-def _on_account_connection(run: Callable[[PipelinedConnection], list[Any]]) -> list[Any]:
+def _require_available(error: Exception) -> None:
+    """Raises Unavailable if the error of a batch would be that of any other: a table is locked, or nothing can be written."""
+    if not (pool.is_lock_timeout(error) or pool.is_read_only(error)):
+        return
+    try:
+        _probe()
+    except pool.DATABASE_ERRORS as cause:
+        logger.error("nothing can be charged, and what would be is refused until it can: %s", errors.reason(cause))
+        raise Unavailable from cause
+
+
+def _probe() -> None:
+    """Lock the tables that batches write, without waiting, and roll back. Raises the database's errors."""
+    _on_account_connection(_lock_tables)
+
+
+def _lock_tables(connection: PipelinedConnection) -> None:
+    no_rows = account_locks.lock_accounts_statement([])  # only a transaction that may write locks even none
+    with connection.transaction(is_durable=False) as transaction:
+        transaction.read(_LOCK_TABLES, no_rows)
+
+
+def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Result:
     try:
         connection = _account_connections.pop()
     except IndexError:
@@ -384,10 +414,12 @@ def _lock_and_read(
     )
 
 
+_TABLES = (Account, ApiKey, SpendingDay, Hold, LedgerEntry, AccountWarning, Completion, IdempotentRequest, StoredResponse)
+_LOCK_TABLES = Statement(f"LOCK TABLE {', '.join(model._meta.db_table for model in _TABLES)} IN ROW EXCLUSIVE MODE NOWAIT")
 _connection = PipelinedConnection()
-# Those that no batch uses. No more are opened than accounts are isolated, and one to drain the outbox.
+# Those that no batch uses. No more are opened than accounts are isolated, one to drain the outbox, and one to probe.
 _account_connections: list[PipelinedConnection] = []
 # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
 _group_commit: GroupCommit[Operation, Any] = GroupCommit(
-    _run_batch, run_isolated=_run_account, partition=lambda operation: operation.account_id
+    _run_batch, run_isolated=_run_account, probe=_probe, partition=lambda operation: operation.account_id
 )

@@ -53,6 +53,7 @@ ERRORS = (
     errors.RateLimitExceeded,
     errors.UpstreamFailed,
     errors.UpstreamOverloaded,
+    errors.UpstreamNotAsked,
     errors.UpstreamTimeout,
 )
 READ_ERRORS = (  # of an endpoint that reads the body of a completion, and asks no provider

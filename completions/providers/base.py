@@ -175,8 +175,13 @@ def overloaded(headers: dict[str, str] | None = None) -> errors.UpstreamOverload
     return errors.UpstreamOverloaded("The model's provider is overloaded.", headers=headers)
 
 
-def refusing(headers: dict[str, str]) -> errors.UpstreamOverloaded:
-    return errors.UpstreamOverloaded("The model's provider takes no requests of this gateway at the moment.", headers=headers)
+def refusing(headers: dict[str, str]) -> errors.UpstreamNotAsked:
+    return errors.UpstreamNotAsked("The model's provider takes no requests of this gateway at the moment.", headers=headers)
+
+
+def failing(headers: dict[str, str]) -> errors.UpstreamNotAsked:
+    message = "The gateway does not ask the model's provider at the moment, because requests to it failed."
+    return errors.UpstreamNotAsked(message, headers=headers)
 
 
 def unreachable() -> errors.UpstreamFailed:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
 import gevent
@@ -286,8 +287,9 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     location = response.header("location") if 300 <= response.status < 400 else ""
     reason = f"it redirects to {location}" if location else upstream_error.message
     reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
-    loggable_reason = _loggable(call, reason)
-    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, loggable_reason)
+    kept_reason = _without_quotations(call, reason)
+    told = _logged(kept_reason, response.status)
+    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, told)
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
@@ -301,7 +303,7 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
         wait_seconds=wait,
         key_refusal=_key_refusal(status, body[: key_refusals.TEXT_BYTES_MAX].decode(errors="replace"), reason),
         status=response.status,
-        reason=loggable_reason,
+        reason=kept_reason,
     )
 
 
@@ -353,7 +355,12 @@ def _presentable(call: Call, text: str) -> str:
 _QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")
 
 
-def _loggable(call: Call, reason: str) -> str:
+def _logged(reason: str, status: int | None) -> str:
+    """Return what the log has of a reason: nothing of a 401, which is about our key. Some providers repeat a part of it."""
+    return "its words are shown with the completion" if status == HTTPStatus.UNAUTHORIZED else reason
+
+
+def _without_quotations(call: Call, reason: str) -> str:
     """Return a reason without what it quotes, which may be the prompt. Names of fields and of the model stay."""
     known = {*call.request.fields, call.route.upstream_model}
     return _QUOTATION.sub(lambda quoted: quoted[0] if quoted[2] in known else f"{quoted[1]}...{quoted[1]}", reason)
@@ -369,8 +376,9 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     if isinstance(error, http.Interrupted):
         return interruption(error, upstream_worked=upstream_worked or error.is_sent)
     reason = _presentable(call, str(error))
-    kind_of_error, loggable_reason = type(error).__name__, _loggable(call, reason)
-    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, loggable_reason)
+    kind_of_error, kept_reason = type(error).__name__, _without_quotations(call, reason)
+    told = _logged(kept_reason, getattr(error, "status", None))
+    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, told)
     key_refusal = None
     if isinstance(error, InBandError):
         api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)
@@ -385,7 +393,7 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         unread_bytes=_unread_bytes(call, error),
         key_refusal=key_refusal,
         status=error.status if isinstance(error, InBandError) else None,
-        reason=f"{kind_of_error}: {loggable_reason}",
+        reason=f"{kind_of_error}: {kept_reason}",
     )
 
 

@@ -380,7 +380,7 @@ class Dispatch:
         if all(provider_keys.wait_seconds(route) > 0 for route in routes):
             return ProviderFailed(base.refusing(headers), upstream_worked=False)
         self.is_kept_out = True
-        return ProviderFailed(base.overloaded(headers), upstream_worked=False)
+        return ProviderFailed(base.failing(headers), upstream_worked=False)
 
     def _seconds_to_wait(self, route: Route) -> float:
         return max(

@@ -93,14 +93,14 @@ def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) 
     refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
     if route.is_key_refused or len(refusals.account_ids) > 1 or refusals.count >= refusals_max:
         refusal = f"{status}: {reason}" if reason else str(status)
-        gevent.spawn(_write, route, lambda: _mark(route, refusal))
+        gevent.spawn(_write, route, lambda: _mark(route, status, refusal))
 
 
 def _key(route: Route) -> _ProviderKey:
     return route.provider_slug, route.key_fingerprint
 
 
-def _mark(route: Route, reason: str) -> None:
+def _mark(route: Route, status: int, reason: str) -> None:
     provider = Provider.objects.filter(pk=route.provider_slug)
     is_news = provider.exclude(refused_key=route.key_fingerprint).exists()
     provider.update(
@@ -112,7 +112,7 @@ def _mark(route: Route, reason: str) -> None:
         logger.warning(
             "provider %s refuses its API key (%s): its models are not available until the key is changed or accepted again",
             route.provider_slug,
-            reason,
+            status,
             extra={"provider": route.provider_slug},
         )
 

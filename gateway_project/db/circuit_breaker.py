@@ -1,9 +1,11 @@
 """A circuit breaker for the database: work is refused at once while the database is known not to answer.
 
 Otherwise each request would find that out for itself, ten seconds later. Work that takes a second, or that fails for want of
-the database, is a reason to probe: a greenlet opens a connection of its own and reads a row. If that fails, the circuit opens:
-work that waits is cut off, and new work is refused. There is one probe at a time. It repeats until the database answers, and
-then the circuit closes.
+the database, is a reason to probe: a greenlet opens a connection of its own and reads a row. A probe that fails proves little:
+this host may be busy, or the network slow. The circuit opens if meanwhile more statements of this process failed for want of
+the database, or had no answer, than were answered. Then the connections of those without an answer are cut off, and no others,
+and new work is refused. The probe repeats until the database answers. Then the circuit is half-open: one greenlet at a time
+may work, and the first answer that it gets closes the circuit.
 
 This takes place in web processes only. In others, no greenlet runs while the work waits.
 """
@@ -16,7 +18,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Any
-from weakref import WeakSet
 
 import gevent
 import psycopg
@@ -26,33 +27,52 @@ from psycopg import pq
 
 from gateway_project import errors, metrics
 from gateway_project.db import direct_connections
-from gateway_project.deadline import Alarm
+from gateway_project.deadline import Alarm, ends_within
 
 logger = logging.getLogger("gateway.database")
 
 SLOW_SECONDS = 1  # longer than nearly all work, so that probes are rare
 PROBE_SECONDS = 2
+TRIAL_SECONDS = 2  # of the greenlet that may work while the circuit is half-open; then another one may, too
 PAUSE_SECONDS = 0.2  # between two probes
+
+# Class 08 is about connections; the others say that the server stops or starts. All other errors are answers.
+_NO_ANSWER = ("08", "57P01", "57P02", "57P03")
 
 
 class CircuitBreaker:
-    """``probe`` returns why the database does not answer, or nothing if it does."""
+    """``probe`` returns why the database does not answer, or nothing if it does.
+
+    The circuit is closed while ``_opened_at`` is None. After that it is open while a prober runs, and otherwise half-open.
+    """
 
     def __init__(self, probe: Callable[[], str]) -> None:
         self._probe = probe
         self._prober: gevent.Greenlet | None = None
         self._opened_at: float | None = None
-        self._connections: WeakSet[psycopg.Connection[Any]] = WeakSet()
+        self._trial: tuple[Any, float] = (None, 0)  # the greenlet that may work while half-open, and until when alone
+        self._unanswered: dict[Any, float] = {}  # when the statement was sent for which a connection waits
+        self._answered = self._failed = 0  # statements since the probe began
 
     def require_closed(self) -> None:
-        """Raises OperationalError while the circuit is open."""
-        if self._opened_at is not None:
+        """Raises OperationalError while the circuit is open, and to all but one greenlet while it is half-open."""
+        if self._opened_at is not None and not self._begin_trial():
             seconds = time.monotonic() - self._opened_at
             raise OperationalError(f"the database does not answer, which is known for {seconds:.1f} seconds")
 
-    def watch(self, connection: psycopg.Connection[Any]) -> None:
-        """Cut the connection off when the circuit opens, so that nobody waits for it in vain."""
-        self._connections.add(connection)
+    def _begin_trial(self) -> bool:
+        """Return whether this greenlet may work although the circuit is not closed."""
+        if self._prober is not None:
+            return False
+        greenlet, until = self._trial
+        if (now := time.monotonic()) >= until:
+            greenlet = gevent.getcurrent()
+            self._trial = greenlet, now + TRIAL_SECONDS
+        return greenlet is gevent.getcurrent()
+
+    def statement(self, connection: psycopg.Connection[Any] | None = None) -> "_Statement":
+        """Count whether what the block sends is answered. Without a connection, the block opens one. May be used again."""
+        return _Statement(self, connection)
 
     def probe_if_slow(self) -> AbstractContextManager[None]:
         """Probe the database when the block takes longer than SLOW_SECONDS, or fails for want of it."""
@@ -61,29 +81,67 @@ class CircuitBreaker:
     def suspect(self) -> None:
         """Probe the database, unless a probe runs."""
         if self._prober is None and _has_event_loop():
+            self._answered = self._failed = 0
             self._prober = gevent.spawn(self._probe_until_answered)
 
     def _probe_until_answered(self) -> None:
         try:
+            began_at = time.monotonic()
             while reason := self._probe():
-                self._open(reason)
+                stalled = [connection for connection, sent_at in self._unanswered.items() if sent_at < began_at]
+                if self._opened_at is not None or self._is_outage(len(stalled)):
+                    self._open(reason, stalled)
+                elif not stalled:  # what is slow next is probed for again
+                    break
                 gevent.sleep(PAUSE_SECONDS)
-        finally:  # also when the probe itself fails: then each request finds out for itself again
-            self._prober = None
-            self._close()
+                began_at = time.monotonic()
+                self._answered = self._failed = 0
+        finally:  # also when the probe itself fails: then one request after another finds out for itself
+            self._prober, self._trial = None, (None, 0)
 
-    def _open(self, reason: str) -> None:
+    def _is_outage(self, stalled: int) -> bool:
+        """Return whether statements, too, say that the database does not answer. Without any, the probe is believed."""
+        return not self._answered or self._failed + stalled > self._answered
+
+    def _open(self, reason: str, stalled: list[psycopg.Connection[Any]]) -> None:
         if self._opened_at is None:
             self._opened_at = time.monotonic()
             metrics.database_circuit_opened_total.inc()
             logger.error("the database does not answer, and what needs it is refused until it does: %s", reason)
-        for connection in list(self._connections):
+        for connection in stalled:
             _cut_off(connection)
 
-    def _close(self) -> None:
-        if self._opened_at is not None:
+    def _close_if_half_open(self) -> None:
+        if self._opened_at is not None and self._prober is None:
             logger.warning("the database answers again, after %.1f seconds", time.monotonic() - self._opened_at)
             self._opened_at = None
+
+    def _count_failure(self) -> None:
+        self.suspect()
+        self._failed += 1
+
+
+class _Statement:
+    """Notes that a connection waits for an answer, from when the block begins until it ends."""
+
+    __slots__ = ("_circuit", "_connection")
+
+    def __init__(self, circuit: CircuitBreaker, connection: psycopg.Connection[Any] | None) -> None:
+        self._circuit, self._connection = circuit, connection
+
+    def __enter__(self) -> None:
+        if self._connection is not None:
+            self._circuit._unanswered[self._connection] = time.monotonic()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if self._connection is not None:
+            self._circuit._unanswered.pop(self._connection, None)
+        if error is None or _is_answer(error):
+            self._circuit._answered += 1
+            if self._circuit._opened_at is not None:
+                self._circuit._close_if_half_open()
+        elif isinstance(error, (psycopg.OperationalError, OperationalError)):
+            self._circuit._count_failure()
 
 
 class _Suspicion(Alarm):
@@ -101,6 +159,12 @@ def _has_event_loop() -> bool:
     return bool(monkey.is_module_patched("socket"))
 
 
+def _is_answer(error: BaseException) -> bool:
+    """Return whether the error is one with which the server answered. Django keeps psycopg's error as the cause."""
+    state = getattr(error.__cause__ or error, "sqlstate", None)
+    return state is not None and not state.startswith(_NO_ANSWER)
+
+
 def _cut_off(connection: psycopg.Connection[Any]) -> None:
     """Shut the connection's socket down. Who waits for it gets the error of a lost connection."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
@@ -110,15 +174,23 @@ def _cut_off(connection: psycopg.Connection[Any]) -> None:
 def _probe() -> str:
     """Ask the database for a row on a new connection. Return why it does not answer, or nothing if it does.
 
-    A server that refuses this connection alone, because there are too many, does answer.
+    While this process is too busy to read an answer, no time passes.
+    """
+    asking = gevent.spawn(_ask)
+    if ends_within(asking, PROBE_SECONDS):
+        return str(asking.get())
+    asking.kill()
+    return f"no answer within {PROBE_SECONDS} seconds"
+
+
+def _ask() -> str:
+    """The same without a time limit of its own. A server that refuses this connection alone, because there are too many,
+    does answer.
     """
     try:
-        with gevent.Timeout(PROBE_SECONDS):
-            with direct_connections.connect(connect_timeout=PROBE_SECONDS) as connection:
-                connection.execute("SELECT 1")
-            return ""
-    except gevent.Timeout:
-        return f"no answer within {PROBE_SECONDS} seconds"
+        with direct_connections.connect(connect_timeout=PROBE_SECONDS) as connection:
+            connection.execute("SELECT 1")
+        return ""
     except psycopg.Error as error:
         return "" if _accepts_connections() else errors.reason(error)
 

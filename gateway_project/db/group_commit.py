@@ -9,6 +9,9 @@ Each item belongs to a partition, of which rows may be locked by somebody else. 
 the items of that partition, and they are in the next batch again. If their rows are locked still, the partition is isolated:
 from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the shared
 batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.
+
+Whoever waits in vain, does so for all that come later: they are refused at once, those of a partition or all, until an attempt
+that does not wait succeeds.
 """
 
 import math
@@ -29,6 +32,7 @@ Run = Callable[[list[Item], bool], list[Outcome | Exception]]
 _WAKE_MAX = 16  # each takes a third of a millisecond, so sixteen keep an event loop from its sockets for five milliseconds
 _YIELD_SECONDS = 0.00001  # not 0: gevent gives other greenlets a turn at 0 too, but need not poll its sockets
 _SKIPS_MAX = 2  # times, before a partition is isolated: another process locks its rows for one batch or two
+_REMEMBERED_SECONDS = 60  # since the last try, that rows stayed locked
 _RETRY_SECONDS = 0.01  # between two batches of nothing but locked partitions, when no more can be isolated
 
 
@@ -48,6 +52,10 @@ class StaysLocked(Exception):
     """The rows of a partition stayed locked while its batch waited. The cause is raised to all who wait for the partition."""
 
 
+class Unavailable(Exception):
+    """No item of any partition can be committed at present. The cause is raised to all who wait."""
+
+
 class GroupCommit(Generic[Item, Outcome]):
     """A queue of items that are committed in batches: one shared batch at a time, and one of each partition that is isolated.
 
@@ -59,9 +67,12 @@ class GroupCommit(Generic[Item, Outcome]):
     ``run`` must not wait for locked rows: the outcome of their items is Skipped. ``run_isolated`` does the same for items of
     one partition, but waits, and raises StaysLocked after its time. At most ``isolated_max`` partitions are isolated at a
     time, and ``waiting_max`` items wait for each: the next is refused with WaitTimedOut. When no more can be isolated, the
-    items of further locked partitions are tried in each shared batch, for ``timeout_seconds``. After StaysLocked the
-    partition's items are refused at once for ``refused_seconds``: callers that come one after another would each wait the
-    whole time.
+    items of further locked partitions are tried in each shared batch, for ``timeout_seconds``. After any wait in vain the
+    partition's items are refused at once: callers that come one after another would each wait the whole time. Every
+    ``refused_seconds`` one of them is tried in a shared batch, and refused, too, if it is skipped.
+
+    Both functions raise Unavailable when they waited in vain for what all items need. Then all items are refused at once. Every
+    ``refused_seconds`` one caller runs ``probe`` first, which must not wait, and raises while no item can be committed.
     """
 
     def __init__(
@@ -69,15 +80,17 @@ class GroupCommit(Generic[Item, Outcome]):
         run: Run[Item, Outcome],
         *,
         run_isolated: Run[Item, Outcome] | None = None,
+        probe: Callable[[], object] = lambda: None,
         partition: Callable[[Item], Hashable] = lambda item: None,
         batch_max: int = 256,
         isolated_max: int = 4,
         waiting_max: int = 1_000,
         timeout_seconds: float = 15,
-        refused_seconds: float = 2,
+        refused_seconds: float = 0.5,
     ) -> None:
         self._run = run
         self._run_isolated = run_isolated or run
+        self._probe = probe
         self._partition = partition
         self._batch_max = batch_max
         self._isolated_max = isolated_max
@@ -90,9 +103,13 @@ class GroupCommit(Generic[Item, Outcome]):
         self._has_leader = False  # of the shared batch; a partition that is isolated always has one
         self._isolated: set[Hashable] = set()
         self._refused_until: dict[Hashable, float] = {}  # by partition, in seconds of the monotonic clock
+        self._all_refused_until: float | None = None
+        self._cause: BaseException | None = None  # why all are refused
 
     def submit(self, item: Item) -> Outcome:
         """Wait until the item's batch is committed, and return its outcome. Raises the item's exception, or WaitTimedOut."""
+        if self._all_refused_until is not None:
+            self._require_available()
         ticket: _Ticket[Item, Outcome] = _Ticket(item, self._partition(item))
         self._enter(ticket)
         deadline = time.monotonic() + self._timeout_seconds
@@ -104,16 +121,18 @@ class GroupCommit(Generic[Item, Outcome]):
                     raise WaitTimedOut("the batch did not end in time")
                 else:
                     self._lead(ticket)
-        except BaseException:
+        except BaseException as error:
             if not self._abandon(ticket):
                 self._withdraw(ticket)
+            if ticket.times_skipped and isinstance(error, WaitTimedOut):
+                self._refuse(ticket.partition)
             raise
         return ticket.result()
 
     def _enter(self, ticket: "_Ticket[Item, Outcome]") -> None:
         with self._mutex:
-            if self._refused_until and time.monotonic() < self._refused_until.get(ticket.partition, 0):
-                raise WaitTimedOut("its rows stayed locked a moment ago")
+            if self._refused_until and ticket.partition in self._refused_until:
+                self._begin_trial(ticket)
             is_isolated = bool(self._isolated) and ticket.partition in self._isolated
             if is_isolated and self._is_full(ticket.partition):
                 raise WaitTimedOut("too many wait for rows that are locked")
@@ -125,6 +144,40 @@ class GroupCommit(Generic[Item, Outcome]):
         if len(self._waiting) < self._waiting_max:
             return False
         return sum(ticket.partition == partition for ticket in self._waiting) >= self._waiting_max
+
+    # --- Refuse ---
+
+    def _begin_trial(self, ticket: "_Ticket[Item, Outcome]") -> None:
+        """Let one ticket of a refused partition be tried, and raise WaitTimedOut to the others."""
+        now = time.monotonic()
+        if now < self._refused_until[ticket.partition]:
+            raise WaitTimedOut("its rows stayed locked a moment ago")
+        self._refused_until[ticket.partition] = now + self._refused_seconds
+        ticket.is_trial = True
+
+    def _refuse(self, partition: Hashable) -> None:
+        now = time.monotonic()
+        with self._mutex:
+            remembered = {each: until for each, until in self._refused_until.items() if until > now - _REMEMBERED_SECONDS}
+            self._refused_until = {**remembered, partition: now + self._refused_seconds}
+
+    def _refuse_all(self, cause: BaseException | None) -> None:
+        with self._mutex:
+            self._all_refused_until, self._cause = time.monotonic() + self._refused_seconds, cause
+
+    def _require_available(self) -> None:
+        """Let one caller at a time find out whether items can be committed again. Raises WaitTimedOut to the others."""
+        with self._mutex:
+            until, cause, now = self._all_refused_until, self._cause, time.monotonic()
+            if until is not None and now >= until:
+                self._all_refused_until = now + self._refused_seconds
+        if until is None:
+            return
+        if now < until:
+            raise WaitTimedOut("others waited in vain a moment ago") from cause
+        self._probe()
+        with self._mutex:
+            self._all_refused_until = self._cause = None
 
     # --- Lead ---
 
@@ -163,6 +216,10 @@ class GroupCommit(Generic[Item, Outcome]):
         """
         with self._mutex:
             successors = []
+            if self._refused_until:
+                for ticket in batch:
+                    if ticket.is_trial and ticket.was_committed():
+                        self._refused_until.pop(ticket.partition, None)
             if skipped := [ticket for ticket in batch if not ticket.end()]:
                 self._waiting[:0] = skipped
                 successors = self._isolate(skipped)
@@ -203,7 +260,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._run_batch(batch, run)
         except OutcomeUnknown:
             self._rerun([ticket for ticket in batch if not ticket.is_abandoned], run)
-        except StaysLocked as error:
+        except (StaysLocked, Unavailable) as error:
             self._give_up(batch, error)
         except Exception as error:
             if len(batch) == 1:
@@ -218,7 +275,7 @@ class GroupCommit(Generic[Item, Outcome]):
             ticket.is_rerun = True  # also in a later batch, if it is skipped now
         try:
             self._run_batch(batch, run)
-        except StaysLocked as error:
+        except (StaysLocked, Unavailable) as error:
             self._give_up(batch, error)
         except Exception as error:
             for ticket in batch:
@@ -229,17 +286,23 @@ class GroupCommit(Generic[Item, Outcome]):
         for ticket, outcome in zip(batch, outcomes, strict=True):
             ticket.outcome = outcome
 
-    def _give_up(self, batch: "list[_Ticket[Item, Outcome]]", error: StaysLocked) -> None:
-        """Raise the cause of the error to all callers of the partition: those of the batch, and those who wait for the next."""
+    def _give_up(self, batch: "list[_Ticket[Item, Outcome]]", error: StaysLocked | Unavailable) -> None:
+        """Raise the cause of the error to all whom it concerns: those of the batch, and those who wait for the next.
+
+        Refuse who comes later: all, or those of the partition.
+        """
+        if isinstance(error, Unavailable):
+            self._refuse_all(error.__cause__)
+        else:
+            self._refuse(batch[0].partition)
         with self._mutex:
-            waiting = [ticket for ticket in self._waiting if ticket.partition == batch[0].partition]
-            self._waiting = [ticket for ticket in self._waiting if ticket.partition != batch[0].partition]
+            partition = self._isolated_partition(batch[0])
+            waiting = [ticket for ticket in self._waiting if self._isolated_partition(ticket) == partition]
+            self._waiting = [ticket for ticket in self._waiting if self._isolated_partition(ticket) != partition]
             for ticket in waiting:
                 ticket.is_done = True
-            now = time.monotonic()
-            self._refused_until = {each: until for each, until in self._refused_until.items() if until > now}
-            self._refused_until[batch[0].partition] = now + self._refused_seconds
         for ticket in (*batch, *waiting):
+            ticket.is_trial = False
             ticket.outcome = error.__cause__ if isinstance(error.__cause__, Exception) else error
         _wake_all(waiting)
 
@@ -298,6 +361,7 @@ class _Ticket(Generic[Item, Outcome]):
         "is_done",
         "is_abandoned",
         "is_rerun",
+        "is_trial",
         "times_skipped",
         "_lock",
     )
@@ -306,7 +370,7 @@ class _Ticket(Generic[Item, Outcome]):
         self.item = item
         self.partition = partition
         self.outcome: Outcome | Exception = WaitTimedOut("the batch was abandoned")
-        self.is_leader = self.is_done = self.is_abandoned = self.is_rerun = False
+        self.is_leader = self.is_done = self.is_abandoned = self.is_rerun = self.is_trial = False
         self.times_skipped = 0
         self._lock = threading.Lock()
         self._lock.acquire()
@@ -322,10 +386,16 @@ class _Ticket(Generic[Item, Outcome]):
         """Mark the ticket done, after its batch. Return False, and count it, when it was skipped and its caller waits."""
         if isinstance(self.outcome, Skipped) and not self.is_abandoned:
             self.times_skipped += 1
-            self.outcome = WaitTimedOut("the batch was abandoned")
-            return False
+            is_refused = self.is_trial and self.times_skipped >= _SKIPS_MAX
+            self.outcome = WaitTimedOut("its rows are locked still" if is_refused else "the batch was abandoned")
+            self.is_done = is_refused
+            return is_refused
         self.is_done = True
         return True
+
+    def was_committed(self) -> bool:
+        """Return whether its rows were not locked, once its batch has run."""
+        return not isinstance(self.outcome, (Skipped, WaitTimedOut))
 
     def is_stuck(self) -> bool:
         """Return whether the ticket was skipped so often that its partition would be isolated if there were room."""

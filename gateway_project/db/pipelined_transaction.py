@@ -258,9 +258,11 @@ class _Pipeline:
     """A connection in libpq's pipeline mode. After any error it is unusable and must be closed."""
 
     def __init__(self) -> None:
-        self._connection = direct_connections.connect()
-        process_circuit.watch(self._connection)
-        self._connection.execute(f"{direct_connections.session_sql()}; {_SESSION}")
+        with process_circuit.statement():
+            self._connection = direct_connections.connect()
+        self._counted = process_circuit.statement(self._connection)
+        with self._counted:
+            self._connection.execute(f"{direct_connections.session_sql()}; {_SESSION}")
         self._libpq = self._connection.pgconn
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
@@ -283,14 +285,15 @@ class _Pipeline:
 
     def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
         """Send all statements, wait once, and return the rows of each. Raises psycopg's errors."""
-        were_prepared = self._send(statements)
-        self._libpq.pipeline_sync()
-        while self._libpq.flush():
-            self._wait_until_writable()
-        results = self._read(were_prepared)
-        self._wait_for_result()
-        self._libpq.get_result()  # of the sync
-        return results
+        with self._counted:
+            were_prepared = self._send(statements)
+            self._libpq.pipeline_sync()
+            while self._libpq.flush():
+                self._wait_until_writable()
+            results = self._read(were_prepared)
+            self._wait_for_result()
+            self._libpq.get_result()  # of the sync
+            return results
 
     def _send(self, statements: Sequence[Statement]) -> list[bool]:
         """Send the statements; return whether each was prepared before. If not, preparing it yields one more result."""

@@ -10,14 +10,15 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import LockNotAvailable, QueryCanceled
+from psycopg.errors import QueryCanceled
 
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.deadline import Deadline
 
 UNAVAILABLE = (OperationalError, InterfaceError)  # Django raises these when the database cannot be reached or breaks off
 DATABASE_ERRORS = (DatabaseError, InterfaceError)  # every error of the database: Django's two classes share no parent
-_READ_ONLY = "25006"  # the SQLSTATE of a write to a standby, or to a database that was made read-only
+# SQLSTATEs: of a write to a standby, or to a database that was made read-only; and of a lock that was not granted in time.
+_READ_ONLY, _LOCK_NOT_AVAILABLE = "25006", "55P03"
 
 Value = TypeVar("Value")
 
@@ -108,8 +109,15 @@ def is_unavailable(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Return whether the error says that the database takes no writes. Django keeps psycopg's error as the cause."""
-    return getattr(error.__cause__, "sqlstate", None) == _READ_ONLY
+    """Return whether the error, or what caused it, says that the database takes no writes."""
+    return _sqlstate(error) == _READ_ONLY
+
+
+def _sqlstate(error: BaseException | None) -> str | None:
+    """Return the code with which the database answered. Django keeps psycopg's error, which has it, as the cause."""
+    while error is not None and getattr(error, "sqlstate", None) is None:
+        error = error.__cause__
+    return getattr(error, "sqlstate", None)
 
 
 def is_too_slow(error: BaseException) -> bool:
@@ -118,8 +126,10 @@ def is_too_slow(error: BaseException) -> bool:
 
 
 def is_lock_timeout(error: BaseException) -> bool:
-    """Return whether the error says that another transaction kept a row locked for the whole ``lock_timeout``."""
-    return isinstance(error.__cause__, LockNotAvailable)
+    """Return whether the error, or what caused it, says that another transaction kept what was to be locked, for the whole
+    ``lock_timeout``.
+    """
+    return _sqlstate(error) == _LOCK_NOT_AVAILABLE
 
 
 def read(query: Callable[[], Value]) -> Value:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from ipaddress import ip_address
 
+import gevent
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -13,6 +14,9 @@ from django.utils.crypto import constant_time_compare
 from gateway_project import errors, logs, metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
+from gateway_project.deadline import ends_within
+
+READY_SECONDS = 1.5  # a probe of two seconds must get the reply
 
 
 def alive(request: HttpRequest) -> HttpResponse:
@@ -25,13 +29,26 @@ readiness_checks: list[Callable[[], object]] = []
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """Reply 200 when the database answers, has all migrations and serves what the apps' requests need, otherwise 503."""
+    """Reply 200 when the database answers, has all migrations and serves what the apps' requests need, otherwise 503.
+
+    What takes longer than READY_SECONDS goes on by itself: it may have begun a batch that others share.
+    """
+    checking = gevent.spawn(_unreadiness)
+    error = checking.get() if ends_within(checking, READY_SECONDS) else TimeoutError()
+    if error is None:
+        return JsonResponse({"status": "ready"})
+    logs.explain(error)
+    return _refusal(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."))
+
+
+def _unreadiness() -> Exception | None:
     try:
         _require_ready()
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, NotMigrated) as error:
-        logs.explain(error)
-        return _refusal(errors.ServiceUnavailable(f"Not ready: {_reason(error)}."))
-    return JsonResponse({"status": "ready"})
+        return error
+    finally:
+        pool.release_connection()  # it is that of this greenlet
+    return None
 
 
 def _require_ready() -> None:
@@ -47,6 +64,8 @@ def _require_ready() -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, NotMigrated):
         return "migrations are missing"
+    if pool.is_lock_timeout(error):
+        return "another session keeps a table locked"
     return "the database takes no writes" if pool.is_read_only(error) else "the database does not answer"
 
 

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlencode
@@ -12,8 +13,11 @@ from django.db import connection
 class DatabaseProxy:
     """Forwards ``port`` of the loopback to the test database, in both directions.
 
-    Cut, it closes all connections. Frozen, it keeps them and forwards nothing, like a network that loses all packets.
+    Cut, it closes all connections. Frozen, it keeps them and forwards nothing, like a network that loses all packets. Each
+    answer of the database takes ``delay_seconds`` longer.
     """
+
+    delay_seconds = 0.0
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener, self.port = listener, listener.getsockname()[1]
@@ -43,7 +47,7 @@ class DatabaseProxy:
         self._thawed.clear()
 
     def restore(self) -> None:
-        self._is_cut = False
+        self._is_cut, self.delay_seconds = False, 0.0
         self._thawed.set()
 
     def _serve(self) -> None:
@@ -55,12 +59,14 @@ class DatabaseProxy:
                     continue
                 far = _database()
                 self._ends += [near, far]
-                for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=self._forward, args=[source, sink], daemon=True).start()
+                for source, sink, is_answer in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._forward, args=[source, sink, is_answer], daemon=True).start()
 
-    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+    def _forward(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65_536):
+                if is_answer:
+                    time.sleep(self.delay_seconds)
                 self._thawed.wait()
                 sink.sendall(data)
         for end in (source, sink):

@@ -13,6 +13,7 @@ from django.db import connection
 from billing import locks
 from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
+from gateway_project.monitoring import processes
 from tests import factories
 from tests.completions.rows import assert_ledger_is_consistent
 from tests.faults import fault
@@ -160,14 +161,54 @@ def read_only() -> Iterator[None]:
 )
 def test_a_database_that_takes_no_writes_is_unavailable(gateway, alice, secret):
     assert gateway.ask(secret, max_tokens=10).status == 200
+    mark = len(gateway.log())
     with read_only():
         end_connections()
+        assert set(statuses([lambda: gateway.ask(secret, max_tokens=10)], 20)) == {503}
         assert_unavailable(gateway, secret, "the database takes no writes")
+        assert_shows_what_alerts_are_about(gateway)
         assert gateway.request("GET", "/v1/usage", secret=secret).status == 200  # reads go on
         assert Completion.objects.count() == 1
     end_connections()
+    eventually(lambda: gateway.request("GET", "/readyz").status == 200)
     assert gateway.ask(secret, max_tokens=10).status == 200
     wait_until_settled(alice)
+    assert gateway.log()[mark:].count("what would be is refused until it can") == 1  # the others were refused at once
+
+
+@fault(
+    "Database",
+    "Another session locks the ledger, so that nothing can be charged",
+    "A settlement waits in vain for five seconds, and then on disk. From then on completions get 503 at once, and `/readyz`"
+    " too, until a probe gets the lock; then all is charged",
+)
+def test_requests_are_refused_at_once_while_the_ledger_is_locked(gateway, alice, secret):
+    mark = len(gateway.log())
+    with meanwhile(lambda: execute("LOCK TABLE billing_ledgerentry IN SHARE MODE")):
+        assert gateway.ask(secret, max_tokens=10).status == 200
+        assert set(statuses([lambda: gateway.ask(secret, max_tokens=10)], 20)) == {503}
+        assert_unavailable(gateway, secret, "another session keeps a table locked")
+        assert_shows_what_alerts_are_about(gateway)
+        eventually(lambda: f'gateway_outbox_waiting{{host="{processes.host()}"}} 1.0' in metrics(gateway))
+        assert gateway.request("GET", "/v1/usage", secret=secret).status == 200  # reads go on
+        assert Completion.objects.count() == 1
+    eventually(lambda: gateway.request("GET", "/readyz").status == 200)
+    assert gateway.ask(secret, max_tokens=10).status == 200
+    wait_until_settled(alice)
+    assert gateway.log()[mark:].count("what would be is refused until it can") == 1  # nobody else waited
+    assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == Completion.objects.count() == 2
+    assert_ledger_is_consistent()
+
+
+def assert_shows_what_alerts_are_about(gateway: Gateway) -> None:
+    """NotReady and CompletionsRefused; and OutboxWaits is silent unless the database could be read."""
+    for method, route in (("GET", "readyz"), ("POST", "v1/chat/completions")):
+        assert f'gateway_requests_total{{method="{method}",route="{route}",status="503"}}' in metrics(gateway)
+    assert "gateway_database_up 1.0" in metrics(gateway)
+
+
+def metrics(gateway: Gateway) -> str:
+    return gateway.request("GET", "/metrics").body.decode()
 
 
 def assert_unavailable(gateway: Gateway, secret: str, reason: str) -> None:
@@ -207,7 +248,7 @@ def test_a_frozen_database_is_noticed_once_and_then_known(gateway, proxy, alice,
     assert set(statuses(asks)) == {200}
     with gateway.open_stream(secret, model="acme/large", max_tokens=10) as client:
         read_until(client, b"Hello ")
-        mark = len(gateway.log())
+        mark, opened = len(gateway.log()), circuit_openings(gateway)
         proxy.freeze()
         assert set(statuses(asks, 2)) == {503}  # these wait until a probe failed, too
         assert_unavailable(gateway, secret, "the database does not answer")
@@ -221,4 +262,40 @@ def test_a_frozen_database_is_noticed_once_and_then_known(gateway, proxy, alice,
     assert set(statuses(asks, 2)) == {200}
     wait_until_settled(alice)
     assert Completion.objects.filter(settlement="reported").count() == Completion.objects.count() == 4
-    assert b"gateway_database_circuit_opened_total 1.0" in gateway.request("GET", "/metrics").body
+    assert circuit_openings(gateway) == opened + 1
+
+
+def connections() -> set[int]:
+    """Return the server processes of the gateway's connections."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", [NAME])
+        return {pid for (pid,) in cursor.fetchall()}
+
+
+@fault(
+    "Network",
+    "Each answer of the database takes more than a second, so that no probe of it ends in time",
+    "What is asked for is served, slowly: no circuit opens, and no connection is cut off",
+)
+def test_a_slow_database_that_answers_is_used_on_its_connections(gateway, proxy, alice, secret):
+    asks = ask_everything(gateway, secret)
+    assert set(statuses(asks)) == {200}
+    wait_until_settled(alice)
+    before, opened = connections(), circuit_openings(gateway)
+    mark = len(gateway.log())
+    proxy.delay_seconds = 1.3  # a new connection takes two answers, and its first row a third
+    assert gateway.ask(secret, max_tokens=10).status == 200
+    assert gateway.request("GET", "/v1/usage", secret=secret).status == 200
+    proxy.restore()
+    wait_until_settled(alice)
+    assert before <= connections()
+    assert circuit_openings(gateway) == opened
+    assert "gateway.database" not in gateway.log()[mark:]
+    assert Completion.objects.filter(settlement="reported").count() == 2
+
+
+def circuit_openings(gateway: Gateway) -> float:
+    [count] = [
+        line.split()[1] for line in metrics(gateway).splitlines() if line.startswith("gateway_database_circuit_opened_total ")
+    ]
+    return float(count)

@@ -1,8 +1,11 @@
 """The class that Django looks for in an engine's ``base`` module."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from django.db.backends.postgresql import base
+from psycopg.pq import TransactionStatus
 
 from gateway_project.db import direct_connections, lost_connections
 from gateway_project.db.circuit_breaker import process_circuit
@@ -12,15 +15,35 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Connects like Django's own wrapper, but leaves out connections of the pool that ended while they were idle.
 
     Django's own check is a round trip for each use, and after a restart the pool pauses longer and longer between two
-    connections that fail it. While the circuit of the database is open, no connection is handed out.
+    connections that fail it. While the circuit of the database is open, no connection is handed out. It counts which statements
+    are answered.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.execute_wrappers.append(self._execute_counted)
+
+    def _execute_counted(self, execute: Callable[..., Any], *statement: Any) -> Any:
+        with process_circuit.statement(self.connection):
+            return execute(*statement)
+
+    def _commit(self) -> None:
+        with self._counted_end():
+            super()._commit()  # type: ignore[misc]
+
+    def _rollback(self) -> None:
+        with self._counted_end():
+            super()._rollback()  # type: ignore[misc]
+
+    def _counted_end(self) -> AbstractContextManager[None]:
+        # Nothing is sent when no transaction has begun.
+        is_sent = self.connection is not None and self.connection.info.transaction_status != TransactionStatus.IDLE
+        return process_circuit.statement(self.connection) if is_sent else nullcontext()
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         process_circuit.require_closed()
         with process_circuit.probe_if_slow():
-            connection = self._working_connection(conn_params)
-        process_circuit.watch(connection)
-        return connection
+            return self._working_connection(conn_params)
 
     def _configure_connection(self, connection: Any) -> bool:
         super()._configure_connection(connection)  # type: ignore[misc]

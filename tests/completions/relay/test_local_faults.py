@@ -104,6 +104,28 @@ def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
     assert_ledger_is_consistent()
 
 
+@fault(
+    "Network",
+    "This host's own network loses the way to a provider",
+    "502, and 503 with `Retry-After` once the circuit is open; no error says that the provider is overloaded",
+)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_provider_out_of_reach_is_not_called_overloaded(api, alice, large, upstream, monkeypatch, path):
+    def connect(pool, *address):
+        raise OSError(errno.EHOSTUNREACH, "No route to host")
+
+    monkeypatch.setattr(ConnectionPool, "_connect_socket", connect)
+    request = {"model": "acme/large", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello"}]}
+    answers = [api.post(path, request, format="json") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [502, 503]
+    assert not any("overloaded" in answer.content.decode() for answer in answers)
+    assert answers[1].json()["error"]["message"] == (
+        "The gateway does not ask the model's provider at the moment, because requests to it failed."
+    )
+    assert answers[1]["Retry-After"]
+    assert_attempts(0)
+
+
 def test_a_server_of_ones_own_network_that_is_switched_off_opens_its_circuit(api, alice, large, upstream, monkeypatch):
     def connect(pool, *address):
         raise OSError(errno.EHOSTUNREACH, "No route to host")  # what Linux says when nobody there answers to ARP

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, Skipped, StaysLocked, WaitTimedOut, _Ticket
+from gateway_project.db.group_commit import (
+    GroupCommit,
+    OutcomeUnknown,
+    Skipped,
+    StaysLocked,
+    Unavailable,
+    WaitTimedOut,
+    _Ticket,
+)
 from tests.waiting import until
 
 
@@ -543,6 +551,59 @@ def test_a_partition_that_stayed_locked_is_refused_at_once_for_a_time(monkeypatc
     assert locks.group.submit("a3") == "A3"
 
 
+def test_a_partition_that_stayed_locked_is_tried_again_without_waiting():
+    locks = Locks("a", refused_seconds=0)
+    _, threads = locks.wait("a1")
+    locks.unlocked.set()
+    join(threads)
+    with pytest.raises(WaitTimedOut):
+        locks.group.submit("a2")
+    assert locks.skipped.count("a2") == 2
+    assert locks.isolated == [["a1"]]  # where it would wait
+    locks.locked.clear()
+    assert locks.group.submit("a3") == "A3"
+    assert locks.isolated == [["a1"]]
+
+
+def test_a_partition_that_was_tried_and_committed_waits_for_its_rows_again():
+    locks = Locks("a", refused_seconds=0)
+    _, threads = locks.wait("a1")
+    locks.unlocked.set()
+    join(threads)
+    locks.locked.clear()
+    assert locks.group.submit("a2") == "A2"
+    locks.locked.add("a")
+    locks.unlocked.clear()
+    outcomes, threads = locks.wait("a3")
+    locks.unlock()
+    join(threads)
+    assert outcomes == {"a3": "A3"}
+    assert locks.isolated == [["a1"], ["a3"]]
+
+
+def test_one_item_of_a_partition_that_stayed_locked_is_tried_at_a_time(monkeypatch):
+    locks = Locks("a", refused_seconds=60)
+    _, threads = locks.wait("a1")
+    locks.unlocked.set()
+    join(threads)
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    for item in ("a2", "a3"):
+        with pytest.raises(WaitTimedOut):
+            locks.group.submit(item)
+    assert (locks.skipped.count("a2"), locks.skipped.count("a3")) == (2, 0)
+
+
+def test_a_partition_that_was_tried_until_its_time_was_over_is_refused_at_once():
+    locks = Locks("ab", isolated_max=1, timeout_seconds=0.1, refused_seconds=60)
+    locks.group._isolated.add("a")  # there is no room
+    with pytest.raises(WaitTimedOut):
+        locks.group.submit("b1")
+    with pytest.raises(WaitTimedOut):
+        locks.group.submit("b2")
+    assert "b2" not in locks.skipped
+
+
 def test_more_locked_partitions_than_can_be_isolate_are_tried_again_in_shared_batches():
     locks = Locks("ab", isolated_max=1, timeout_seconds=60)
     outcomes, threads = locks.wait("a1", "b1")
@@ -598,3 +659,72 @@ def test_an_interrupted_caller_does_not_block_its_isolated_partition(monkeypatch
     assert isinstance(outcomes.pop("a2"), Interrupt)
     assert outcomes == {"a1": "A1", "a3": "A3"}
     assert locks.isolated == [["a1"], ["a3"]]
+
+
+# --- All locked -------------------------------------------------------------------------------------------------------------
+
+
+class Outage:
+    """Commits texts, unless what all need is locked. Counts the batches and the probes."""
+
+    def __init__(self, **options: Any) -> None:
+        self.is_locked = True
+        self.batches: list[list[str]] = []
+        self.probes = 0
+        self.begun, self.ends = threading.Event(), threading.Event()
+        self.group: GroupCommit[str, str] = GroupCommit(self.run, probe=self.probe, **options)
+
+    def run(self, items: list[str], is_rerun: bool) -> list:
+        self.batches.append(items)
+        self.begun.set()
+        assert self.ends.wait(60)
+        if self.is_locked:
+            raise Unavailable from TimeoutError(items[0])
+        return [item.upper() for item in items]
+
+    def probe(self) -> None:
+        self.probes += 1
+        if self.is_locked:
+            raise TimeoutError("locked still")
+
+
+def test_after_one_wait_in_vain_all_who_wait_get_the_cause_and_no_batch_runs():
+    outage = Outage(refused_seconds=60)
+    outcomes, threads = submit(outage.group, "a", "b", "c")
+    outage.ends.set()
+    join(threads)
+    assert {item: (type(outcome), str(outcome)) for item, outcome in outcomes.items()} == dict.fromkeys(
+        "abc", (TimeoutError, "a")
+    )
+    with pytest.raises(WaitTimedOut) as refusal:
+        outage.group.submit("d")
+    assert str(refusal.value.__cause__) == "a"
+    assert (outage.batches, outage.probes) == ([["a"]], 0)
+
+
+def test_all_are_refused_without_a_batch_until_a_probe_succeeds():
+    outage = Outage(refused_seconds=0)
+    outage.ends.set()
+    with pytest.raises(TimeoutError):
+        outage.group.submit("a")
+    for item in "bc":
+        with pytest.raises(TimeoutError, match="locked still"):
+            outage.group.submit(item)
+    assert (outage.batches, outage.probes) == ([["a"]], 2)
+    outage.is_locked = False
+    assert [outage.group.submit(item) for item in "de"] == ["D", "E"]
+    assert (outage.batches, outage.probes) == ([["a"], ["d"], ["e"]], 3)
+
+
+def test_one_caller_at_a_time_probes(monkeypatch):
+    outage = Outage(refused_seconds=60)
+    outage.ends.set()
+    with pytest.raises(TimeoutError):
+        outage.group.submit("a")
+    later = time.monotonic() + 61
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    with pytest.raises(TimeoutError, match="locked still"):
+        outage.group.submit("b")
+    with pytest.raises(WaitTimedOut):
+        outage.group.submit("c")
+    assert outage.probes == 1

@@ -10,7 +10,7 @@ from django.utils.module_loading import import_string
 from billing import facts as billing_facts
 from billing.models import Hold
 from completions import facts as completion_facts
-from completions.models import Route
+from completions.models import Provider, Route
 from gateway_project.monitoring import collector, facts, task_runs
 from gateway_project.monitoring.models import Process, TaskRun
 from tests import plans, usage
@@ -36,6 +36,7 @@ def test_before_anything_has_run_every_fact_is_there(db):
         "gateway_holds_open": {"": 0},
         "gateway_holds_overdue": {"": 0},
         "gateway_circuits_hinted": {},
+        "gateway_provider_key_refused": {},
     }
 
 
@@ -71,6 +72,15 @@ def test_routes_that_other_processes_are_told_to_probe_are_counted_by_provider(e
     assert values("gateway_circuits_hinted") == {route.provider_id: 0}
     Route.objects.update(rests_until=Now() + timedelta(minutes=1))
     assert values("gateway_circuits_hinted") == {route.provider_id: 1}
+
+
+def test_providers_that_refuse_their_key_are_shown_until_they_are_asked_no_more(echo_model):
+    [provider] = Provider.objects.all()
+    assert values("gateway_provider_key_refused") == {provider.pk: 0}
+    Provider.objects.update(refused_key="of another key", key_refused_at=Now())
+    assert values("gateway_provider_key_refused") == {provider.pk: 1}
+    Provider.objects.update(key_refused_at=Now() - timedelta(minutes=4))
+    assert values("gateway_provider_key_refused") == {provider.pk: 0}
 
 
 @pytest.mark.parametrize("fact", billing_facts.FACTS[3:], ids=lambda fact: fact.name)

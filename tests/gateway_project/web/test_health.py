@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from gevent.event import Event
 
 from gateway_project.web import health
 from tests import chat, factories, outage
@@ -53,6 +54,20 @@ def test_not_ready_while_the_database_is_unavailable_and_ready_afterwards(db, pr
     error = chat.assert_error(reply, 503, "service_unavailable")
     assert error["message"] == "Not ready: the database does not answer."
     assert reply["retry-after"]
+    assert probe.get("/readyz").status_code == 200
+
+
+@fault(
+    "Database",
+    "What a probe asks of the database takes longer than its caller waits",
+    "`/readyz` replies 503 without waiting for it",
+)
+def test_not_ready_while_what_is_asked_takes_too_long(db, probe, monkeypatch):
+    answered = Event()
+    monkeypatch.setattr(health, "readiness_checks", [answered.wait])
+    error = chat.assert_error(probe.get("/readyz"), 503, "service_unavailable")
+    assert error["message"] == "Not ready: the database does not answer."
+    answered.set()
     assert probe.get("/readyz").status_code == 200
 
 
