@@ -232,7 +232,7 @@ class CompletionView(RequestView):
         response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
             for name, value in self.dispatched.headers().items():
-                response[name] = value
+                response.headers[name] = value
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)
         return response

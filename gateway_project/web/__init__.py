@@ -20,6 +20,7 @@
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
 - ``django_internals``    what Django and logging do for every request, in fewer calls
+- ``gunicorn_internals``  what gunicorn does for every request, in fewer calls
 - ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``schema_fields``       serializer fields that only describe, for it

@@ -17,8 +17,7 @@ class ApiMiddleware:
         self._call_view = convert_exception_to_response(_call_view)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        response: HttpResponse = self._call_view(request) if is_api(request) else self._get_page(request)
-        return response
+        return self._call_view(request) if is_api(request) else self._get_page(request)  # type: ignore[return-value]
 
 
 def _call_view(request: HttpRequest) -> HttpResponse:

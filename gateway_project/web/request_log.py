@@ -31,10 +31,10 @@ class RequestLogMiddleware:
         response = self.get_response(request)
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
-        response["x-request-id"] = request.id  # type: ignore[attr-defined]
+        response.headers["x-request-id"] = request.id  # type: ignore[attr-defined]
         if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
             # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
-            response["Content-Length"] = str(len(response.content))
+            response.headers["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
         _write(line, request, response, seconds)
