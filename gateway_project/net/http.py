@@ -9,7 +9,6 @@ import errno
 import math
 import time
 from collections.abc import Callable, KeysView
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, cast
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import gevent
+import msgspec
 from django.conf import settings
 from geventhttpclient import HTTPClient
 from geventhttpclient.connectionpool import ConnectionPool
@@ -233,8 +233,7 @@ class _ErrorMapping:
 _mapped_errors = _ErrorMapping()
 
 
-@dataclass(slots=True)
-class AwaitedResponse:
+class AwaitedResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head may not have arrived: the request is sent, and nothing else is known."""
 
     _response: "_Response"
@@ -273,8 +272,7 @@ class AwaitedResponse:
         self._response.release()
 
 
-@dataclass(slots=True)
-class UpstreamResponse:
+class UpstreamResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head has arrived."""
 
     _response: Any
