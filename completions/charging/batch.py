@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -96,17 +97,10 @@ class CompletionOperation:
     idempotency_key = None  # its row is written by completion id, and need not be read
     limited_model_id = None
 
-    @property
-    def completion_id(self) -> str:
-        return self.completion.id
-
-    @property
-    def account_id(self) -> UUID:
-        return self.completion.account_id
-
-    @property
-    def key_id(self) -> str:
-        return self.completion.key_id
+    # Read a dozen times for each completion: so they are read in C.
+    completion_id = property(attrgetter("completion.id"))
+    account_id = property(attrgetter("completion.account_id"))
+    key_id = property(attrgetter("completion.key_id"))
 
 
 class LockedRows(msgspec.Struct):

@@ -152,6 +152,14 @@ class CompletionView(RequestView):
     dispatched: Dispatch | None = None
     read_on: ReplyStream | None = None  # once the reply is sent, which is the error of a stream that began too late
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Authenticate the caller. REST framework would also choose a renderer, which it does for errors later, and a version.
+
+        ``request.user`` would do the same, in a context for properties that takes as many calls again.
+        """
+        request._authenticate()  # type: ignore[attr-defined]
+        self.check_permissions(request)
+
     def fingerprinted(self, fields: Fields) -> Fields:
         """Return what a repetition under the same Idempotency-Key must be equal in: the path, too, but of the gateway's own.
 

@@ -76,7 +76,7 @@ def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
     """Reply with JSON instead of gunicorn's HTML page, and log the request."""
     kind = errors.InternalError if status == 500 else errors.InvalidRequest
     body = json.dumps(kind(f"{reason}: {message}" if message else reason).body())
-    request_id = f"req_{identifiers.uuid7().hex}"
+    request_id = f"req_{identifiers.uuid7_hex()}"
     _log(request_id, status)
     head = (
         f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"

@@ -26,7 +26,7 @@ class RequestLogMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
-        request.id = f"req_{identifiers.uuid7().hex}"  # type: ignore[attr-defined]
+        request.id = f"req_{identifiers.uuid7_hex()}"  # type: ignore[attr-defined]
         line = logs.begin_request(request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
