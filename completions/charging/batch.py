@@ -306,7 +306,8 @@ def _on_account_connection(run: Callable[[PipelinedConnection], list[Any]]) -> l
 
 
 def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool) -> list[Any]:
-    with connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as transaction:
+    is_durable = any([operation.is_settlement for operation in operations])  # noqa: C419  faster
+    with connection.transaction(is_durable=is_durable) as transaction:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
         settlements_first = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
@@ -345,7 +346,7 @@ def _lock_and_read(
         (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
     ]
     limited_models = _limited_models(operations)
-    has_admissions = any(not operation.is_settlement for operation in operations)
+    has_admissions = not all([operation.is_settlement for operation in operations])  # noqa: C419  faster
     spending_ids = key_ids if has_admissions else {operation.key_id for operation in operations if operation.had_spending_limit}
     now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
         account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),

@@ -230,8 +230,10 @@ class CompletionView(RequestView):
             caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
         ):
             offers = eligibility.eligible_offers(chat)
-        with large_work.turn(work_bytes):
-            idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
+        idempotency_key = None
+        if "HTTP_IDEMPOTENCY_KEY" in request._request.META:
+            with large_work.turn(work_bytes):
+                idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
         request_id = request._request.id  # type: ignore[attr-defined]
         return chat, admission.admit(chat, offers, caller, idempotency_key, request_id=request_id)
 
