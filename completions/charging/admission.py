@@ -234,7 +234,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
     def demand(self) -> AdmissionDemand:
         """Return what refusals depend on, for the refusal cache."""
-        request, model_ids = self.request, tuple(offer.model_id for offer in self.offers)
+        request, model_ids = self.request, tuple([offer.model_id for offer in self.offers])
         first_tokens = request.max_tokens_of(self.offers[0])
         need_nanos = cost.worst_case_nanos(request, self.offers[0], 1 if first_tokens is None else first_tokens)
         return AdmissionDemand(
@@ -286,7 +286,7 @@ def _admitted_offers(
         AdmittedOffer(offer, min(token_budget.max_tokens_within_hold(request, offer, payable_nanos), max_tokens))
         for offer in offers[1:]
     ]
-    return (AdmittedOffer(offers[0], max_tokens), *(fallback for fallback in fallbacks if fallback.max_tokens > 0))
+    return (AdmittedOffer(offers[0], max_tokens), *[fallback for fallback in fallbacks if fallback.max_tokens > 0])
 
 
 def _min_nanos(nanos: int, limit_nanos: int | None) -> int:

@@ -227,7 +227,7 @@ class CompletionView(RequestView):
             preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         fields, chat = self.parse(request, raw, work_bytes)
         with refusal_cache.replay_or_record_before_admission(
-            caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
+            caller.key_id, chat.model, *[model_id for _, model_id in chat.fallbacks]
         ):
             offers = eligibility.eligible_offers(chat)
         idempotency_key = None
