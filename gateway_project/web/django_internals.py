@@ -89,10 +89,10 @@ def has_header(headers: ResponseHeaders, name: str) -> bool:
     return name.lower() in headers._store
 
 
-def script_name(environ: dict[str, Any]) -> str:
+def script_name(variables: dict[str, Any]) -> str:
     """Return what stands before the path in the address, which Django looks for under several names."""
-    if environ.get("SCRIPT_NAME") or "SCRIPT_URL" in environ or "REDIRECT_URL" in environ or settings.FORCE_SCRIPT_NAME:
-        return _script_name(environ)
+    if variables.get("SCRIPT_NAME") or "SCRIPT_URL" in variables or "REDIRECT_URL" in variables or settings.FORCE_SCRIPT_NAME:
+        return _script_name(variables)
     return ""
 
 
