@@ -8,9 +8,9 @@ the SQL that writes the decisions.
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
 from django.db import OperationalError, transaction
 from django.db.models import Count, OuterRef, Subquery
 from django.db.models.functions import Coalesce
@@ -24,7 +24,7 @@ from gateway_project.db.pipelined_transaction import Statement
 logger = logging.getLogger("gateway.audit")
 
 
-class NewHold(NamedTuple):
+class NewHold(msgspec.Struct, frozen=True):
     """A hold as ``insert_holds_statement`` writes it. ``reference`` is the id of the completion it pays for."""
 
     reference: str
@@ -81,7 +81,7 @@ def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
         FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS holds FROM placed GROUP BY account_id) AS more
         WHERE id = more.account_id
         """,
-        [hold._asdict() for hold in holds],
+        holds,
     )
 
 

@@ -8,9 +8,10 @@ An entry that is neither usage nor of a payment at a processor has a ManualEntry
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
+import msgspec
 from django.db import IntegrityError, transaction
 
 from billing import locks, money
@@ -28,7 +29,7 @@ class ReferenceReused(Exception):
     """The reference names an entry of another account, type or amount."""
 
 
-class NewEntry(NamedTuple):
+class NewEntry(msgspec.Struct, frozen=True):
     """An entry as ``insert_entries_statement`` writes it."""
 
     id: UUID
@@ -299,5 +300,5 @@ def insert_entries_statement(entries: Sequence[NewEntry]) -> Statement:
         FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS entries FROM appended GROUP BY account_id) AS more
         WHERE id = more.account_id
         """,
-        [entry._asdict() for entry in entries],
+        entries,
     )

@@ -178,6 +178,10 @@ def pre_fork(server: Any, worker: Any) -> None:
     worker.joins_others = any(_has_served(other) for other in server.WORKERS.values())
 
 
+def pre_request(worker: Any, req: Any) -> None:
+    """Log nothing: gunicorn would, at a level that is never shown."""
+
+
 def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:
     """Discard what was not read of a body, so that the client sees the reply and the connection can be used again.
 
@@ -216,7 +220,7 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.web import django_internals, gunicorn_replies, health
+    from gateway_project.web import django_internals, gunicorn_internals, gunicorn_replies, health
     from keys.refusal_history import collector, replies  # noqa: F401  REST framework would load the second at the first refusal
 
     if worker.joins_others:
@@ -234,6 +238,7 @@ def post_worker_init(worker: Any) -> None:
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
+    gunicorn_internals.install()
     django_internals.install()
     worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()

@@ -31,7 +31,7 @@ class TTLCache(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> None:
         """Store the value in place of any other. Its time begins now."""
-        self.discard(key)
+        self._entries.pop(key, None)  # so that it is the last
         self._make_room()
         self._entries[key] = self._clock() + self._seconds, value
 

@@ -106,28 +106,30 @@ MIDDLEWARE = [
     "gateway_project.web.cors.ApiCorsMiddleware",
     "gateway_project.web.hosts.AddressMiddleware",
     "gateway_project.web.in_flight.InFlightMiddleware",
+    "gateway_project.web.api_requests.ApiMiddleware",  # what follows is for pages
     "gateway_project.web.page_middleware.PageErrorMiddleware",
     "gateway_project.web.page_middleware.PageTextMiddleware",
-    "gateway_project.web.page_middleware.PageSecurityMiddleware",
-    "gateway_project.web.page_middleware.PageFrameMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gateway_project.web.page_middleware.PagePolicyMiddleware",
     "gateway_project.web.page_middleware.PageBodyMiddleware",
     "billing.sign_in.floods.PageSignInFloodMiddleware",
-    "gateway_project.web.page_middleware.PageStaticMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
     "gateway_project.web.page_middleware.PageAddressInFlightMiddleware",
     "gateway_project.web.page_middleware.PageQueryMiddleware",
-    "gateway_project.web.page_middleware.PageCommonMiddleware",
+    "django.middleware.common.CommonMiddleware",
     "gateway_project.web.page_middleware.PageSessionMiddleware",
     "gateway_project.web.page_middleware.PageCsrfMiddleware",
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
     "gateway_project.web.page_middleware.PageUserInFlightMiddleware",
     "billing.sign_in.second_factor.PageSecondFactorMiddleware",
-    "gateway_project.web.page_middleware.PageMessageMiddleware",
-    "allauth.account.middleware.AccountMiddleware",  # needs this very name; it does next to nothing for API requests
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 
-# These checks look for three of Django's classes by name, and do not recognize the Page* subclasses.
-SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
+# The first looks for one of Django's classes by name, and does not recognize PageCsrfMiddleware. The second wants redirects to
+# TLS, which are the proxy's.
+SILENCED_SYSTEM_CHECKS = ["security.W003", "security.W008"]
 
 ROOT_URLCONF = "gateway_project.urls"
 WSGI_APPLICATION = "gateway_project.wsgi.application"

@@ -135,8 +135,9 @@ def _completion_secret(request: Request) -> str:
 
 def given_secret(request: Request) -> str:
     """Return what a header gives as the secret. Where both are sent, ``Authorization`` counts."""
-    header: str = request.META.get("HTTP_AUTHORIZATION", "")
-    if not header and (api_key := request.META.get("HTTP_X_API_KEY", "")):
+    meta = request._request.META  # REST framework's request looks for each attribute in itself first
+    header: str = meta.get("HTTP_AUTHORIZATION", "")
+    if not header and (api_key := meta.get("HTTP_X_API_KEY", "")):
         header = f"Bearer {api_key}"
     if not header:
         raise NotAuthenticated

@@ -15,15 +15,14 @@ from django.utils.deprecation import MiddlewareMixin
 from billing.sign_in import backend, devices
 from gateway_project import errors, passwords
 from gateway_project.web import error_handlers
-from gateway_project.web.page_middleware import PagesOnly
 
 
-class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
+class PageSignInFloodMiddleware(MiddlewareMixin):
     """Comes behind the middleware that adds headers and reads the form, and before all other."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if request.method != "POST" or request.path_info != _sign_in_path():
-            return super().__call__(request)
+            return super().__call__(request)  # type: ignore[return-value]
         try:
             return self._sign_in(request, backend.canonical(request.POST.get("login", "")))
         except errors.ApiError as refusal:
@@ -33,9 +32,9 @@ class PageSignInFloodMiddleware(PagesOnly, MiddlewareMixin):
         backend.require_not_known_refused(request, email)
         with backend.queue(request, email):
             if devices.find_device(request, email):
-                return super().__call__(request)
+                return super().__call__(request)  # type: ignore[return-value]
             with passwords.turn_within_share(request.META.get("gunicorn.socket")):
-                return super().__call__(request)
+                return super().__call__(request)  # type: ignore[return-value]
 
 
 @cache

@@ -18,7 +18,7 @@ from billing.models import User
 from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web.page_middleware import PagesOnly, asks_who
+from gateway_project.web.page_middleware import asks_who
 
 _FACTORS = [Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN]  # recovery codes only stand in for them
 _WORDS = {
@@ -32,7 +32,7 @@ _OPEN = {  # names of paths
 }
 
 
-class PageSecondFactorMiddleware(PagesOnly, MiddlewareMixin):
+class PageSecondFactorMiddleware(MiddlewareMixin):
     """Leads staff without a second factor to the page that sets one up. They can open no other page of theirs."""
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:

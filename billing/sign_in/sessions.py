@@ -6,6 +6,7 @@ from typing import Any
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.contrib import auth
+from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.models import Session
 from django.db import transaction
@@ -15,7 +16,6 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from billing import locks
-from gateway_project.web.page_middleware import PageAuthenticationMiddleware
 
 STAFF_IDLE_SECONDS = 12 * 3_600
 _SIGNED_IN_AT = "signed_in_at"  # session key
@@ -23,7 +23,7 @@ _USED_AT = "used_at"  # session key: when the session was last used, to within t
 _PRECISION_SECONDS = 300  # so that a page is seldom a write
 
 
-class PageIdleSessionMiddleware(PageAuthenticationMiddleware):
+class PageIdleSessionMiddleware(AuthenticationMiddleware):
     """Django's ``request.user``, which is nobody once the session was idle for too long, or is too old."""
 
     def process_request(self, request: HttpRequest) -> None:

@@ -6,8 +6,10 @@ are made under its lock, each on the balance of the one before: every crossing i
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from billing.models import Account, AccountWarning
 from gateway_project.db.pipelined_transaction import Statement
@@ -16,7 +18,7 @@ from gateway_project.db.pipelined_transaction import Statement
 INSERT_WARNINGS = "INSERT INTO billing_accountwarning (account_id, kind, data)"
 
 
-class NewWarning(NamedTuple):
+class NewWarning(msgspec.Struct, frozen=True):
     """A warning as ``insert_warnings_statement`` writes it."""
 
     account_id: UUID
@@ -40,5 +42,5 @@ def insert_warnings_statement(warnings: Sequence[NewWarning]) -> Statement:
         {INSERT_WARNINGS}
         SELECT account_id, kind, data FROM json_to_recordset($1::json) AS warning (account_id uuid, kind text, data jsonb)
         """,  # noqa: S608  a constant of this module
-        [warning._asdict() for warning in warnings],
+        warnings,
     )

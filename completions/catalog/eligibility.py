@@ -24,6 +24,8 @@ def eligible_offers(request: ChatRequest) -> list[Offer]:
     if request.provider_preferences:
         lookup.require_known_providers(request.provider_preferences)
     first = _require_eligible(request, lookup.find_offer(request.model))
+    if not request.fallbacks:
+        return [first]
     fallbacks = (lookup.find_offer(model_id, f"models[{place}]") for place, model_id in request.fallbacks)
     return [first, *(offer for fallback in fallbacks if (offer := _eligible_or_none(request, fallback)))]
 

@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -99,17 +100,10 @@ class CompletionOperation:
     idempotency_key = None  # its row is written by completion id, and need not be read
     limited_model_id = None
 
-    @property
-    def completion_id(self) -> str:
-        return self.completion.id
-
-    @property
-    def account_id(self) -> UUID:
-        return self.completion.account_id
-
-    @property
-    def key_id(self) -> str:
-        return self.completion.key_id
+    # Read a dozen times for each completion: so they are read in C.
+    completion_id = property(attrgetter("completion.id"))
+    account_id = property(attrgetter("completion.account_id"))
+    key_id = property(attrgetter("completion.key_id"))
 
 
 class LockedRows(msgspec.Struct):
@@ -342,7 +336,8 @@ def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Resu
 
 
 def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool) -> list[Any]:
-    with connection.transaction(is_durable=any(operation.is_settlement for operation in operations)) as transaction:
+    is_durable = any([operation.is_settlement for operation in operations])  # noqa: C419  faster
+    with connection.transaction(is_durable=is_durable) as transaction:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
         settlements_first = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
@@ -381,7 +376,7 @@ def _lock_and_read(
         (operation.account_id, operation.idempotency_key) for operation in operations if operation.idempotency_key
     ]
     limited_models = _limited_models(operations)
-    has_admissions = any(not operation.is_settlement for operation in operations)
+    has_admissions = not all([operation.is_settlement for operation in operations])  # noqa: C419  faster
     spending_ids = key_ids if has_admissions else {operation.key_id for operation in operations if operation.had_spending_limit}
     now, (accounts, keys, sums, found_holds, completions, stored, running) = transaction.read(
         account_locks.lock_accounts_statement({operation.account_id for operation in operations}, skips_locked=skips_locked),

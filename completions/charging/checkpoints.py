@@ -9,10 +9,11 @@ the sweeper of another host would charge an estimate, of what the outbox knows e
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Protocol
+
+import msgspec
 
 from completions.charging.records import CompletionRecord, ServedBy
 from gateway_project.db import pipelined_transaction, pool, repetition
@@ -37,8 +38,7 @@ class Dispatched(Protocol):
     def served_by(self) -> ServedBy: ...
 
 
-@dataclass(slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, eq=False):
     """Bytes of text relayed so far, and what tells the route that serves them; both None until an upstream has begun."""
 
     relayed_bytes: int | None = None

@@ -6,6 +6,8 @@ from datetime import date, datetime
 from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
 
+import msgspec
+
 from completions.models import Completion
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -64,7 +66,7 @@ class FailedAttempt(TypedDict):
     reason: str
 
 
-class CompletionOutcome(NamedTuple):
+class CompletionOutcome(msgspec.Struct, frozen=True):
     """How a completion ended, and which model of which provider served it. The fields are named like the columns of its row."""
 
     id: str
@@ -147,7 +149,7 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
             completion_tokens bigint, cost_nanos bigint, service_tier text)
         WHERE completions_completion.id = ended.id
         """,
-        [outcome._asdict() for outcome in outcomes],
+        outcomes,
     )
 
 

@@ -73,25 +73,24 @@ class Resolution(CompletionOperation):
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if standing.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
             rows.writes.standings_updated[account.id] = account
-        self._add_writes(hold, rows)
+        self._add_writes(hold, account, rows)
         return hold.settled_nanos or 0
 
-    def _add_writes(self, hold: Hold, rows: LockedRows) -> None:
+    def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
         completion_id, writes = self.completion.id, rows.writes
         writes.holds_resolved.append(hold)
         writes.spending_settled.append(self._spending_change(hold))
         writes.completions_ended.append(self._outcome(hold))
         if self.usage:
-            entry = self._entry(hold, self.usage, rows.accounts[self.account_id])
+            entry = self._entry(hold, self.usage, account)
             writes.entries_inserted.append(entry)
-            if warning := ledger.find_crossing(rows.accounts[self.account_id], entry):
+            if warning := ledger.find_crossing(account, entry):
                 writes.warnings_inserted.append(warning)
         if self.response:
-            self._store_response(self.response, rows)
+            self._store_response(self.response, account, rows)
         # A retry gets the reply of a request that was answered; a request that was not answered may run again. After a recovery
         # the key stays, because it leads to what was charged: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
-            account = rows.accounts[self.account_id]
             sealed_reply = idempotency.count_stored_bytes(account, self.reply_retention.sealed_reply)
             writes.replies_stored.append((completion_id, sealed_reply))
             if excess_bytes := idempotency.excess_bytes(account):
@@ -101,8 +100,7 @@ class Resolution(CompletionOperation):
         elif not self.usage or self.reply_retention:
             writes.idempotency_keys_deleted.append(completion_id)
 
-    def _store_response(self, response: ResponseRecord, rows: LockedRows) -> None:
-        account = rows.accounts[self.account_id]
+    def _store_response(self, response: ResponseRecord, account: Account, rows: LockedRows) -> None:
         if not stored_responses.count_stored_bytes(account, response):
             return
         expires_at = rows.now + stored_responses.retention()

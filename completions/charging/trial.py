@@ -98,7 +98,7 @@ class _Attempt:
             Figure("Account", f"{'Open' if account.is_active else 'Closed'}, {_funds(account)}"),
             Figure("Spending limit", _limit(key, window)),
             Figure("At a time", _in_flight(key, account, offer, running)),
-            Figure("Per minute", _rates(key, account, rows, self.admission_request.countable_tokens())),
+            Figure("Per minute", _rates(key, account, rows, self.admission_request.countable_tokens)),
             Figure("This request", self._worst_case()),
         )
 

@@ -152,6 +152,14 @@ class CompletionView(RequestView):
     dispatched: Dispatch | None = None
     read_on: ReplyStream | None = None  # once the reply is sent, which is the error of a stream that began too late
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Authenticate the caller. REST framework would also choose a renderer, which it does for errors later, and a version.
+
+        ``request.user`` would do the same, in a context for properties that takes as many calls again.
+        """
+        request._authenticate()  # type: ignore[attr-defined]
+        self.check_permissions(request)
+
     def fingerprinted(self, fields: Fields) -> Fields:
         """Return what a repetition under the same Idempotency-Key must be equal in: the path, too, but of the gateway's own.
 
@@ -220,11 +228,13 @@ class CompletionView(RequestView):
             preadmission.require_admissible(caller, request.META.get("HTTP_IDEMPOTENCY_KEY"))
         fields, chat = self.parse(request, raw, work_bytes)
         with refusal_cache.replay_or_record_before_admission(
-            caller.key_id, chat.model, *(model_id for _, model_id in chat.fallbacks)
+            caller.key_id, chat.model, *[model_id for _, model_id in chat.fallbacks]
         ):
             offers = eligibility.eligible_offers(chat)
-        with large_work.turn(work_bytes):
-            idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
+        idempotency_key = None
+        if "HTTP_IDEMPOTENCY_KEY" in request._request.META:
+            with large_work.turn(work_bytes):
+                idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
         request_id = request._request.id  # type: ignore[attr-defined]
         return admission.admit(chat, offers, caller, idempotency_key, request_id=request_id)
 
@@ -233,7 +243,7 @@ class CompletionView(RequestView):
         response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
             for name, value in self.dispatched.headers().items():
-                response[name] = value
+                response.headers[name] = value
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)
         return response

@@ -75,7 +75,8 @@ def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> int:
     dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
     if request.wants_hour_cache and price.cache_write_1h_nanos > dearest_nanos:
         dearest_nanos = price.cache_write_1h_nanos
-    return max_prompt_tokens(request, offer) * dearest_nanos + _images_cost_unrounded(request.contents.images, price)
+    images_nanos = request.contents.images * price.image_nanos
+    return max_prompt_tokens(request, offer) * dearest_nanos + images_nanos * money.TOKENS_PER_PRICE
 
 
 def _held_price(request: ChatRequest, offer: Offer) -> PriceList:
@@ -88,10 +89,6 @@ def _held_price(request: ChatRequest, offer: Offer) -> PriceList:
         cached_input_nanos=max(price.cached_input_nanos, tier.cached_input_nanos),
         cache_write_nanos=max(price.cache_write_nanos, tier.cache_write_nanos),
     )
-
-
-def _images_cost_unrounded(images: int, price: PriceList) -> int:
-    return images * price.image_nanos * money.TOKENS_PER_PRICE
 
 
 class CostPart(msgspec.Struct, frozen=True):

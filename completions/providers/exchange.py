@@ -8,11 +8,12 @@ import logging
 import re
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
 import gevent
+import msgspec
 from django.conf import settings
 
 from completions import chat, sse
@@ -71,8 +72,7 @@ def _as_received(status: int, body: bytes) -> tuple[int, str]:
     return status, ""
 
 
-@dataclass(frozen=True, slots=True)
-class Posted:
+class Posted(msgspec.Struct, frozen=True, eq=False):
     """A request that was sent to an upstream, whose response is awaited."""
 
     call: Call

@@ -159,9 +159,10 @@ def stands_back(route: chat.Route) -> bool:
 
 def state(route: chat.Route, account_id: UUID) -> State:
     """Return the state of the route for this account: of its own circuit and the route's the one that lets less pass."""
-    if open_seconds(route, account_id) > 0:
+    applying, now = _applying(route, account_id), time.monotonic()
+    if any([circuit.open_until > now for circuit in applying]):  # noqa: C419  faster
         return State.OPEN
-    return State.HALF_OPEN if any(circuit.openings for circuit in _applying(route, account_id)) else State.CLOSED
+    return State.HALF_OPEN if any([circuit.openings for circuit in applying]) else State.CLOSED  # noqa: C419
 
 
 def open_seconds(route: chat.Route, account_id: UUID) -> float:

@@ -14,8 +14,8 @@ and passed on together, so a stream loses no text by it, and its events cost les
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 import gevent
 from gevent.event import Event
@@ -50,14 +50,9 @@ class FairQueue:
         self._latest_key = ""
         self._latest_at = self._contended_at = -_ALONE_AFTER_SECONDS
 
-    @contextmanager
-    def start(self, key_id: str) -> Iterator[None]:
+    def start(self, key_id: str) -> "_Start":
         """Wait until the key may start one more request; the block is the start."""
-        self._enter(key_id)
-        try:
-            yield
-        finally:
-            self._leave(key_id)
+        return _Start(self, key_id)
 
     def spend(self, key_id: str, seconds: float) -> None:
         """Count the time that a read of one of the key's streams took. Wait if the key is beyond its share."""
@@ -123,6 +118,21 @@ class FairQueue:
         else:
             del self._starting[key_id]
             self._waiting.pop(key_id, None)
+
+
+class _Start:
+    """One start of a key."""
+
+    __slots__ = ("_key_id", "_queue")
+
+    def __init__(self, queue: FairQueue, key_id: str) -> None:
+        self._queue, self._key_id = queue, key_id
+
+    def __enter__(self) -> None:
+        self._queue._enter(self._key_id)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._queue._leave(self._key_id)
 
 
 process_queue = FairQueue()

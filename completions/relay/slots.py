@@ -79,8 +79,9 @@ class ProcessSlots:
             raise errors.ServiceUnavailable("The gateway runs as many requests as it can at the moment. Try again.")
         counted_each = REPEATABLE_FACTOR if is_repeatable else 1
         of_key, of_account = self._by_owner.get(key_id, 0), self._by_owner.get(account_id, 0)
-        last_read = limit_state_cache.in_flight(key_id) or requests_in_flight.default_state()
-        last_read._replace(of_key=of_key // counted_each, of_account=of_account // counted_each).require_room()
+        maxima = limit_state_cache.in_flight(key_id) or requests_in_flight.default_state()
+        counted = (of_key // counted_each, maxima.key_max, of_account // counted_each, maxima.account_max)
+        requests_in_flight.RequestsInFlight(*counted).require_room()
         self.taken += 1
         self._by_owner[key_id], self._by_owner[account_id] = of_key + 1, of_account + 1
         return Slot(key_id, account_id)

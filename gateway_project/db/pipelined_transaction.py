@@ -85,20 +85,18 @@ def _select_rows_sql(model: type[models.Model], lock: str) -> str:
 
 def instances(model: type[models.Model], rows: list[dict[str, Any]]) -> dict[Any, Any]:
     """Return model instances by primary key, for rows that one of the statements above selected."""
-    name = model._meta.pk.attname
-    return {instance.__dict__[name]: instance for instance in [_instance(model, row) for row in rows]}
-
-
-def _instance(model: type[models.Model], row: dict[str, Any]) -> models.Model:
-    # Built as unpickling does, from the row itself: Model.__init__ takes five times as long, as it supports deferred fields.
-    instance = model.__new__(model)
-    for name, parse in _parsers(model):
-        if row[name] is not None:
-            row[name] = parse(row[name])
-    instance.__dict__.update(row)
-    instance._state = ModelState()
-    instance._state.adding, instance._state.db = False, "default"
-    return instance
+    found, key = {}, model._meta.pk.attname
+    for row in rows:
+        # Built as unpickling does, from the row: Model.__init__ takes five times as long, as it supports deferred fields.
+        instance = model.__new__(model)
+        for name, parse in _parsers(model):
+            if row[name] is not None:
+                row[name] = parse(row[name])
+        instance.__dict__.update(row)
+        instance._state = ModelState()
+        instance._state.adding, instance._state.db = False, "default"
+        found[row[key]] = instance
+    return found
 
 
 @cache
@@ -286,50 +284,46 @@ class _Pipeline:
     def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
         """Send all statements, wait once, and return the rows of each. Raises psycopg's errors."""
         with self._counted:
-            were_prepared = self._send(statements)
+            sent = self._send(statements)
             self._libpq.pipeline_sync()
             while self._libpq.flush():
                 self._wait_until_writable()
-            results = self._read(were_prepared)
-            self._wait_for_result()
+            results = self._read(sent)
+            if self._libpq.is_busy():
+                self._wait_for_result()
             self._libpq.get_result()  # of the sync
             return results
 
     def _send(self, statements: Sequence[Statement]) -> list[bool]:
-        """Send the statements; return whether each was prepared before. If not, preparing it yields one more result."""
-        were_prepared = []
+        """Send the statements, each prepared once. Return for each result that will come whether it has a statement's rows."""
+        sent = []
         for statement in statements:
             name = self._names.get(statement.sql)
-            were_prepared.append(name is not None)
             if name is None:
                 name = self._names[statement.sql] = b"statement_%d" % len(self._names)
                 self._libpq.send_prepare(name, statement.sql.encode())
+                sent.append(False)
             parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter)]
             self._libpq.send_query_prepared(name, parameter)
-        return were_prepared
+            sent.append(True)
+        return sent
 
-    def _read(self, were_prepared: list[bool]) -> list[list[Any]]:
+    def _read(self, sent: list[bool]) -> list[list[Any]]:
         """Return the rows of each statement."""
-        rows = []
-        for was_prepared in were_prepared:
-            if not was_prepared:
-                self._statement_result()
-            result = self._statement_result()
-            rows.append([_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)])
+        libpq, rows = self._libpq, []
+        for has_rows in sent:
+            if libpq.is_busy():  # asked before each call: most results have arrived with the first
+                self._wait_for_result()
+            result = libpq.get_result()
+            if result is None or result.status not in _DONE:
+                self._is_ended_by_server = result is not None and lost_connections.ends_connection(result)
+                raise _error(result)
+            if libpq.is_busy():
+                self._wait_for_result()
+            libpq.get_result()  # None: it follows the last result of everything that was sent
+            if has_rows:
+                rows.append([_decode(result.get_value(row, 0) or b"null") for row in range(result.ntuples)])
         return rows
-
-    def _statement_result(self) -> pq.abc.PGresult:
-        libpq = self._libpq
-        if libpq.is_busy():  # asked before each call: most results have arrived with the first
-            self._wait_for_result()
-        result = libpq.get_result()
-        if result is None or result.status not in _DONE:
-            self._is_ended_by_server = result is not None and lost_connections.ends_connection(result)
-            raise _error(result)
-        if libpq.is_busy():
-            self._wait_for_result()
-        libpq.get_result()  # None: it follows the last result of every statement
-        return result
 
     def _wait_for_result(self) -> None:
         while self._libpq.is_busy():

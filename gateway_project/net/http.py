@@ -9,7 +9,6 @@ import errno
 import math
 import time
 from collections.abc import Callable, KeysView
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, cast
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import gevent
+import msgspec
 from django.conf import settings
 from geventhttpclient import HTTPClient
 from geventhttpclient.connectionpool import ConnectionPool
@@ -233,8 +233,7 @@ class _ErrorMapping:
 _mapped_errors = _ErrorMapping()
 
 
-@dataclass(slots=True)
-class AwaitedResponse:
+class AwaitedResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head may not have arrived: the request is sent, and nothing else is known."""
 
     _response: "_Response"
@@ -273,8 +272,7 @@ class AwaitedResponse:
         self._response.release()
 
 
-@dataclass(slots=True)
-class UpstreamResponse:
+class UpstreamResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head has arrived."""
 
     _response: Any
@@ -404,7 +402,9 @@ class _Response(HTTPSocketPoolResponse):
     def _on_message_begin(self) -> None:
         if self._is_complete:
             raise HTTPProtocolViolationError("a second response")
-        self._count("HTTP/1.1 100")  # an interim response may have no headers
+        self._head_bytes += len("HTTP/1.1 100")  # an interim response may have no headers
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            raise _head_too_large()
         super()._on_message_begin()
 
     def _on_message_complete(self) -> None:
@@ -414,17 +414,20 @@ class _Response(HTTPSocketPoolResponse):
             self._is_reusable = not super().should_close()
 
     def _on_header_field(self, string: str) -> None:
-        self._count(string)
+        self._head_bytes += len(string)
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            raise _head_too_large()
         super()._on_header_field(string)
 
     def _on_header_value(self, string: str) -> None:
-        self._count(string)
-        super()._on_header_value(string)
-
-    def _count(self, string: str) -> None:
         self._head_bytes += len(string)
         if self._head_bytes > _HEAD_BYTES_MAX:
-            raise HTTPProtocolViolationError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
+            raise _head_too_large()
+        super()._on_header_value(string)
+
+
+def _head_too_large() -> HTTPProtocolViolationError:
+    return HTTPProtocolViolationError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
 
 
 # --- Connections --------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@
 - ``public_page``         pages that are the same for everybody, rendered once in some seconds
 - ``mailbox``             the mails of a machine without a mail server, as a page
 - ``cors``                requests of pages of other origins
-- ``page_middleware``     Django's middleware for pages, skipped for API requests
+- ``api_requests``        the end of the middleware for API requests
+- ``page_middleware``     what the project adds to Django's middleware for pages
 - ``strict_json``         the parser of request bodies
 - ``gunicorn_bodies``     reads large and chunked bodies from gunicorn's socket, and discards those that nobody read
 - ``packed_bodies``       unpacks bodies that are compressed
@@ -19,6 +20,7 @@
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
 - ``django_internals``    what Django and logging do for every request, in fewer calls
+- ``gunicorn_internals``  what gunicorn does for every request, in fewer calls
 - ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``schema_fields``       serializer fields that only describe, for it

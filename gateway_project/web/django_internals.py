@@ -8,14 +8,18 @@ import logging
 from collections.abc import ValuesView
 from typing import Any
 
-from django.conf import LazySettings
-from django.core.signals import request_started
-from django.db import close_old_connections
-from django.http.response import ResponseHeaders
+from django.conf import LazySettings, settings
+from django.core.handlers import wsgi
+from django.core.handlers.base import reset_urlconf
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections, connections
+from django.http.response import HttpResponseBase, ResponseHeaders
 from django.urls import ResolverMatch, URLResolver
 from django.urls import base as urls
 from gevent import monkey
 from gevent.local import local
+
+from gateway_project.db import pool
 
 # The lock of the system, which gevent has replaced by one in Python: nothing waits while it is held.
 _allocate_lock = monkey.get_original("_thread", "RLock")
@@ -27,17 +31,30 @@ def install() -> None:
     LazySettings.__getattribute__ = object.__getattribute__  # type: ignore[method-assign]
     ResponseHeaders.items = items  # type: ignore[method-assign, assignment]
     ResponseHeaders.__setitem__ = set_header  # type: ignore[method-assign]
+    ResponseHeaders.__init__ = init_headers  # type: ignore[method-assign, assignment]
+    ResponseHeaders.__contains__ = has_header  # type: ignore[method-assign, assignment]
     URLResolver.resolve = resolve  # type: ignore[method-assign, assignment]
+    wsgi.get_script_name = script_name  # type: ignore[assignment]
     # Whatever has used the database in a request has given its connection back when the request ends.
     request_started.disconnect(close_old_connections)
+    request_finished.disconnect(close_old_connections)
+    request_finished.disconnect(reset_urlconf)  # each request sets it when it begins
+    HttpResponseBase.close = close  # type: ignore[method-assign, assignment]
     # Each greenlet has its own values of these, as with asgiref's class, which has a lock of its own for each access.
     urls._prefixes, urls._urlconfs = local(), local()  # type: ignore[attr-defined]
+    own_connections = local()
+    for connection in connections.all(initialized_only=True):
+        setattr(own_connections, connection.alias, connection)
+    connections._connections = own_connections  # type: ignore[attr-defined]
     logging._lock = _allocate_lock()  # type: ignore[attr-defined]
     for handler in logging.root.handlers:
-        handler.lock = _allocate_lock()
+        handler.lock = lock = _allocate_lock()
+        handler.acquire, handler.release = lock.acquire, lock.release  # type: ignore[method-assign]
 
 
 _set_header, _resolve = ResponseHeaders.__setitem__, URLResolver.resolve
+_script_name, _close = wsgi.get_script_name, HttpResponseBase.close
+_unpack = ResponseHeaders._unpack_items  # type: ignore[attr-defined]
 _MATCHES_MAX = 256
 _matches: dict[tuple[URLResolver, str], ResolverMatch] = {}
 
@@ -58,6 +75,31 @@ def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
         if path == f"/{match.route}" and len(_matches) < _MATCHES_MAX:
             _matches[resolver, path] = match
     return match
+
+
+def init_headers(headers: ResponseHeaders, data: Any) -> None:
+    """Set the first headers of a reply, which are mostly a dictionary."""
+    headers._store = {}
+    if data:
+        for name, value in data.items() if type(data) is dict else _unpack(data):
+            headers[name] = value
+
+
+def has_header(headers: ResponseHeaders, name: str) -> bool:
+    return name.lower() in headers._store
+
+
+def script_name(variables: dict[str, Any]) -> str:
+    """Return what stands before the path in the address, which Django looks for under several names."""
+    if variables.get("SCRIPT_NAME") or "SCRIPT_URL" in variables or "REDIRECT_URL" in variables or settings.FORCE_SCRIPT_NAME:
+        return _script_name(variables)
+    return ""
+
+
+def close(response: HttpResponseBase) -> None:
+    """Close a reply, and give back the connection of one that used the database while it was sent."""
+    _close(response)
+    pool.release_connection()
 
 
 def items(headers: ResponseHeaders) -> ValuesView[tuple[str, str]]:

@@ -35,6 +35,7 @@ def install() -> None:
     util.write_error = _write_error
     Response.default_headers = _without_server(Response.default_headers)
     Response.write = _write_in_time(Response.write)
+    Response.close = _close_at_once(Response.close)
     logging.getLogger("gunicorn.error").addFilter(_is_news)
 
 
@@ -61,22 +62,41 @@ def _write_in_time(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes]
 
 
 def _framed(response: Any, data: bytes) -> bytes | None:
-    """Return the bytes that gunicorn sends for ``data``, a whole reply or a part of a stream; None for anything else."""
+    """Return the bytes that gunicorn sends for ``data``, a whole reply or a part of a stream; None for anything else.
+
+    The first part has the head of the reply.
+    """
     if not data or response._omits_body:
         return None
-    if response.headers_sent:
-        return b"%X\r\n%b\r\n" % (len(data), data) if response.chunked else None
-    if response.response_length != len(data):
+    if response.chunked:
+        body = b"%X\r\n%b\r\n" % (len(data), data)
+    elif response.response_length == len(data) and not response.headers_sent:
+        body = data
+    else:
         return None
+    if response.headers_sent:
+        return body
     lines = [*response.default_headers(), *[f"{name}: {value}\r\n" for name, value in response.headers], "\r\n"]
-    return "".join(lines).encode("latin-1") + data
+    return "".join(lines).encode("latin-1") + body
+
+
+def _close_at_once(close: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return the function that ends a reply, with one system call for the end of a stream."""
+
+    def close_at_once(response: Any) -> None:
+        if response.chunked and response.headers_sent:
+            sockets.send_all(response.sock, b"0\r\n\r\n")
+        else:
+            close(response)
+
+    return close_at_once
 
 
 def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
     """Reply with JSON instead of gunicorn's HTML page, and log the request."""
     kind = errors.InternalError if status == 500 else errors.InvalidRequest
     body = json.dumps(kind(f"{reason}: {message}" if message else reason).body())
-    request_id = f"req_{identifiers.uuid7().hex}"
+    request_id = f"req_{identifiers.uuid7_hex()}"
     _log(request_id, status)
     head = (
         f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"

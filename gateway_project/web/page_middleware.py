@@ -1,6 +1,6 @@
-"""Django's middleware for pages, skipped for API requests: sessions, CSRF, messages, headers for browsers.
+"""The project's own middleware for pages, which API requests never reach, and what it adds to Django's.
 
-The classes are subclasses of Django's, so that they satisfy the admin's system checks.
+Classes that add to Django's are subclasses, so that they satisfy the admin's system checks.
 """
 
 import functools
@@ -19,19 +19,13 @@ from csp.middleware import CSPMiddleware
 from csp.utils import build_policy
 from django.conf import settings
 from django.contrib.auth import SESSION_KEY
-from django.contrib.auth.middleware import AuthenticationMiddleware
-from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.exceptions import BadRequest
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
-from django.middleware.clickjacking import XFrameOptionsMiddleware
-from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
-from django.middleware.security import SecurityMiddleware
 from django.utils.deprecation import MiddlewareMixin
-from whitenoise.middleware import WhiteNoiseMiddleware
 
 from gateway_project import errors, large_work, logs
 from gateway_project.db import pool
@@ -39,7 +33,6 @@ from gateway_project.net import disconnects
 from gateway_project.web import error_handlers, error_replies, gunicorn_bodies, in_flight, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.client_address import client_address, client_network
-from gateway_project.web.hosts import is_api
 
 logger = logging.getLogger("gateway.request")
 
@@ -50,34 +43,19 @@ _NOT_PUBLIC = {"accounts", "admin", "dashboard"}  # first segments of paths
 _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 
 
-class PagesOnly:
-    """Passes API requests to the first layer behind all page middleware."""
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        super().__init__(get_response)  # type: ignore[call-arg]
-        # Django wraps each layer in a function that copies the layer's attributes, so the innermost value is passed outwards.
-        self._behind_pages: Callable[[HttpRequest], HttpResponse] = getattr(get_response, "_behind_pages", get_response)
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        if is_api(request):
-            return self._behind_pages(request)
-        response: HttpResponse = super().__call__(request)  # type: ignore[misc]
-        return response
-
-
-class PageErrorMiddleware(PagesOnly, MiddlewareMixin):
+class PageErrorMiddleware(MiddlewareMixin):
     """Answers with an error of the API that a page raised, such as too many attempts to sign in, in words.
 
     That the database is unavailable is such an error, too. All others are Django's to report.
     """
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if is_api(request) or not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
+        if not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
             return None
         return error_handlers.respond(request, error_replies.translate(exception))
 
 
-class PageTextMiddleware(PagesOnly, MiddlewareMixin):
+class PageTextMiddleware(MiddlewareMixin):
     """Rejects addresses that contain a NUL: PostgreSQL accepts none in texts, so a query would fail later with a 500."""
 
     def process_request(self, request: HttpRequest) -> None:
@@ -87,7 +65,7 @@ class PageTextMiddleware(PagesOnly, MiddlewareMixin):
             raise BadRequest("The address contains a NUL character.")
 
 
-class PageBodyMiddleware(PagesOnly, MiddlewareMixin):
+class PageBodyMiddleware(MiddlewareMixin):
     """Reads the form, within its bounds and REQUEST_BODY_TIMEOUT_SECONDS, before anything else of the request.
 
     Django would read it when something first asks for a field, and wait for the rest of it for ever. A request whose client has
@@ -98,13 +76,11 @@ class PageBodyMiddleware(PagesOnly, MiddlewareMixin):
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if is_api(request):
-            return super().__call__(request)
         try:
             strict_json.refuse_chunks(request)
             with _counted(request, _length(request)) as arrived:
                 request.body_arrived = arrived  # type: ignore[attr-defined]
-                return super().__call__(request)
+                return super().__call__(request)  # type: ignore[return-value]
         except errors.LengthRequired as refusal:
             disconnects.stop_reading(request.META.get("gunicorn.socket"))  # there may be no end of it
             return error_handlers.refuse(request, refusal)
@@ -190,7 +166,7 @@ def _parse_now(request: HttpRequest) -> Exception | None:
     return None
 
 
-class PageAddressInFlightMiddleware(PagesOnly, MiddlewareMixin):
+class PageAddressInFlightMiddleware(MiddlewareMixin):
     """Counts the page under its client's address. Comes behind what waits for the form and for a turn to sign in.
 
     Static files are served before it: they compute next to nothing, and a browser asks for several at once.
@@ -210,7 +186,7 @@ def counts_as_page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
     return counted
 
 
-class PageQueryMiddleware(PagesOnly, MiddlewareMixin):
+class PageQueryMiddleware(MiddlewareMixin):
     """Cancels the query of a page whose client has hung up, and goes no further with it: a page that changes nothing.
 
     Who computes does not notice: a page that was left goes on until its next query.
@@ -218,10 +194,10 @@ class PageQueryMiddleware(PagesOnly, MiddlewareMixin):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         client = request.META.get("gunicorn.socket")
-        if client is None or is_api(request) or request.method not in ("GET", "HEAD"):
-            return super().__call__(request)
+        if client is None or request.method not in ("GET", "HEAD"):
+            return super().__call__(request)  # type: ignore[return-value]
         with connection.execute_wrapper(functools.partial(_query, request, client)):
-            return super().__call__(request)
+            return super().__call__(request)  # type: ignore[return-value]
 
 
 def _query(
@@ -245,7 +221,7 @@ def _query(
         in_flight.count_query(request, time.monotonic() - began)
 
 
-class PageUserInFlightMiddleware(PagesOnly, MiddlewareMixin):
+class PageUserInFlightMiddleware(MiddlewareMixin):
     """Counts the page under its user instead, if somebody is signed in."""
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
@@ -280,16 +256,7 @@ def _begin(request: HttpRequest, pages: in_flight.PagesInFlight, owner: Any) -> 
     return None
 
 
-class PageSecurityMiddleware(PagesOnly, SecurityMiddleware): ...
-
-
-class PageStaticMiddleware(PagesOnly, WhiteNoiseMiddleware): ...
-
-
-class PageCommonMiddleware(PagesOnly, CommonMiddleware): ...
-
-
-class PageSessionMiddleware(PagesOnly, SessionMiddleware):
+class PageSessionMiddleware(SessionMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         """Save the session, unless the client has hung up: Django would report what a query raises here as a failure."""
         try:
@@ -298,26 +265,14 @@ class PageSessionMiddleware(PagesOnly, SessionMiddleware):
             return error_handlers.refuse(request, error)
 
 
-class PageCsrfMiddleware(PagesOnly, CsrfViewMiddleware):
-    def process_view(self, request: HttpRequest, *args: Any) -> Any:
-        return None if is_api(request) else super().process_view(request, *args)
-
+class PageCsrfMiddleware(CsrfViewMiddleware):
     def _reject(self, request: HttpRequest, reason: str) -> HttpResponse:
         logs.report_failure(logger, "the form was refused: %s", reason)  # Django's own line about it is off
         response: HttpResponse = super()._reject(request, reason)  # type: ignore[misc]
         return response
 
 
-class PageAuthenticationMiddleware(PagesOnly, AuthenticationMiddleware): ...
-
-
-class PageMessageMiddleware(PagesOnly, MessageMiddleware): ...
-
-
-class PageFrameMiddleware(PagesOnly, XFrameOptionsMiddleware): ...
-
-
-class PagePolicyMiddleware(PagesOnly, CSPMiddleware):
+class PagePolicyMiddleware(CSPMiddleware):
     """Computes the policy once for all pages but those that change it: the library copies the settings for each reply."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

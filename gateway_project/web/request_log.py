@@ -7,6 +7,7 @@ Nor is the message of an error that is the caller's: it may quote the request.
 import logging
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from gateway_project import errors, identifiers, logs, metrics
 from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.request")
+_quoted = lru_cache(maxsize=256)(quote)
 
 
 class RequestLogMiddleware:
@@ -26,15 +28,15 @@ class RequestLogMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
-        request.id = f"req_{identifiers.uuid7().hex}"  # type: ignore[attr-defined]
+        request.id = f"req_{identifiers.uuid7_hex()}"  # type: ignore[attr-defined]
         line = logs.begin_request(request.id)  # type: ignore[attr-defined]
         response = self.get_response(request)
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
-        response["x-request-id"] = request.id  # type: ignore[attr-defined]
+        response.headers["x-request-id"] = request.id  # type: ignore[attr-defined]
         if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
             # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
-            response["Content-Length"] = str(len(response.content))
+            response.headers["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
         metrics.observe_request(request, response, seconds)
         _write(line, request, response, seconds)
@@ -44,7 +46,7 @@ class RequestLogMiddleware:
 def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     line.is_written = True
     failure = _failure(line, response)
-    path = quote(request.path)  # so that a line break in the path does not start a new log line
+    path = _quoted(request.path)  # so that a line break in the path does not start a new log line
     logger.log(
         _level(line, response),
         "%s %s %s %.1fms%s",
@@ -76,7 +78,7 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: flo
         "key": getattr(request, "key_id", None) or getattr(request, "management_key_id", None),
         # The completion and its cost, if there is one. For a stream a later line logs the cost.
         "completion": getattr(request, "completion_id", None),
-        "cost": response.get("x-gateway-cost"),
+        "cost": response.headers.get("x-gateway-cost"),
     }
 
 
@@ -94,5 +96,7 @@ def _failure(line: logs.RequestLine, response: HttpResponse) -> dict[str, Any]:
 
 def _told(failure: dict[str, Any]) -> str:
     """Return the same in words, or nothing."""
+    if not failure:
+        return ""
     reasons = "".join(f": {failure[name]}" for name in ("error", "reason") if name in failure)
     return f"{reasons} [{'; '.join(failure['failures'])}]" if "failures" in failure else reasons

@@ -21,7 +21,7 @@ class SecurityHeadersMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         for name, value in headers(is_secure=_HAS_HSTS and request.is_secure()):
-            response[name] = value
+            response.headers[name] = value
         return response
 
 

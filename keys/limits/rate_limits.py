@@ -28,17 +28,21 @@ class RateLimits(msgspec.Struct, frozen=True):
 
 def effective_limits(key: ApiKey, account: Account) -> RateLimits:
     """Return the limits that apply: each is the key's own, else its account's, else the deployment's."""
+    limits = account_limits(account)
+    if key.requests_per_minute is None and key.tokens_per_minute is None:
+        return limits
     return RateLimits(
-        _first_set(key.requests_per_minute, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
-        _first_set(key.tokens_per_minute, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
+        limits.requests if key.requests_per_minute is None else key.requests_per_minute,
+        limits.tokens if key.tokens_per_minute is None else key.tokens_per_minute,
     )
 
 
 def account_limits(account: Account) -> RateLimits:
     """Return the limits that apply to a key without its own. Only support sets higher ones."""
+    requests, tokens = account.requests_per_minute, account.tokens_per_minute
     return RateLimits(
-        _first_set(None, account.requests_per_minute, settings.KEY_REQUESTS_PER_MINUTE),
-        _first_set(None, account.tokens_per_minute, settings.KEY_TOKENS_PER_MINUTE),
+        settings.KEY_REQUESTS_PER_MINUTE if requests is None else requests,
+        settings.KEY_TOKENS_PER_MINUTE if tokens is None else tokens,
     )
 
 
@@ -47,12 +51,6 @@ def describe_limits(limits: RateLimits) -> str:
     counts = ((limits.requests, "request"), (limits.tokens, "token"))
     words = [f"{limit:,} {what}{'' if limit == 1 else 's'}" for limit, what in counts if limit is not None]
     return f"{' and '.join(words)} per minute" if words else ""
-
-
-def _first_set(of_key: int | None, of_account: int | None, of_deployment: int | None) -> int | None:
-    if of_key is not None:
-        return of_key
-    return of_account if of_account is not None else of_deployment
 
 
 class CountedRequest(msgspec.Struct, frozen=True):

@@ -5,8 +5,9 @@ while a reply is read on that its caller left. Admission reads the counts with t
 what was read last.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.db.models import DateField, Func, OuterRef, Subquery, Sum
 from django.db.models.functions import Coalesce
@@ -30,7 +31,7 @@ OPEN_HOLDS: Any = Coalesce(
 _TRY_AGAIN = "Try again when one has ended."
 
 
-class RequestsInFlight(NamedTuple):
+class RequestsInFlight(msgspec.Struct, frozen=True):
     """How many requests of a key and of its account run, and how many may."""
 
     of_key: int

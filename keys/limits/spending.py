@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from billing import money
 from gateway_project import dollars, errors
@@ -149,7 +151,7 @@ def require_available(window: SpendingWindow | None, need_nanos: int, now: datet
     )
 
 
-class SpendingChange(NamedTuple):
+class SpendingChange(msgspec.Struct, frozen=True):
     """What one completion, or a whole batch, changes in a key's day."""
 
     key_id: str
@@ -199,10 +201,16 @@ def settle_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
     )
 
 
-def _sum_by_day(changes: Sequence[SpendingChange]) -> list[dict[str, Any]]:
+def _sum_by_day(changes: Sequence[SpendingChange]) -> list[SpendingChange]:
     """One row for each day of each key: ON CONFLICT refuses to touch a row twice, and each row is written once a batch."""
-    days: dict[tuple[str, date], tuple[int, ...]] = {}
-    for key_id, day, *amounts in changes:
-        previous = days.get((key_id, day))
-        days[key_id, day] = tuple(map(add, previous, amounts)) if previous else tuple(amounts)
-    return [SpendingChange(key_id, day, *amounts)._asdict() for (key_id, day), amounts in days.items()]
+    days: dict[tuple[str, date], SpendingChange] = {}
+    for change in changes:
+        previous = days.get((change.key_id, change.day))
+        days[change.key_id, change.day] = _add(previous, change) if previous else change
+    return list(days.values())
+
+
+def _add(one: SpendingChange, other: SpendingChange) -> SpendingChange:
+    """Return the sum of two changes of a day."""
+    (key_id, day, *amounts), (_, _, *more) = msgspec.structs.astuple(one), msgspec.structs.astuple(other)
+    return SpendingChange(key_id, day, *map(add, amounts, more))

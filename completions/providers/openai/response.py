@@ -170,7 +170,7 @@ class StreamReader:
 
     def _chunk(self, choices: list[dict[str, Any]]) -> Chunk:
         try:
-            text_bytes = sum(_generated_bytes(choice["delta"]) for choice in choices)
+            text_bytes = sum([_generated_bytes(choice["delta"]) for choice in choices])
         except (AttributeError, TypeError) as error:
             raise UnusableResponse("an event's choices are not choices") from error
         finished = {choice["index"] for choice in choices if choice["finish_reason"]}
@@ -204,7 +204,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "") -> WholeR
         if error_body.is_error(reply):
             raise in_band_error(reply)
         choices = [_whole_choice(choice, position, seal) for position, choice in enumerate(reply["choices"])]
-        text_bytes = sum(_generated_bytes(choice["message"]) for choice in choices)
+        text_bytes = sum([_generated_bytes(choice["message"]) for choice in choices])
         if not choices:
             raise ValueError("no choices")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -277,7 +277,7 @@ def _generated_bytes(message: Any) -> int:
     calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
     for called in (*calls, message.get("function_call") or {}):
         texts += [called.get("name"), called.get("arguments"), called.get("input")]
-    return sum(wire.text_bytes(text) for text in texts if isinstance(text, str))
+    return sum([wire.text_bytes(text) for text in texts if isinstance(text, str)])
 
 
 def _unescaped_text_bytes(text: bytes) -> int:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 
 import pytest
+from django.core.handlers import wsgi
 from django.http import HttpResponse
 from django.http.response import BadHeaderError, ResponseHeaders
 from django.urls import URLResolver, get_resolver
@@ -39,6 +40,27 @@ def test_a_header_is_set_as_django_sets_it(name, value):
     assert outcome(django_internals.set_header) == outcome(ResponseHeaders.__setitem__)
 
 
+@pytest.mark.parametrize(
+    "data", [None, {}, {"X-One": "1", "x-one": "2", "Two": "2"}, [("A", "b"), ("a", "ä")], ResponseHeaders({"A": "1"})]
+)
+def test_a_reply_begins_with_the_headers_that_django_gives_it(data):
+    ours, expected = ResponseHeaders.__new__(ResponseHeaders), ResponseHeaders(data)
+    django_internals.init_headers(ours, data)
+    assert ours._store == expected._store
+    for name in ("a", "X-ONE", "three"):
+        assert django_internals.has_header(ours, name) == (name in expected)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"SCRIPT_NAME": ""}, {"SCRIPT_NAME": "/a"}, {"SCRIPT_URL": "/b/v1", "PATH_INFO": "/v1"}, {"REDIRECT_URL": "/c"}],
+)
+@pytest.mark.parametrize("forced", [None, "", "/forced"])
+def test_the_prefix_of_paths_is_the_one_that_django_finds(settings, environ, forced):
+    settings.FORCE_SCRIPT_NAME = forced
+    assert django_internals.script_name(environ) == wsgi.get_script_name(environ)
+
+
 def test_a_path_has_the_view_that_django_finds_each_time_it_is_asked_for():
     paths = ["/v1/chat/completions", "/v1/models/acme/large", "/v1/chat/completionz", "/healthz", "/rankings", "/docs"]
     resolver = get_resolver()
@@ -68,10 +90,16 @@ def serve(prefix):
 print([each.get() for each in [gevent.spawn(serve, prefix) for prefix in ("/a/", "/b/")]])
 print(base.get_urlconf("none"), settings.REQUEST_BYTES_MAX > 0, hasattr(settings, "NO_SUCH_SETTING"))
 import logging; logging.getLogger("gateway.test").warning("a line")
+from django.db import connections
+def connect():
+    before = connections.all(initialized_only=True)
+    connections["default"]; gevent.sleep(0)
+    return len(before), len(connections.all(initialized_only=True))
+print([each.get() for each in [gevent.spawn(connect) for _ in range(2)]])
 """
     environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
     ran = subprocess.run(
         [sys.executable, "-c", code], env=environ, cwd=development.ROOT, capture_output=True, text=True, timeout=300, check=True
     )
-    assert ran.stdout.splitlines() == ["[('/a/', '/a/', None), ('/b/', '/b/', None)]", "none True False"]
+    assert ran.stdout.splitlines() == ["[('/a/', '/a/', None), ('/b/', '/b/', None)]", "none True False", "[(0, 1), (0, 1)]"]
     assert "a line" in ran.stderr

@@ -1,7 +1,6 @@
 """How gunicorn sends replies. ``tests/live`` has the rest: it runs a server."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import gevent
 import pytest
@@ -45,15 +44,18 @@ class Connection:
         self.calls.append(bytes(data))
 
 
-def answer(method: str, parts: list[bytes], headers: list[tuple[str, str]], write: Any) -> list[bytes]:
-    """Return what gunicorn sends for a reply of these parts, if ``write`` writes each."""
+def answer(method: str, parts: list[bytes], headers: list[tuple[str, str]], *, is_ours: bool) -> list[bytes]:
+    """Return what gunicorn sends for a reply of these parts, by its own functions or by ours."""
+    write, close = Response.write, Response.close
+    if is_ours:
+        write, close = gunicorn_replies._write_in_time(write), gunicorn_replies._close_at_once(close)
     request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
     connection = Connection()
     response = Response(request, connection, Config())
     response.start_response("200 OK", headers)
     for part in parts:
         write(response, part)
-    response.close()
+    close(response)
     return connection.calls
 
 
@@ -74,11 +76,14 @@ REPLIES = [
 @pytest.mark.parametrize(("method", "parts", "headers"), REPLIES)
 def test_a_small_reply_is_sent_as_gunicorn_sends_it(method, parts, headers, monkeypatch):
     monkeypatch.setattr(util, "http_date", lambda: "Mon, 23 Nov 2026 12:00:00 GMT")
-    as_gunicorn = answer(method, parts, headers, Response.write)
-    ours = answer(method, parts, headers, gunicorn_replies._write_in_time(Response.write))
+    as_gunicorn = answer(method, parts, headers, is_ours=False)
+    ours = answer(method, parts, headers, is_ours=True)
     assert b"".join(ours) == b"".join(as_gunicorn)
     assert len(ours) <= len(as_gunicorn)
 
 
-def test_a_whole_reply_is_sent_with_its_head():
-    assert len(answer("GET", [b"hello"], LENGTH_5, gunicorn_replies._write_in_time(Response.write))) == 1
+def test_a_whole_reply_is_sent_with_its_head_and_a_stream_with_its_first_part():
+    assert len(answer("GET", [b"hello"], LENGTH_5, is_ours=True)) == 1
+    head_and_first, second, end = answer("GET", [b"data: 1\n\n", b"data: 2\n\n"], STREAM, is_ours=True)
+    assert (head_and_first.startswith(b"HTTP/1.1 200 OK\r\n"), b"data: 1" in head_and_first) == (True, True)
+    assert (second, end) == (b"9\r\ndata: 2\n\n\r\n", b"0\r\n\r\n")
