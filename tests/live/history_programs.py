@@ -79,7 +79,7 @@ def _ask(kind: str, key: str, chance: random.Random, shared: str) -> Ask:
         case "contradicted":
             return Ask(key, {**_fields(chance), "user": str(chance.random())}, shared)
         case "broken":
-            return Ask(key, _streamed(chance, echo={"break_after_tokens": chance.randint(0, 3)}))
+            return Ask(key, _streamed(chance, echo={"break_after_tokens": chance.randint(1, 3)}))  # after no text it is free
         case "failing":
             return Ask(key, {**_fields(chance), "model": NEVER, "echo": {"status": chance.choice([400, 429, 500])}})
         case "invalid":

@@ -20,12 +20,12 @@ def secret(alice):
     return factories.make_key(alice)[1]
 
 
-def ask(gateway, secret, stream):
+def ask(gateway, secret, stream, *headers):
     """Send a request. Return its connection."""
     client = gateway.dial()
     fields = {"model": "acme/large", "messages": [{"role": "user", "content": "hello"}], "stream": stream, "max_tokens": 10}
     body = json.dumps(fields).encode()
-    client.sendall(head(secret, f"Content-Length: {len(body)}") + body)
+    client.sendall(head(secret, f"Content-Length: {len(body)}", *headers) + body)
     return client
 
 
@@ -68,7 +68,7 @@ def test_the_504_of_a_late_stream_is_sent_and_its_connection_ended_before_it_is_
     change_provider(large, first_byte_seconds=1)
     gate = threading.Event()
     upstream.will([gate, *streamed()])
-    given_up = answer(ask(gateway, secret, stream=True))  # reads until the connection ends
+    given_up = answer(ask(gateway, secret, True, "Idempotency-Key: once"))  # reads until the connection ends
     assert (given_up.status, given_up.json()["error"]["code"]) == (504, "upstream_error")
     assert Hold.objects.get(account=alice).state == Hold.State.HELD
     gate.set()

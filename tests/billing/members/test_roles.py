@@ -53,6 +53,7 @@ CASES = {
     "end-former-secrets": Case("keys/{key}/former/end/", KEYS, get=405, post=302),  # there are none
     "revoke-key": Case("keys/{key}/revoke/", KEYS, post=302, writes=True),
     "playground": Case("playground/", KEYS, post=200, form=REQUEST, writes=True),
+    "playground-charge": Case("playground/charge/none/", get=404),
     "statement": Case("ledger/"),
     "statement-csv": Case("ledger.csv"),
     "monthly-statement": Case("ledger/2026/1/"),
