@@ -1361,7 +1361,7 @@ mutant(
 mutant(
     "late_work_counts_when_another_provider_was_paid",
     "A caller who paid for the answer of a fallback is refused because the first provider was silent.",
-    code("completions.relay.charge:_unpaid_nanos", "dispatch.late_nanos and not expected_nanos(dispatch, usage)", "True"),
+    code("completions.relay.charge:settle", "dispatch.late_nanos and not expected_nanos(dispatch, usage)", "True"),
     f"{DEADLINES}::test_a_stream_that_does_not_begin_in_time_is_answered_elsewhere[None-15000]",
 )
 mutant(
@@ -1381,12 +1381,6 @@ mutant(
     "A stream whose client does not read is paid up to where the client stopped, and keeps its connection.",
     code("completions.relay.stream:_while_read", "min(_UNREAD_SECONDS_MAX, left_seconds)", 'float("inf")'),
     f"{DISCONNECTS}::test_a_client_that_reads_too_slowly_is_treated_as_disconnected_while_the_rest_can_be_read",
-)
-mutant(
-    "a_failed_request_is_charged",
-    "A request that the upstream refused is charged for its prompt.",
-    code("completions.relay.whole:relay", "if failure.upstream_worked:", "if True:"),
-    "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-api_error-upstream_error-whole]",
 )
 mutant(
     "the_sweeper_ignores_checkpoints",

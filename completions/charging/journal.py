@@ -52,9 +52,7 @@ _open: tuple[int, IO[str]] | None = None  # the minute of this process's latest 
 
 
 def record(resolution: Resolution) -> None:
-    """Write down a charge that is committed. Does not raise: its reply must not fail for it."""
-    if not settings.SETTLEMENT_JOURNAL_MINUTES or resolution.cost_nanos is None:
-        return
+    """Write down a charge that is committed, where a journal is kept. Does not raise: its reply must not fail for it."""
     if resolution.reply_retention:  # a retry after a failover is told that the reply is not stored, and does not run
         resolution = replace(resolution, reply_retention=replace(resolution.reply_retention, sealed_reply=None))
     try:

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 import gevent
+from django.conf import settings
 from django.db import DataError, IntegrityError
 
 from completions.catalog import lookup
@@ -166,7 +167,8 @@ def _resolve_and_compare(resolution: Resolution) -> int | None:
 
 def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None:
     """Count, log and record what was charged."""
-    journal.record(resolution)
+    if settings.SETTLEMENT_JOURNAL_MINUTES:
+        journal.record(resolution)
     completion_id, model_id = resolution.completion.id, resolution.served_by.model_id
     metrics.count_completion(model_id, resolution.settlement)
     if cost_nanos > charged_nanos:

@@ -42,12 +42,6 @@ def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
     return admitted.charge_nanos(cost.usage_cost_nanos(usage, dispatch.call.offer.price, admitted.completion.images))
 
 
-def _unpaid_nanos(dispatch: Dispatch, usage: Usage) -> int:
-    """Return what counts against the account beside the charge of a usage. If another provider is paid, late streams do not."""
-    is_late_unpaid = dispatch.late_nanos and not expected_nanos(dispatch, usage)
-    return dispatch.unseen_nanos + (dispatch.late_nanos if is_late_unpaid else 0)
-
-
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
     """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers."""
     admitted, response = dispatch.admitted, dispatch.response
@@ -55,6 +49,9 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         response = stored_responses.write_ahead(response, admitted.completion.id, admitted.completion.account_id)
     if reply is not None and not idempotency.is_storable(reply):
         dispatch.stores_reply = False
+    unpaid_nanos = dispatch.unseen_nanos
+    if dispatch.late_nanos and not expected_nanos(dispatch, usage):  # if another provider is paid, late streams do not count
+        unpaid_nanos += dispatch.late_nanos
     dispatch.charged_nanos = settlement.settle(
         admitted.completion,
         dispatch.served_by,
@@ -64,7 +61,7 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         has_idempotency_key=admitted.idempotency_key is not None and not (dispatch.has_replied and reply is not None),
         reply=reply,
         stores_reply=dispatch.stores_reply,
-        unpaid_nanos=_unpaid_nanos(dispatch, usage),
+        unpaid_nanos=unpaid_nanos,
         response=response,
     )
     if admitted.is_new_account and dispatch.charged_nanos:
