@@ -16,7 +16,7 @@ from completions.charging import checkpoints, idempotency, journal, outbox, sett
 from completions.models import Completion, Provider
 from completions.usage import sums
 from gateway_project import errors
-from gateway_project.db import pool
+from gateway_project.db import pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 from gateway_project.monitoring import task_runs
 
@@ -60,16 +60,7 @@ def _report_failure(completion: Completion, error: Exception) -> None:
 
 def sweep_at_start() -> None:
     """Run the sweeper once as a worker starts: so a restart resolves old holds even in a deployment without Celery's beat."""
-    gevent.spawn(_sweep)
-
-
-def _sweep() -> None:
-    try:
-        release_expired_holds()
-    except (*pool.DATABASE_ERRORS, OSError) as error:
-        logger.warning("cannot sweep at the start: %s", errors.reason(error))
-    finally:
-        pool.release_connection()
+    gevent.spawn(repetition.attempt, release_expired_holds, logger=logger, failure="cannot sweep at the start")
 
 
 def _resolve(completion: Completion) -> bool:

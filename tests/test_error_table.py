@@ -25,6 +25,7 @@ from keys import lifecycle, rotation, secret
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, outage, usage
 from tests.cases import undone
+from tests.completions.rows import lost_nanos
 from tests.conftest import client_for
 
 
@@ -430,11 +431,13 @@ def test_every_error_of_the_table_has_a_class():
 )
 def test_an_upstream_that_fails_costs_nothing(scenario, upstream_status, status, type, code, stream):
     entries, accounts = (chat.everything_written()[table] for table in ("LedgerEntry", "Account"))
+    lost_before_nanos = lost_nanos()
     reply = scenario.request(fields={"echo": {"status": upstream_status}}).send(stream=stream)
     assert chat.assert_error(reply, status, code)["type"] == type
     assert_headers(reply, {})
     after = chat.everything_written()
     assert (after["LedgerEntry"], after["Account"]) == (entries, accounts)
+    assert lost_nanos() == lost_before_nanos
     assert [hold.state for hold in Hold.objects.all()] == [Hold.State.RELEASED]
     assert [(row.settlement, row.cost_nanos) for row in Completion.objects.all()] == [(Completion.Settlement.RELEASED, 0)]
     assert [(day.spent_nanos, day.held_nanos, day.completions) for day in SpendingDay.objects.all()] == [(0, 0, 0)]

@@ -206,13 +206,12 @@ def _unseal(sealed: str) -> bytes:
 def store_reply(completion: CompletionRecord, reply: bytes) -> None:
     """Store the reply of a request that is answered before it runs. Its settlement stores none."""
     sealed_reply = seal(reply) if is_storable(reply) else None
-    size_bytes = len(sealed_reply or "")
     with pool.time_limit(), transaction.atomic():
         account = locks.lock_account(completion.account_id)
+        sealed_reply = count_stored_bytes(account, sealed_reply)
         request = IdempotentRequest.objects.filter(completion_id=completion.id)
-        if not request.update(sealed_reply=sealed_reply, reply_bytes=size_bytes, is_too_large=sealed_reply is None):
+        if not request.update(sealed_reply=sealed_reply, reply_bytes=len(sealed_reply or ""), is_too_large=sealed_reply is None):
             return
-        account.stored_reply_bytes += size_bytes
         account.save(update_fields=["stored_reply_bytes"])
         if bytes_to_free := excess_bytes(account):
             pipelined_transaction.execute(evict_replies_statement({account.pk: bytes_to_free}))

@@ -68,8 +68,13 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         new_accounts.record_paid(admitted.completion.account_id)
 
 
-def settle_broken_off(dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None, relayed_bytes: int) -> None:
-    """Charge what had arrived of a reply that its upstream had begun, and that ``failure`` ended. Count the rest as a loss."""
+def settle_broken_off(
+    dispatch: Dispatch, failure: ProviderFailed, reported: Usage | None = None, relayed_bytes: int = 0
+) -> None:
+    """Charge what had arrived of a reply that ``failure`` ended. Count the rest as a loss, if its upstream had begun."""
+    if not failure.upstream_worked and not reported:
+        release(dispatch)
+        return
     text_bytes = relayed_bytes + failure.unread_bytes
     arrived = at_least_reported(estimate(dispatch, text_bytes), reported)
     is_paid = text_bytes > 0 or failure.kind is FailureKind.CLIENT_DISCONNECTED

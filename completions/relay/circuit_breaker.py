@@ -34,6 +34,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from uuid import UUID
 
 import gevent
@@ -42,8 +43,8 @@ from django.db.models.functions import Now
 
 from completions import chat
 from completions.models import Route
-from gateway_project import errors, metrics
-from gateway_project.db import pool
+from gateway_project import metrics
+from gateway_project.db import pool, repetition
 
 logger = logging.getLogger("gateway.circuit_breaker")
 
@@ -306,7 +307,9 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     scope = f", for account {circuit.account_id} only" if circuit.account_id else "; a hint to other processes"
     _log(route, "circuit open: %s at %s for %s s, in this process%s", math.ceil(seconds), scope)
     if circuit.account_id is None:
-        gevent.spawn(_write_to_row, route.id, timedelta(seconds=seconds))
+        write = partial(_write_to_row, route.id, timedelta(seconds=seconds))
+        failure = f"cannot tell other workers that the circuit of route {route.id} is open"
+        gevent.spawn(repetition.attempt, write, logger=logger, failure=failure)
 
 
 def _log(route: chat.Route, message: str, *arguments: object) -> None:
@@ -330,10 +333,5 @@ def _all_circuits(provider_slug: str) -> Iterator[_Circuit]:
 
 
 def _write_to_row(route_id: int, open_time: timedelta) -> None:
-    try:
-        with pool.time_limit():
-            Route.objects.filter(pk=route_id).update(rests_until=Now() + open_time)
-    except pool.DATABASE_ERRORS as error:
-        logger.warning("cannot tell other workers that the circuit of route %s is open: %s", route_id, errors.reason(error))
-    finally:
-        pool.release_connection()
+    with pool.time_limit():
+        Route.objects.filter(pk=route_id).update(rests_until=Now() + open_time)

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 import gevent
@@ -22,8 +23,7 @@ from django.db.models.functions import Now
 from completions.catalog import lookup
 from completions.chat import Route
 from completions.models import Provider
-from gateway_project import errors
-from gateway_project.db import pool
+from gateway_project.db import pool, repetition
 
 logger = logging.getLogger("gateway.provider_keys")
 
@@ -125,12 +125,10 @@ def _clear(route: Route) -> None:
 
 
 def _write(route: Route, write: Callable[[], None]) -> None:
-    try:
-        with pool.time_limit():
-            write()
-    except pool.DATABASE_ERRORS as error:
-        logger.warning(
-            "cannot tell other processes whether provider %s accepts its key: %s", route.provider_slug, errors.reason(error)
-        )
-    finally:
-        pool.release_connection()
+    failure = f"cannot tell other processes whether provider {route.provider_slug} accepts its key"
+    repetition.attempt(partial(_write_in_time, write), logger=logger, failure=failure)
+
+
+def _write_in_time(write: Callable[[], None]) -> None:
+    with pool.time_limit():
+        write()

@@ -184,10 +184,7 @@ class _Progress:
         """Settle a stream that broke off. Return the error event, or the last bytes if only those were missing."""
         if failure.kind is FailureKind.SHUTTING_DOWN and self._has_finish_reason and self._usage:
             return self.finish()
-        if failure.upstream_worked or self._usage:
-            charge.settle_broken_off(self.dispatch, failure, self._usage, self._relayed_bytes)
-        else:
-            charge.release(self.dispatch)
+        charge.settle_broken_off(self.dispatch, failure, self._usage, self._relayed_bytes)
         return self._writer.error(failure.error)
 
     def settle_disconnected(self, upstream: ChunkStream) -> None:

@@ -14,10 +14,7 @@ def relay(dispatch: Dispatch, reply_format: WholeFormat) -> bytes:
         with checkpoints.track(dispatch.admitted.completion):
             received = dispatch.complete()
     except ProviderFailed as failure:
-        if failure.upstream_worked:
-            charge.settle_broken_off(dispatch, failure, None, 0)
-        else:
-            charge.release(dispatch)
+        charge.settle_broken_off(dispatch, failure)
         raise failure.error from failure
     except BaseException:
         charge.release(dispatch)

@@ -5,7 +5,7 @@
 - ``lost_connections``       connections that the server has closed
 - ``pool``                   configuration, the request pool's connections, reads, the database's clock, a time limit
 - ``backend``                Django's engine, with connections that are checked before use
-- ``repetition``             work in the background, every few seconds
+- ``repetition``             work in the background, whose failure ends one attempt only
 - ``group_commit``           concurrent callers share one transaction
 - ``pipelined_transaction``  short transactions in two round trips, with prepared statements
 """

@@ -1,4 +1,4 @@
-"""Work that a process repeats every few seconds in the background, in a greenlet of its own."""
+"""Work in the background, of which an error of the database or of the disk ends one attempt only: it is tried again later."""
 
 import logging
 from collections.abc import Callable
@@ -10,20 +10,22 @@ from gateway_project import errors
 from gateway_project.db import pool
 
 
-def repeat(work: Callable[[], object], seconds: float, *, logger: logging.Logger, failure: str) -> None:
-    """Do the work after each pause of so many seconds, for the life of this process.
+def attempt(work: Callable[[], object], *, logger: logging.Logger, failure: str) -> None:
+    """Do the work, and give the connection back. ``failure`` says in the log what could not be done."""
+    try:
+        work()
+    except (*pool.DATABASE_ERRORS, OSError) as error:
+        logger.warning("%s: %s", failure, errors.reason(error))
+    finally:
+        pool.release_connection()
 
-    An error of the database or of the disk ends one turn only: ``failure`` says in the log what could not be done.
-    """
+
+def repeat(work: Callable[[], object], seconds: float, *, logger: logging.Logger, failure: str) -> None:
+    """Attempt the work after each pause of so many seconds, in a greenlet of its own, for the life of this process."""
     gevent.spawn(_repeat, work, seconds, logger, failure)
 
 
 def _repeat(work: Callable[[], object], seconds: float, logger: logging.Logger, failure: str) -> NoReturn:
     while True:
         gevent.sleep(seconds)
-        try:
-            work()
-        except (*pool.DATABASE_ERRORS, OSError) as error:
-            logger.warning("%s: %s", failure, errors.reason(error))
-        finally:
-            pool.release_connection()
+        attempt(work, logger=logger, failure=failure)

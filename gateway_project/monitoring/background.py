@@ -3,13 +3,13 @@
 import logging
 import threading
 import time
+from functools import partial
 from typing import Any, NoReturn
 
 from celery.signals import after_task_publish, beat_embedded_init, beat_init, task_prerun, worker_ready
 from django.conf import settings
 
-from gateway_project import errors
-from gateway_project.db import pool
+from gateway_project.db import pool, repetition
 from gateway_project.monitoring import processes, task_runs, worker_endpoint
 
 logger = logging.getLogger("gateway.processes")
@@ -49,10 +49,6 @@ def _record_sent_tasks() -> NoReturn:
     while True:
         _task_sent.wait()
         _task_sent.clear()
-        try:
-            task_runs.record(task_runs.BEAT)
-        except pool.DATABASE_ERRORS as error:
-            logger.warning("cannot record that beat sent a task: %s", errors.reason(error))
-        finally:
-            pool.release_connection()
+        record = partial(task_runs.record, task_runs.BEAT)
+        repetition.attempt(record, logger=logger, failure="cannot record that beat sent a task")
         time.sleep(processes.INTERVAL_SECONDS)

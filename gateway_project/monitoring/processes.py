@@ -11,8 +11,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from gateway_project import errors
-from gateway_project.db import pool
+from gateway_project.db import pool, repetition
 from gateway_project.monitoring import facts, rotation
 from gateway_project.monitoring.models import Process
 
@@ -49,14 +48,13 @@ def report_regularly(role: str) -> None:
 
 def _report_regularly(process: Process) -> NoReturn:
     warnings = rotation.Warnings(process)
+
+    def report_and_warn() -> None:
+        report(process)
+        warnings.log(list(Process.objects.alive()))
+
     while True:
-        try:
-            report(process)
-            warnings.log(list(Process.objects.alive()))
-        except (*pool.DATABASE_ERRORS, OSError) as error:
-            logger.warning("cannot report this process: %s", errors.reason(error))
-        finally:
-            pool.release_connection()
+        repetition.attempt(report_and_warn, logger=logger, failure="cannot report this process")
         time.sleep(INTERVAL_SECONDS)
 
 

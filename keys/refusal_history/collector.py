@@ -16,7 +16,7 @@ import gevent
 from django.db import DataError, IntegrityError
 
 from gateway_project import errors
-from gateway_project.db import pipelined_transaction, pool
+from gateway_project.db import pipelined_transaction, pool, repetition
 from keys.refusal_history import tables
 from keys.refusal_history.tables import Kind, Refusal
 
@@ -26,6 +26,7 @@ WRITE_SECONDS = 5
 KEYS_MAX = 2_000
 LATEST_MAX = 10  # refusals of one key that are kept one by one between two writes
 KINDS_MAX = 24  # counts of one key: in an outage of many hours, each hour has its own
+_FAILURE = "cannot write the history of refusals"
 _LAST_WRITE_SECONDS = 2  # of a process that ends
 
 
@@ -125,28 +126,13 @@ def _of_each_key(taken: Collected) -> tables.OfEachKey:
 
 def write_regularly() -> None:
     """Write every few seconds for the life of this worker."""
-    gevent.spawn(_write_regularly)
-
-
-def _write_regularly() -> None:
-    while True:
-        gevent.sleep(WRITE_SECONDS)
-        _try_to_write()
+    repetition.repeat(write, WRITE_SECONDS, logger=logger, failure=_FAILURE)
 
 
 def write_last() -> None:
     """Write what is left as this process ends, within a moment."""
     with gevent.Timeout(_LAST_WRITE_SECONDS, False):
-        _try_to_write()
-
-
-def _try_to_write() -> None:
-    try:
-        write()
-    except pool.DATABASE_ERRORS as error:
-        logger.warning("cannot write the history of refusals: %s", errors.reason(error))
-    finally:
-        pool.release_connection()
+        repetition.attempt(write, logger=logger, failure=_FAILURE)
 
 
 def new_refusal(error: errors.ApiError, at: datetime, request_id: str, model: object) -> Refusal:
