@@ -210,7 +210,8 @@ def store_reply(completion: CompletionRecord, reply: bytes) -> None:
         account = locks.lock_account(completion.account_id)
         sealed_reply = count_stored_bytes(account, sealed_reply)
         request = IdempotentRequest.objects.filter(completion_id=completion.id)
-        if not request.update(sealed_reply=sealed_reply, reply_bytes=len(sealed_reply or ""), is_too_large=sealed_reply is None):
+        reply_bytes, is_too_large = len(sealed_reply or ""), sealed_reply is None
+        if not request.update(sealed_reply=sealed_reply, reply_bytes=reply_bytes, is_too_large=is_too_large):
             return
         account.save(update_fields=["stored_reply_bytes"])
         if bytes_to_free := excess_bytes(account):
