@@ -1311,6 +1311,28 @@ mutant(
     f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_unpaid_work",
 )
 mutant(
+    "a_silent_route_counts_whole",
+    "An account is refused for the fault of a provider that answers nobody.",
+    code("completions.relay.charge:_accountable_nanos", "lost_nanos // _SILENT_ROUTE_DIVISOR", "lost_nanos"),
+    f"{DEADLINES}::test_a_reply_cut_off_counts_against_its_account_by_a_quarter_where_the_route_answers[nobody]",
+)
+mutant(
+    "a_route_that_answers_others_counts_a_quarter",
+    "An account may have a provider that works generate four times what it is allowed to leave unpaid.",
+    code(
+        "completions.relay.charge:_accountable_nanos",
+        "circuit_breaker.has_succeeded_since(route, dispatch.attempted_at)",
+        "False",
+    ),
+    f"{DEADLINES}::test_a_reply_cut_off_counts_against_its_account_by_a_quarter_where_the_route_answers[others]",
+)
+mutant(
+    "a_refused_request_is_a_loss",
+    "The loss that is reported counts requests that their provider refused, and did no work for.",
+    code("completions.relay.charge:settle_broken_off", "not failure.upstream_worked and not reported", "False"),
+    "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-api_error-upstream_error-whole]",
+)
+mutant(
     "a_whole_reply_that_hangs_is_charged",
     "A caller pays for replies of a provider that hangs, of which nothing reached it.",
     code("completions.relay.charge:settle_broken_off", "text_bytes > 0 or", "True or"),

@@ -52,8 +52,8 @@ _timers: list[Callable[[], None]] = []
 def _awaited_writes(db, monkeypatch):
     """Openings that are still to be written to the route's row are written while there is a database."""
 
-    def spawn(*call):
-        _writes.append(gevent.spawn(*call))
+    def spawn(*call, **options):
+        _writes.append(gevent.spawn(*call, **options))
 
     def spawn_later(seconds, function, *arguments):
         _timers.append(lambda: function(*arguments))

@@ -13,8 +13,9 @@ from django.db.models import F
 from billing.models import Account, LedgerEntry
 from completions.models import Completion, LanguageModel
 from gateway_project import metrics
+from gateway_project.db import pool
 from tests import factories, waiting
-from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played
+from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, has_played, once
 from tests.completions.rows import (
     MESSAGES,
     ask,
@@ -230,6 +231,26 @@ def test_a_whole_reply_given_up_at_the_total_deadline_costs_nothing_and_is_unpai
     assert lost_nanos() - before_nanos == lost_nanos("scripted") - before_of_provider_nanos == may_charge_nanos
     alice.refresh_from_db()
     assert alice.unpaid_until is not None
+
+
+@pytest.mark.parametrize(
+    ("serves_others", "counted_nanos"), [(False, 15_015_000 // 4), (True, 15_015_000)], ids=["nobody", "others"]
+)
+def test_a_reply_cut_off_counts_against_its_account_by_a_quarter_where_the_route_answers(
+    api, alice, charlie, large, upstream, serves_others, counted_nanos
+):
+    change_provider(large, total_seconds=2)
+    upstream.will([HANG], whole())
+    other = client_for(factories.make_key(charlie)[1])
+    if serves_others:
+        once(has_played(upstream, 0), lambda: ask(other))
+    before = pool.database_time()
+    assert ask(api, max_tokens=1_000).status_code == 504
+    alice.refresh_from_db()
+    allowance_nanos_per_second = 500 * 10_000_000 / 3_600
+    counted = timedelta(seconds=counted_nanos / allowance_nanos_per_second)
+    assert before + counted <= alice.unpaid_until <= pool.database_time() + counted + timedelta(milliseconds=1)
+    assert Completion.objects.count() == (2 if serves_others else 1)
 
 
 def test_a_whole_reply_of_a_provider_that_fails_for_several_accounts_counts_against_none(
