@@ -11,9 +11,10 @@ from typing import Any
 
 import hypothesis
 import pytest
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.signals import pre_save
-from django.test import TransactionTestCase
+from django.test import TransactionTestCase, override_settings
 from gevent import get_hub
 from rest_framework.test import APIClient
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -118,14 +119,6 @@ def _templates_are_watched() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _templates_name_what_is_there(_templates_are_watched: None) -> Iterator[None]:
-    """Fail where a template names what it is not given."""
-    template_names.missing.clear()
-    yield
-    assert not template_names.missing
-
-
 @pytest.fixture(autouse=True, scope="session")
 def _acts_are_recorded_in_transactions() -> Iterator[None]:
     """Fail where an act is recorded outside of a transaction of the product. Those of the tests would hide it."""
@@ -139,45 +132,36 @@ def _acts_are_recorded_in_transactions() -> Iterator[None]:
     pre_save.disconnect(require_transaction, sender=Activity)
 
 
-@pytest.fixture(autouse=True)
-def _no_recheck_delay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("completions.tasks._RECHECK_SECONDS", 0)
+@pytest.fixture(autouse=True, scope="session")
+def _unhurried_settings() -> Iterator[None]:
+    """Let tests hash passwords cheaply (the real way takes a fifth of a second), follow their links, and wait for nothing.
+
+    They ask for more pages in a second than a person does, so no page waits for the pace of its owner.
+    """
+    names = {
+        "PASSWORD_HASHERS": ["django.contrib.auth.hashers.MD5PasswordHasher"],
+        "LOCAL_HOSTS": [*settings.LOCAL_HOSTS, "testserver"],
+    }
+    with pytest.MonkeyPatch.context() as patch, override_settings(**names):
+        patch.setattr("completions.tasks._RECHECK_SECONDS", 0)
+        patch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
+        yield
 
 
 @pytest.fixture(autouse=True)
-def _unpaced_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no page wait for the pace of its owner: a test asks for more pages in a second than a person does."""
-    monkeypatch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
+def _nothing_left_behind(_templates_are_watched: None) -> Iterator[None]:
+    """Forget what a test leaves in memory. Fail where a template named what it was not given.
 
-
-@pytest.fixture(autouse=True)
-def _cheap_passwords(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the real one takes a fifth of a second
-
-
-@pytest.fixture(autouse=True)
-def _links_name_the_test_client(settings: Any) -> None:
-    settings.LOCAL_HOSTS = [*settings.LOCAL_HOSTS, "testserver"]
-
-
-@pytest.fixture(autouse=True)
-def _closed_circuits() -> Iterator[None]:
+    One fixture, because each that every test has costs minutes of the whole suite.
+    """
+    template_names.missing.clear()
     yield
-    circuit_breaker.forget_all()  # circuits are in memory, and would stay open for later tests
+    circuit_breaker.forget_all()
     local_faults._faults.clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_deadlines_left() -> Iterator[None]:
-    yield
+    limits._next_attempts.clear()
     if ticker := vars(get_hub()).get("ticker"):
         ticker.alarms.clear()  # that of a reply which a test did not read to its end would ring in a later test
-
-
-@pytest.fixture(autouse=True)
-def _no_refused_sign_ins() -> Iterator[None]:
-    yield
-    limits._next_attempts.clear()
+    assert not template_names.missing
 
 
 @pytest.fixture
