@@ -45,7 +45,3 @@ import gc
 # In every process of the gateway: reference counts free nearly all objects, so the collector may run less often than it would.
 # By default it takes a quarter of a start, and a sixth of a completion.
 gc.set_threshold(20_000, 50, 100)
-
-from gateway_project.celery import app as celery_app  # noqa: E402
-
-__all__ = ["celery_app"]

@@ -1,10 +1,10 @@
 """What ``make run`` does before the processes start: read the options, start PostgreSQL and Redis, fill the database.
 
-Each step prints a line. A step that fails ends the start with a message of one line.
+Each step prints a line. A step that fails ends the start with a message of one line. The steps in the database run in a
+process of their own, ``python -m gateway_project.local.preparation``, so that the supervisor does not keep what they load.
 """
 
 import io
-import json
 import os
 import runpy
 import socket
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -107,12 +106,20 @@ def _start_redis(environ: development.Environment, directory: Path, started: Sto
 # --- The database ------------------------------------------------------------------------------------------------
 
 
-def prepare_database(directory: Path, address: Address, catalog: Path | None) -> dict[str, Any]:
-    """Migrate the database, load the catalog and make the demo account. Return the content of quickstart.json."""
+def main() -> None:
+    """Prepare the database of the environment's options, and exit with 1 and a message if that fails."""
+    try:
+        _prepare_database(requested_address(os.environ), requested_catalog(os.environ))
+    except CannotStart as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _prepare_database(address: Address, catalog: Path | None) -> None:
+    """Migrate the database, load the catalog and make the demo account, whose facts are then in quickstart.json."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
-    os.environ["GATEWAY_DATABASE_POOL_SIZE"] = "0"  # a pool has threads, and this process will fork
     from django.core.management import call_command
-    from django.db import connections
 
     run_step("configuration", _configure)
     run_step("migrations", lambda: call_command("migrate", verbosity=0))
@@ -122,9 +129,6 @@ def prepare_database(directory: Path, address: Address, catalog: Path | None) ->
     # From the gateway's own data only, without a request to a source: so the rankings are not empty at the first visit.
     run_step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
     run_step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))
-    connections.close_all()
-    facts: dict[str, Any] = json.loads((directory / "quickstart.json").read_text())
-    return facts
 
 
 def _configure() -> None:
@@ -163,3 +167,7 @@ def run_step(name: str, act: Callable[[], object]) -> None:
 def write_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

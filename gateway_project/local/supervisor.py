@@ -1,17 +1,19 @@
 """Runs the whole gateway on one machine: ``make run``, or ``python -m gateway_project.local.supervisor``.
 
-After the steps of ``preparation`` it runs web, worker and beat until Ctrl-C or until one of them ends, and then stops all
-processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file for ``load_catalog``),
-GATEWAY_VAR, and the variables of the settings.
+After the steps of ``preparation`` it runs web and a worker that also sends the periodic tasks, until Ctrl-C or until one of
+them ends, and then stops all processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
+for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
 """
 
 import fcntl
 import http.client
+import json
 import multiprocessing
 import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -55,7 +57,7 @@ def _interrupt(signal_number: int, frame: Any) -> None:
 def _run(environ: development.Environment) -> int:
     environ.setdefault("GATEWAY_DEVELOPMENT", "1")
     directory, address = development.var(environ), preparation.requested_address(environ)
-    catalog = preparation.requested_catalog(environ)
+    preparation.requested_catalog(environ)  # fails before anything starts
     preparation.require_readable_settings()
     lock = _lock(directory, address)
     try:
@@ -64,8 +66,9 @@ def _run(environ: development.Environment) -> int:
         write_line(f"Starting the gateway at {address}. Its data is in {directory}.")
         stores = preparation.start_stores(environ, directory)
         children = _children_environment(environ, directory, address)
-        facts = preparation.prepare_database(directory, address, catalog)
-        return _serve(Supervisor(address, stores, partial(_announce, directory, facts)), children, directory)
+        if status := _run_child("gateway_project.local.preparation", children):
+            return status
+        return _serve(Supervisor(address, stores, partial(_announce, directory)), children, directory)
     finally:
         for signal_number in _STOP_SIGNALS:
             signal.signal(signal_number, signal.SIG_IGN)  # a second Ctrl-C would leave processes running
@@ -118,7 +121,7 @@ def _mark(process: psutil.Process) -> str | None:
 
 
 def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -> int:
-    """Run web, worker and beat until one ends or a signal comes. Return the exit status, which is 0 after a signal."""
+    """Run the processes until one ends or a signal comes. Return the exit status, which is 0 after a signal."""
     for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
         command = shlex.join([sys.executable, *_QUIET, *arguments])
         supervisor.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
@@ -126,17 +129,25 @@ def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -
     return 0 if supervisor.was_stopped_by_signal else 1
 
 
+def _run_child(module: str, environ: dict[str, str]) -> int:
+    """Run a module to its end, in a process with this environment. Return the exit status."""
+    command = [sys.executable, "-m", module]
+    return subprocess.run(command, env=environ, cwd=development.ROOT, check=False).returncode  # noqa: S603
+
+
 # A container's only user is often root, and this worker reads only messages of the gateway.
 _QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
 
 
 def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
-    """Return the processes by name, as arguments of Python. Without Redis there is no worker: it would get no messages."""
+    """Return the processes by name, as arguments of Python. Without Redis there is no worker: beat runs the tasks itself."""
     celery = ["-m", "celery", "--quiet", "--app", "gateway_project"]
-    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"]
-    beat = [*celery, "beat", "--schedule", str(directory / "celerybeat-schedule"), "--pidfile="]
+    schedule = ["--schedule", str(directory / "celerybeat-schedule")]
+    # The worker forks beat when all is imported: a process of its own would take twice the memory.
+    worker = [*celery, "worker", "--beat", *schedule, "--pool", "threads", "--concurrency", "8", "--without-gossip"]
+    beat = [*celery, "beat", *schedule, "--pidfile="]
     web = ["-m", "gunicorn", "--config", str(development.ROOT / "deploy" / "gunicorn.conf.py")]
-    return {"web": web, **({"worker": worker} if has_redis else {}), "beat": beat}
+    return {"web": web, "worker": [*worker, "--without-mingle"]} if has_redis else {"web": web, "beat": beat}
 
 
 def _children_environment(environ: development.Environment, directory: Path, address: Address) -> dict[str, str]:
@@ -215,7 +226,8 @@ def _is_ready(address: Address) -> bool:
         connection.close()
 
 
-def _announce(directory: Path, facts: dict[str, Any]) -> None:
+def _announce(directory: Path) -> None:
+    facts = json.loads((directory / "quickstart.json").read_text())
     write_line(f"""
 The gateway is ready at {facts["api_url"]}
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from celery.signals import beat_init, celeryd_init
 
-from gateway_project import celery_app as app
+from gateway_project.celery import app
 from tests.live import pauses
 
 __all__ = ["app"]

@@ -23,7 +23,7 @@ from django.core.management import call_command
 from django.db import connection
 
 from billing.models import Account
-from gateway_project import celery_app
+from gateway_project.celery import app
 from gateway_project.local import redis
 from gateway_project.monitoring import processes, task_runs
 from gateway_project.monitoring.models import Process, TaskRun
@@ -227,7 +227,7 @@ def test_scrapes_end_while_the_database_does_not_answer(workers):
 def late_schedule(directory: Path) -> str:
     """Make a schedule file of a beat that was stopped two hours ago, so that tasks are due at once. Return its path."""
     path = str(directory / "schedule")
-    late = PersistentScheduler(celery_app, schedule_filename=path)
+    late = PersistentScheduler(app, schedule_filename=path)
     for entry in late.schedule.values():
         entry.last_run_at -= timedelta(hours=2)
     late.close()

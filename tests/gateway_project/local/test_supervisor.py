@@ -25,11 +25,11 @@ routes = [ { provider = "echo", upstream_model = "echo" } ]
 """
 
 
-# `make run` with a process that only sleeps in place of web, worker and beat, and without the steps that fill the database.
+# `make run` with a process that only sleeps in place of web and worker, and without the steps that fill the database.
 SLEEPING = """
-from gateway_project.local import preparation, supervisor
+from gateway_project.local import supervisor
 
-preparation.prepare_database = lambda *arguments: {}
+supervisor._run_child = lambda *arguments: 0
 supervisor._commands = lambda *arguments, **options: {"web": ["-c", "import time; time.sleep(3_600)"]}
 supervisor.READY_SECONDS_MAX = 3_600
 supervisor.main()
@@ -121,6 +121,20 @@ def test_a_second_start_fails_in_one_line(running):
     status, output = running.fail(PORT="1")
     assert (status, output) == (1, f"The gateway is already running at {running.url} (data in {running.var}).\n")
     assert running.get("/readyz").status_code == 200
+
+
+def test_the_worker_sends_the_periodic_tasks(running):
+    code = """
+import time
+from gateway_project.monitoring.models import Process
+while set(Process.objects.alive().values_list("role", flat=True)) != {"web", "worker", "beat"}:
+    time.sleep(0.1)
+print("ALL REPORT")
+"""
+    assert "ALL REPORT" in running.manage("shell", "-c", code).stdout
+    commands = [process.cmdline() for process in running.processes()]
+    assert [command for command in commands if "beat" in command] == []
+    assert len([command for command in commands if "--beat" in command]) == 2  # the worker, and what it forked
 
 
 def test_metrics_of_all_processes_are_served(running):
