@@ -132,7 +132,7 @@ def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -
 def _run_child(module: str, environ: dict[str, str]) -> int:
     """Run a module to its end, in a process with this environment. Return the exit status."""
     command = [sys.executable, "-m", module]
-    return subprocess.run(command, env=environ, cwd=development.ROOT, check=False).returncode  # noqa: S603
+    return subprocess.run(command, env=environ, check=False).returncode  # noqa: S603
 
 
 # A container's only user is often root, and this worker reads only messages of the gateway.

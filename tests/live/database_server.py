@@ -21,16 +21,21 @@ _PATH = Path(utils.__file__).parent / "pginstall" / "bin"
 
 
 class DatabaseServer:
-    """The server of a directory, on a Unix socket there and on a port of ``address``, which may be in a network namespace."""
+    """The server of a directory, on a Unix socket there and on a port of ``address``, which may be in a network namespace.
 
-    def __init__(self, directory: Path, address: str = "127.0.0.1", namespace: Sequence[str] = ()) -> None:
-        self.directory, self._address, self._namespace = directory, address, namespace
-        self._port = free_port()
+    ``programs`` is the directory of PostgreSQL's programs: of the embedded release, or of another.
+    """
+
+    def __init__(
+        self, directory: Path, address: str = "127.0.0.1", namespace: Sequence[str] = (), programs: Path = _PATH
+    ) -> None:
+        self.directory, self._address, self._namespace, self._programs = directory, address, namespace, programs
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@{self._address}:{self._port}/postgres"
+        return f"postgresql://postgres@{self._address}:{self.port}/postgres"
 
     def make(self) -> None:
         """Make the server's files."""
@@ -38,30 +43,24 @@ class DatabaseServer:
         if os.geteuid() == 0:
             utils.ensure_user_exists(_USER)
             shutil.chown(self.directory, _USER)
-        initdb = [
-            f"{_PATH}/initdb",
-            "-D",
-            f"{self.directory}/data",
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ]
-        subprocess.run([*_unprivileged(), *initdb], check=True, capture_output=True)
+        options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]
+        self.run(f"{self._programs}/initdb", "-D", f"{self.directory}/data", *options)
         with (self.directory / "data" / "pg_hba.conf").open("a") as file:
             file.write("host all all samenet trust\n")  # from the other end of a virtual network, too
 
     def copy(self, directory: Path, **placed: Any) -> "DatabaseServer":
         """Return a server with a copy of the files of this one, which must not run."""
         subprocess.run(["cp", "-a", self.directory, directory], check=True)  # with the owner
-        return DatabaseServer(directory, **placed)
+        return DatabaseServer(directory, **{"programs": self._programs, **placed})
+
+    def run(self, *command: str) -> None:
+        """Run a program as the server's user."""
+        done = subprocess.run([*_unprivileged(), *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
     def stand_in_for(self, primary: "DatabaseServer") -> None:
         """Become the primary in the place of another, as a standby that is promoted: in a new timeline, at the same address."""
-        self._port = primary._port
+        self.port = primary.port
         signal_file = self.directory / "data" / "standby.signal"
         signal_file.touch()
         if os.geteuid() == 0:
@@ -72,7 +71,7 @@ class DatabaseServer:
     def start(self) -> None:
         """Start the server. Return when it takes connections."""
         options = [f"-c{name}" for name in (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")]
-        command = [f"{_PATH}/postgres", "-D", f"{self.directory}/data", "-p", str(self._port), *options]
+        command = [f"{self._programs}/postgres", "-D", f"{self.directory}/data", "-p", str(self.port), *options]
         with (self.directory / "log").open("ab") as log:
             self._process = subprocess.Popen([*self._namespace, *_unprivileged(), *command], stdout=log, stderr=log)
         waiting.until(self._is_ready)
@@ -106,7 +105,7 @@ class DatabaseServer:
             yield
 
     def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
-        return psycopg.connect(host=str(self.directory), port=self._port, user="postgres", dbname="postgres", autocommit=True)
+        return psycopg.connect(host=str(self.directory), port=self.port, user="postgres", dbname="postgres", autocommit=True)
 
     def _is_ready(self) -> bool:
         try:

@@ -128,9 +128,9 @@ def environment(server: DatabaseServer, directory: Path) -> dict[str, str]:
 class Template:
     """A migrated database with models, an account and a key, and a provider of models. Each fleet begins with a copy."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **server: Any) -> None:
         self.directory = directory
-        self._server = DatabaseServer(directory / "template")
+        self._server = DatabaseServer(directory / "template", **server)
         self._port = free_port()
         self._upstream = subprocess.Popen([sys.executable, "bench/upstream.py", str(self._port)], cwd=ROOT)
 
@@ -162,10 +162,11 @@ class Template:
 
 
 @contextmanager
-def template() -> Iterator[Template]:
+def template(**server: Any) -> Iterator[Template]:
+    """Make a template, and delete it with all its fleets at the end. ``server`` are options of its DatabaseServer."""
     directory = Path(tempfile.mkdtemp(prefix="gateway-faults-"))  # not pytest's: PostgreSQL's user must be able to enter it
     directory.chmod(0o755)
-    made = Template(directory)
+    made = Template(directory, **server)
     try:
         made.fill()
         yield made
