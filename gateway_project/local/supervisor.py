@@ -25,6 +25,7 @@ import psutil
 from honcho.manager import Manager
 from honcho.process import Process
 
+from gateway_project import process_commands
 from gateway_project.local import development, preparation
 from gateway_project.local import redis as embedded_redis
 from gateway_project.local.embedded import CannotStart
@@ -119,24 +120,13 @@ def _mark(process: psutil.Process) -> str | None:
 
 def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -> int:
     """Run web, worker and beat until one ends or a signal comes. Return the exit status, which is 0 after a signal."""
-    for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
-        command = shlex.join([sys.executable, *_QUIET, *arguments])
+    for name, arguments in process_commands.arguments(directory).items():
+        if name == "worker" and not environ["REDIS_URL"]:
+            continue  # it would get no messages
+        command = shlex.join([sys.executable, *arguments])
         supervisor.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
     supervisor.loop()
     return 0 if supervisor.was_stopped_by_signal else 1
-
-
-# A container's only user is often root, and this worker reads only messages of the gateway.
-_QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
-
-
-def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
-    """Return the processes by name, as arguments of Python. Without Redis there is no worker: it would get no messages."""
-    celery = ["-m", "celery", "--quiet", "--app", "gateway_project"]
-    worker = [*celery, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"]
-    beat = [*celery, "beat", "--schedule", str(directory / "celerybeat-schedule"), "--pidfile="]
-    web = ["-m", "gunicorn", "--config", str(development.ROOT / "deploy" / "gunicorn.conf.py")]
-    return {"web": web, **({"worker": worker} if has_redis else {}), "beat": beat}
 
 
 def _children_environment(environ: development.Environment, directory: Path, address: Address) -> dict[str, str]:

@@ -23,7 +23,7 @@ def test_secrets_are_generated_once_and_readable_by_their_owner_only(tmp_path):
     assert first == second
     assert set(first) == {"GATEWAY_VAR", "GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS"}
     assert stat.S_IMODE((tmp_path / "secrets.env").stat().st_mode) == 0o600
-    assert {path.name for path in tmp_path.iterdir()} == {"secrets.env", "static"}
+    assert {path.name for path in tmp_path.iterdir()} == {"secrets.env"}
 
 
 def test_a_secret_in_the_environment_is_kept(tmp_path):

@@ -30,7 +30,7 @@ SLEEPING = """
 from gateway_project.local import preparation, supervisor
 
 preparation.prepare_database = lambda *arguments: {}
-supervisor._commands = lambda *arguments, **options: {"web": ["-c", "import time; time.sleep(3_600)"]}
+supervisor.process_commands.arguments = lambda directory: {"web": ["-c", "import time; time.sleep(3_600)"]}
 supervisor.READY_SECONDS_MAX = 3_600
 supervisor.main()
 """

@@ -1,0 +1,5 @@
+"""``model-gateway init``"""
+
+
+def main(arguments: list[str]) -> None:
+    raise NotImplementedError
