@@ -9,9 +9,9 @@ The apps import each other downwards only, and this package imports none of them
     gateway_project
 
 The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
-``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi``, ``command_line`` and ``local``) name the apps by dotted
-path, and no app imports them. All other modules here import no app. import-linter checks this and the layers inside each package: the
-contracts are in pyproject.toml.
+``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi``, ``command_line`` and ``local``) name the apps by
+dotted path, and no app imports them. All other modules here import no app. import-linter checks this and the layers inside each
+package: the contracts are in pyproject.toml.
 
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
