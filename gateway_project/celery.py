@@ -8,11 +8,12 @@ from typing import Any
 import click
 from celery import Celery
 from celery.signals import setup_logging
+from django.conf import settings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 app = Celery("gateway")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+app.config_from_object(settings, namespace="CELERY")  # not by name: Celery would import it from the current directory
 app.autodiscover_tasks()
 
 

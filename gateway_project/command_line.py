@@ -36,8 +36,8 @@ def main() -> None:
         _become_owner(installation.var(os.environ))
         if word == "run":
             _run()
-        elif (processes := process_commands.arguments(installation.var(os.environ))).get(word):
-            os.execv(sys.executable, [sys.executable, *processes[word], *rest])  # noqa: S606  the command becomes the process
+        elif process := process_commands.arguments(installation.var(os.environ)).get(word):
+            _become([*process, *rest])
         else:
             _manage(word)
     except (embedded.CannotStart, ImproperlyConfigured) as error:
@@ -53,6 +53,13 @@ def _become_owner(directory: Path) -> None:
         os.setgroups([])
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
+
+
+def _become(arguments: list[str]) -> None:
+    os.environ["GATEWAY_VAR"] = str(installation.var(os.environ))
+    if not installation.IS_CHECKOUT:
+        os.chdir("/")  # gunicorn and Celery import first of all what is in the current directory
+    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606  the process keeps its id
 
 
 def _run() -> None:

@@ -184,10 +184,13 @@ def _write(files: Sequence[File]) -> bool:
 
 def _make_user(settings: Path) -> None:
     """Make the user of the processes, who may read the settings, and put the command where a shell finds it."""
-    made = ["useradd", "--system", "--user-group", "--create-home", "--home-dir", "/var/lib/model-gateway"]
+    home = Path("/var/lib/model-gateway")
+    made = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", str(home)]
     if subprocess.run(["id", USER], capture_output=True, check=False).returncode:  # noqa: S603, S607
         subprocess.run([*made, "--shell", "/usr/sbin/nologin", USER], check=True)  # noqa: S603
-        Path("/var/lib/model-gateway").chmod(0o700)
+    if not home.exists():
+        home.mkdir(mode=0o700, parents=True)
+        shutil.chown(home, USER, USER)
     shutil.chown(settings, "root", USER)
     link = Path("/usr/local/bin/model-gateway")
     if not link.exists() and _command() != link:
@@ -224,7 +227,7 @@ Next, as root:
   systemctl enable --now model-gateway.target
   model-gateway create_account you@example.com --credit 1000
   model-gateway create_key you@example.com
-  curl http://127.0.0.1:8000/v1/chat/completions -H "Host: {host}" -H "X-Forwarded-Proto: https" \\
+  curl http://127.0.0.1:8000/v1/chat/completions -H "Host: {host}" \\
     -H "Authorization: Bearer KEY" -H "Content-Type: application/json" \\
     -d '{{"model": "demo/echo", "messages": [{{"role": "user", "content": "Hello"}}]}}'
 Then nginx, with a certificate of {host}:

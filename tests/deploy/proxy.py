@@ -82,7 +82,9 @@ class Proxy:
         text = re.sub(r"/etc/letsencrypt/live/localhost/", f"{self.directory}/", text)
         text = text.replace("/var/log/nginx/", f"{self.directory}/")
         text = re.sub(r"^ *listen \[::\].*\n", "", text, flags=re.MULTILINE)  # a machine of tests may have no IPv6
-        text = text.replace("listen 80;", f"listen 127.0.0.1:{self.plain_port};").replace("listen 443 ", f"listen 127.0.0.1:{self.port} ")
+        text = text.replace("listen 80;", f"listen 127.0.0.1:{self.plain_port};").replace(
+            "listen 443 ", f"listen 127.0.0.1:{self.port} "
+        )
         (self.directory / "model-gateway.conf").write_text(text)
         temporary = "".join(
             f"{kind}_temp_path {self.directory}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -110,7 +112,5 @@ class Proxy:
             .sign(key, hashes.SHA256())
         )
         (self.directory / "fullchain.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         (self.directory / "privkey.pem").write_bytes(private)

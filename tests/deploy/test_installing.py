@@ -25,7 +25,13 @@ pytestmark = pytest.mark.long  # the page from its beginning takes half a minute
 
 PAGE = (installation.CODE / "docs/operating/installing.md").read_text()
 HOST = "gateway.example.com"
-MAKE_A_PASSWORD = "from billing.models import User; u = User.objects.get(email='{0}'); u.set_password('{0}'); u.is_staff = {1}; u.is_superuser = {1}; u.save()"
+MAKE_A_PASSWORD = """
+from billing.models import User
+user = User.objects.get(email="{0}")
+user.set_password("{0}")
+user.is_staff = user.is_superuser = {1}
+user.save()
+"""
 
 
 def commands() -> list[str]:
@@ -47,7 +53,10 @@ class Server:
 
     @property
     def environ(self) -> dict[str, str]:
-        given = {"GATEWAY_SETTINGS_FILE": str(self.root / "etc/model-gateway/gateway.env"), "GATEWAY_VAR": str(self.root / "var")}
+        given = {
+            "GATEWAY_SETTINGS_FILE": str(self.root / "etc/model-gateway/gateway.env"),
+            "GATEWAY_VAR": str(self.root / "var"),
+        }
         # Cookies without TLS, and the demo of payments; one worker is enough.
         given |= {"GATEWAY_DEVELOPMENT": "1", "REDIS_URL": "", "PORT": str(self.port), "WEB_CONCURRENCY": "1"}
         # Pages lead to where this process listens, and the demo sends its events there.
@@ -72,9 +81,9 @@ class Server:
                 for path in self.root.glob("etc/model-gateway/*.env"):
                     path.write_text(path.read_text().replace("127.0.0.1:5432", f"127.0.0.1:{self.database._port}"))
                 return said
-            case ["runuser", "-u", "postgres", "--", "psql", "--file=-", "<", path]:
+            case ["runuser", "-u", "postgres", "--", "psql", "--file=-", "<", script_path]:
                 psql = [f"{_PATH}/psql", "--quiet", "--file=-", self.database.url]
-                with (self.root / path.lstrip("/")).open() as script:
+                with (self.root / script_path.lstrip("/")).open() as script:
                     return subprocess.run(psql, stdin=script, check=True, capture_output=True, text=True).stdout
             case ["systemctl", *_]:
                 return self.serve()

@@ -52,7 +52,9 @@ def good() -> Iterator[Host]:
 def ask(proxy: Proxy, method: str = "POST") -> tuple[int, str]:
     connection = http.client.HTTPSConnection("127.0.0.1", proxy.port, context=proxy.trust, timeout=waiting.PROCESS_SECONDS_MAX)
     with closing(connection):
-        connection.request(method, "/v1/chat/completions", b"{}" if method == "POST" else None, {"X-Forwarded-For": "203.0.113.7"})
+        connection.request(
+            method, "/v1/chat/completions", b"{}" if method == "POST" else None, {"X-Forwarded-For": "203.0.113.7"}
+        )
         reply = connection.getresponse()
         return reply.status, reply.read().decode()
 

@@ -72,7 +72,9 @@ def test_the_files_of_a_compose_project_are_closed_to_others(tmp_path, capsys):
     project = tmp_path / "project"
     said = init(capsys, "--compose", str(project))
     assert stat.S_IMODE(project.stat().st_mode) == 0o700
-    assert {"compose.yaml", "Containerfile", "gateway.env", "owner.env", "roles.sql", "model-gateway.conf"} <= set(os.listdir(project))
+    assert {"compose.yaml", "Containerfile", "gateway.env", "owner.env", "roles.sql", "model-gateway.conf"} <= set(
+        os.listdir(project)
+    )
     assert "@postgresql:5432/" in (project / "gateway.env").read_text()
     assert "docker compose run --rm migrate" in said
 

@@ -15,7 +15,7 @@ from tests import waiting
 from tests.deploy.proxy import NGINX, Proxy
 from tests.faults import fault
 from tests.live.fleet import Fleet, template
-from tests.live.gateway import QUESTION
+from tests.live.gateway import QUESTION, Gateway
 from tests.live.load import ECHO
 
 pytestmark = [pytest.mark.skipif(NGINX is None, reason="nginx is not installed"), pytest.mark.long]
@@ -31,7 +31,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 class Clients:
-    """Clients that send whole and streamed completions, one after the other, and note every reply that is not as it should be."""
+    """Clients that send whole and streamed completions, one after the other, and note every reply that is not right."""
 
     def __init__(self, proxy: Proxy, secret: str) -> None:
         self.proxy, self.secret = proxy, secret
@@ -80,6 +80,11 @@ class Clients:
                     self.failures.append(f"{reply.status} {body[:300]!r}")
 
 
+def wait_for_new_workers(fleet: Fleet, host: Gateway, old: set[int]) -> None:
+    waiting.until(lambda: not old & {each.pid for each in fleet.workers(host)}, waiting.PROCESS_SECONDS_MAX)
+    assert not old & {each.pid for each in fleet.workers(host)}
+
+
 @fault(
     "Deployment",
     "Two hosts behind nginx get new code one after the other, and then each is taken out, restarted and put back, under load",
@@ -94,8 +99,7 @@ def test_a_rolling_release_behind_nginx_fails_no_request(fleet, tmp_path, record
         for host in hosts:  # new code
             old = {child.pid for child in fleet.workers(host)}
             os.kill(host._process.pid, signal.SIGHUP)
-            waiting.until(lambda host=host, old=old: not old & {each.pid for each in fleet.workers(host)}, 300)
-            assert not old & {each.pid for each in fleet.workers(host)}
+            wait_for_new_workers(fleet, host, old)
             clients.wait_for(30)
         for place in range(2):  # new settings
             proxy.use([host.port for host in hosts], down=[hosts[place].port])

