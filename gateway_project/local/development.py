@@ -55,9 +55,14 @@ def is_prepared(environ: Environment) -> bool:
 
 
 def var(environ: Environment) -> Path:
-    """Return the data directory, and make it if it does not exist."""
+    """Return the data directory, and make it if it does not exist. Raises embedded.CannotStart."""
     path = installation.var(environ)
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise embedded.CannotStart(
+            f"{path} cannot be made: {error.strerror}. Set GATEWAY_VAR to a directory of yours."
+        ) from None
     return path
 
 

@@ -156,6 +156,15 @@ def test_without_a_database_no_command_of_a_deployment_runs_or_makes_one(tmp_pat
     assert not (tmp_path / "var").exists()
 
 
+def test_a_database_that_cannot_be_reached_is_named_by_migrate_without_a_traceback(tmp_path):
+    nobody = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    done = run(MIGRATE, GATEWAY_VAR=str(tmp_path), DATABASE_URL=nobody, GATEWAY_DEVELOPMENT="1", REDIS_URL="")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("CommandError: The database was not migrated: connection failed"), done.stderr
+    assert "Connection refused" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 BAD_NUMBERS = [
     ("PORT", "eighty", "PORT must be a whole number; it is 'eighty'."),
     ("PORT", "", "PORT must be a whole number; it is ''."),

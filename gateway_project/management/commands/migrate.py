@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
+
+from gateway_project.db import pool
 
 # Their triggers refuse every change already. So there must be two mistakes before a row is changed, instead of one.
 APPEND_ONLY = (
@@ -22,6 +25,13 @@ WHERE tables.oid = ANY (SELECT to_regclass(name) FROM unnest(%s::text[]) AS name
 
 
 class Command(migrate.Command):
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        pool.stop_pooling()  # a pool would say that it got no connection, and not why
+        try:
+            return super().execute(*args, **options)
+        except pool.UNAVAILABLE as error:
+            raise CommandError(f"The database was not migrated: {error}") from None
+
     def handle(self, *args: Any, **options: Any) -> None:
         super().handle(*args, **options)
         with connections[options["database"]].cursor() as cursor:
