@@ -157,6 +157,16 @@ def test_ten_commands_lead_to_the_first_charged_completion(server, said):
     assert json.loads(server.run("verify_ledger", "--json"))["ok"]
 
 
+def test_pages_and_their_static_files_come_from_the_wheel(server, said):
+    here = f"http://127.0.0.1:{server.port}"
+    for page in ("/", "/docs", "/accounts/login/"):
+        reply = requests.get(f"{here}{page}", timeout=60)
+        assert reply.status_code == 200
+        sheets = re.findall(r'href="(/static/[^"]+\.css)"', reply.text)
+        assert sheets
+        assert {requests.get(f"{here}{sheet}", timeout=60).status_code for sheet in sheets} == {200}
+
+
 def server_rows(server: Server, sql: str, role: str = "gateway") -> list[tuple[Any, ...]]:
     with psycopg.connect(server.url(role), autocommit=True) as connection:
         cursor = connection.execute(sql)
