@@ -11,7 +11,7 @@ PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-a
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test mutants faults coverage lint bench agents lock clean
+.PHONY: help run test mutants faults coverage lint bench agents lock wheel clean
 .DEFAULT_GOAL := help
 # Processes that start again and again, in tests and behind `make run`, would compile all modules each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -63,8 +63,17 @@ agents: $(VENV)/installed  ## Let coding agents of today work through a gateway,
 	@$(IN) -m bench.agents
 
 lock: $(VENV)/installed-dev  ## Pin all requirements with hashes: ARGS=--upgrade takes newer versions
-	$(COMPILE) $(ARGS) -o requirements.txt
-	$(COMPILE) $(ARGS) --extra dev -c requirements.txt -o requirements-dev.txt
+	$(COMPILE) $(ARGS) --extra local -o requirements.txt
+	$(COMPILE) $(ARGS) --extra local --extra dev -c requirements.txt -o requirements-dev.txt
+	$(COMPILE) $(ARGS) -c requirements.txt -o deploy/requirements.txt
+
+wheel: $(VENV)/installed  ## Build the wheel into dist/, with the hash-locked list that installs it
+	@rm -rf build dist *.egg-info
+	@$(IN) -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --no-index --wheel-dir dist .
+	@rm -rf build *.egg-info
+	@cp deploy/requirements.txt dist/
+	@cd dist && for wheel in *.whl; do \
+	  printf './%s %s\n' "$$wheel" "$$(../$(IN) -m pip --disable-pip-version-check hash "$$wheel" | tail -n 1)" >> requirements.txt; echo "dist/$$wheel"; done
 
 clean:  ## Remove the virtual environment and caches; the data in var/ stays
 	rm -rf .venv .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* test-results

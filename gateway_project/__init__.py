@@ -9,9 +9,9 @@ The apps import each other downwards only, and this package imports none of them
     gateway_project
 
 The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
-``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi`` and ``local``) name the apps by dotted path, and no
-app imports them. All other modules here import no app. import-linter checks this and the layers inside each package: the
-contracts are in pyproject.toml.
+``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi``, ``command_line`` and ``local``) name the apps by
+dotted path, and no app imports them. All other modules here import no app. import-linter checks this and the layers inside each
+package: the contracts are in pyproject.toml.
 
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
@@ -22,6 +22,7 @@ contracts are in pyproject.toml.
 - ``local``             ``make run``: the whole gateway on one machine
 - ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
+- ``command_line``      ``model-gateway`` and ``manage.py``
 - ``compact_json``      JSON without white space
 - ``csv_text``          CSV files without formulas
 - ``deadline``          deadlines of waits, looked at a few times a second
@@ -29,13 +30,18 @@ contracts are in pyproject.toml.
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API
 - ``identifiers``       UUIDv7 ids
+- ``installation``      where templates, configuration and data are
 - ``large_work``        CPU work of large requests, in slices, one request at a time
 - ``logs``              log lines: their format, and what the line of a request tells
 - ``mail``              where mail goes
+- ``management``        the command ``migrate``
 - ``metrics``           Prometheus metrics
 - ``operator_command``  the base class of management commands
 - ``passwords``         password hashing that does not delay other requests
+- ``process_commands``  web, worker and beat, as arguments of Python
 - ``secretbox``         encryption of stored secrets
+- ``server_files``      ``model-gateway init``: the files of a server
+- ``settings_file``     variables that the environment does not have
 - ``templatetags``      filters of templates: how pages show amounts
 - ``timestamps``        the API's time format
 """

@@ -8,11 +8,17 @@ from typing import Any
 import click
 from celery import Celery
 from celery.signals import setup_logging
+from django.conf import settings
+
+from gateway_project import installation
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
+_search_path = sys.path.copy()
 app = Celery("gateway")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+# Celery has put the current directory first, where anybody's modules may have the names of ours.
+sys.path[:] = list(dict.fromkeys([str(installation.CODE), *_search_path]))
+app.config_from_object(settings, namespace="CELERY")  # not by name: Celery would import it from the current directory
 app.autodiscover_tasks()
 
 

@@ -1,5 +1,7 @@
 """System checks of a deployment's configuration. Each has an id, and most a hint that says what to do."""
 
+import difflib
+import os
 import tempfile
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -11,6 +13,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
+from gateway_project import environment
 from gateway_project.db import direct_connections
 
 SECRET_KEY_CHARACTERS_MIN = 50
@@ -63,7 +66,7 @@ def check_stores(**kwargs: Any) -> list[CheckMessage]:
         found.append(Error("No host name is allowed.", hint=hint, id="gateway.E005"))
     if not settings.REDIS_URL and not settings.GATEWAY_DEVELOPMENT:
         message = "REDIS_URL is not set: background work and the cache run in process."
-        found.append(Warning(message, id="gateway.W001"))
+        found.append(Warning(message, hint="It is redis://host:6379/0.", id="gateway.W001"))
     return found
 
 
@@ -80,7 +83,8 @@ def check_addresses(**kwargs: Any) -> list[CheckMessage]:
     """E006: only one of the two addresses is set, which would leave the other half of the service unreachable."""
     if bool(settings.GATEWAY_API_HOST) == bool(settings.GATEWAY_BASE_HOST):
         return []
-    return [Error("Set both GATEWAY_API_HOST and GATEWAY_BASE_HOST, or neither.", id="gateway.E006")]
+    hint = "Set both to the same name if there is only one."
+    return [Error("Set both GATEWAY_API_HOST and GATEWAY_BASE_HOST, or neither.", hint=hint, id="gateway.E006")]
 
 
 @register()
@@ -147,12 +151,26 @@ def check_allowed_hosts(**kwargs: Any) -> list[CheckMessage]:
     return [Error("GATEWAY_ALLOWED_HOSTS accepts every host name.", hint=hint, id="gateway.E016")]
 
 
+@register(deploy=True)
+def check_names(**kwargs: Any) -> list[CheckMessage]:
+    """W014: a variable that nothing reads: its name is misspelt, or of another version."""
+    unread = sorted(name for name in os.environ if name.startswith("GATEWAY_") and name not in environment.names)
+    return [Warning(f"No setting has the name {name}.", hint=_name_hint(name), id="gateway.W014") for name in unread]
+
+
+def _name_hint(name: str) -> str:
+    if likely := difflib.get_close_matches(name, environment.names, n=1, cutoff=0.8):
+        return f"Write {likely[0]}."
+    return "Remove it, unless the catalog names it for a provider's key."
+
+
 @register()
 def check_bytes_in_flight(**kwargs: Any) -> list[CheckMessage]:
     """E014: the bytes in flight are bounded below the largest body, which would be refused however often it is sent."""
+    hint = f"Set it to {settings.REQUEST_BYTES_MAX} or more, or GATEWAY_REQUEST_BYTES_MAX to less."
     bounds = ("BYTES_IN_FLIGHT_MAX", "ACCOUNT_BYTES_IN_FLIGHT_MAX")
     return [
-        Error(f"GATEWAY_{name} is less than GATEWAY_REQUEST_BYTES_MAX.", id="gateway.E014")
+        Error(f"GATEWAY_{name} is less than GATEWAY_REQUEST_BYTES_MAX.", hint=hint, id="gateway.E014")
         for name in bounds
         if getattr(settings, name) < settings.REQUEST_BYTES_MAX
     ]
@@ -163,7 +181,8 @@ def check_transactions(**kwargs: Any) -> list[CheckMessage]:
     """E007: ATOMIC_REQUESTS would keep a connection and its locks during upstream calls."""
     if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
         return []
-    return [Error("ATOMIC_REQUESTS must be off.", id="gateway.E007")]
+    hint = 'Remove it from DATABASES["default"].'
+    return [Error("ATOMIC_REQUESTS must be off.", hint=hint, id="gateway.E007")]
 
 
 @register(Tags.database, "pooler")

@@ -14,15 +14,27 @@ Network = IPv4Network | IPv6Network
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
+names = {"GATEWAY_VAR", "GATEWAY_SETTINGS_FILE"}  # of all variables that were asked for, and of two that are read elsewhere
+
+
+def _value(name: str) -> str | None:
+    names.add(name)
+    return os.environ.get(name)
+
+
+def _text(name: str, default: str) -> str:
+    value = _value(name)
+    return default if value is None else value
+
 
 def text(name: str, default: str = "") -> str:
     """Return the value without surrounding white space."""
-    return os.environ.get(name, default).strip()
+    return _text(name, default).strip()
 
 
 def boolean(name: str, *, default: bool) -> bool:
     """Read 1, true, yes, on, 0, false, no or off. Anything else raises, so that a typo does not mean False."""
-    value = os.environ.get(name)
+    value = _value(name)
     return default if value is None else parse_boolean(name, value)
 
 
@@ -37,7 +49,7 @@ def parse_boolean(name: str, value: str) -> bool:
 
 def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int | Default:
     """Read a whole number within its bounds. When the default is None, an empty value means None, too."""
-    value = os.environ.get(name)
+    value = _value(name)
     if value is None or (default is None and not value.strip()):
         return default
     try:
@@ -91,7 +103,7 @@ def address(name: str) -> tuple[str, int] | None:
 
 def words(name: str, default: str = "") -> list[str]:
     """Read a comma-separated list."""
-    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+    return [word.strip() for word in _text(name, default).split(",") if word.strip()]
 
 
 def networks(name: str, default: str = "") -> list[Network]:

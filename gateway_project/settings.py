@@ -7,18 +7,19 @@ into GATEWAY_VAR: GATEWAY_DEVELOPMENT is set there by ``gateway_project.local.su
 ``gateway_project.local.development`` for ``manage.py`` without DATABASE_URL.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
 from celery.schedules import crontab
 
-from gateway_project import environment, logs
+from gateway_project import environment, installation, logs
 from gateway_project.db import pool
 
 # --- Directories and mode ----------------------------------------------------------------------------------------
 
-BASE_DIR = Path(__file__).resolve().parent.parent
-GATEWAY_VAR = Path(environment.text("GATEWAY_VAR") or BASE_DIR / "var").resolve()
+BASE_DIR = installation.CODE
+GATEWAY_VAR = installation.var(os.environ)
 GATEWAY_DEVELOPMENT = environment.boolean("GATEWAY_DEVELOPMENT", default=False)
 DEBUG = False  # never True: the traceback page shows settings and local variables to the client
 
@@ -128,8 +129,8 @@ MIDDLEWARE = [
 ]
 
 # The first looks for one of Django's classes by name, and does not recognize PageCsrfMiddleware. The second wants redirects to
-# TLS, which are the proxy's.
-SILENCED_SYSTEM_CHECKS = ["security.W003", "security.W008"]
+# TLS, which are the proxy's. The last two want that all hosts of the domain have TLS, which only their owner can say.
+SILENCED_SYSTEM_CHECKS = ["security.W003", "security.W008", "security.W005", "security.W021"]
 
 ROOT_URLCONF = "gateway_project.urls"
 WSGI_APPLICATION = "gateway_project.wsgi.application"
@@ -137,7 +138,7 @@ WSGI_APPLICATION = "gateway_project.wsgi.application"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [installation.TEMPLATES],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -285,9 +286,8 @@ TIME_ZONE = "UTC"
 DATETIME_FORMAT = "j M Y, H:i:s \\U\\T\\C"  # of the admin: no time without its zone
 
 STATIC_URL = "static/"
-STATIC_ROOT = GATEWAY_VAR / "static"
-STATICFILES_DIRS = [BASE_DIR / "templates" / "static"]
-WHITENOISE_USE_FINDERS = GATEWAY_DEVELOPMENT  # so that a developer's machine needs no collectstatic
+STATICFILES_DIRS = [installation.TEMPLATES / "static"]
+WHITENOISE_USE_FINDERS = True  # served from where they are installed: the files are always those of the code
 WHITENOISE_AUTOREFRESH = False
 
 # --- The API -----------------------------------------------------------------------------------------------------

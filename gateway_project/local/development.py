@@ -10,11 +10,10 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 
-from gateway_project import environment
-from gateway_project.local import postgresql
-from gateway_project.local import redis as embedded_redis
+from gateway_project import environment, installation
+from gateway_project.local import embedded
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = installation.CODE
 Environment = MutableMapping[str, str]
 
 _SECRETS = ("GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS")
@@ -31,7 +30,19 @@ def prepare(environ: Environment) -> None:
     environ.setdefault("GATEWAY_DEVELOPMENT", "0" if any(map(environ.get, _OF_DEPLOYMENTS)) else "1")
     if not environment.parse_boolean("GATEWAY_DEVELOPMENT", environ["GATEWAY_DEVELOPMENT"]):
         return
+    is_complete = bool(environ.get("DATABASE_URL")) and "REDIS_URL" in environ
+    if not is_complete:
+        embedded.require_installed()
     prepare_secrets(environ)
+    if not is_complete:
+        _prepare_stores(environ)
+
+
+def _prepare_stores(environ: Environment) -> None:
+    # A server does not have installed what these modules import.
+    from gateway_project.local import postgresql
+    from gateway_project.local import redis as embedded_redis
+
     if not environ.get("DATABASE_URL"):
         environ["DATABASE_URL"] = postgresql.start(var(environ))
     if "REDIS_URL" not in environ:
@@ -44,21 +55,22 @@ def is_prepared(environ: Environment) -> bool:
 
 
 def var(environ: Environment) -> Path:
-    """Return the data directory, and make it if it does not exist."""
-    path = _var(environ)
-    (path / "static").mkdir(parents=True, exist_ok=True)
+    """Return the data directory, and make it if it does not exist. Raises embedded.CannotStart."""
+    path = installation.var(environ)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise embedded.CannotStart(
+            f"{path} cannot be made: {error.strerror}. Set GATEWAY_VAR to a directory of yours."
+        ) from None
     return path
-
-
-def _var(environ: Environment) -> Path:
-    return Path(environ.get("GATEWAY_VAR") or ROOT / "var").resolve()
 
 
 # --- Secrets -----------------------------------------------------------------------------------------------------
 
 
 def _secrets_file(environ: Environment) -> Path:
-    return _var(environ) / "secrets.env"
+    return installation.var(environ) / "secrets.env"
 
 
 def prepare_secrets(environ: Environment) -> None:

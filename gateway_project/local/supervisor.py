@@ -27,6 +27,7 @@ import psutil
 from honcho.manager import Manager
 from honcho.process import Process
 
+from gateway_project import process_commands
 from gateway_project.local import development, preparation
 from gateway_project.local import redis as embedded_redis
 from gateway_project.local.embedded import CannotStart
@@ -123,7 +124,7 @@ def _mark(process: psutil.Process) -> str | None:
 def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -> int:
     """Run the processes until one ends or a signal comes. Return the exit status, which is 0 after a signal."""
     for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
-        command = shlex.join([sys.executable, *_QUIET, *arguments])
+        command = shlex.join([sys.executable, *arguments])
         supervisor.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
     supervisor.loop()
     return 0 if supervisor.was_stopped_by_signal else 1
@@ -135,19 +136,12 @@ def _run_child(module: str, environ: dict[str, str]) -> int:
     return subprocess.run(command, env=environ, check=False).returncode  # noqa: S603
 
 
-# A container's only user is often root, and this worker reads only messages of the gateway.
-_QUIET = ["-W", "ignore:You're running the worker with superuser privileges"]
-
-
 def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
     """Return the processes by name, as arguments of Python. Without Redis there is no worker: beat runs the tasks itself."""
-    celery = ["-m", "celery", "--quiet", "--app", "gateway_project"]
-    schedule = ["--schedule", str(directory / "celerybeat-schedule")]
-    # The worker forks beat when all is imported: a process of its own would take twice the memory.
-    worker = [*celery, "worker", "--beat", *schedule, "--pool", "threads", "--concurrency", "8", "--without-gossip"]
-    beat = [*celery, "beat", *schedule, "--pidfile="]
-    web = ["-m", "gunicorn", "--config", str(development.ROOT / "deploy" / "gunicorn.conf.py")]
-    return {"web": web, "worker": [*worker, "--without-mingle"]} if has_redis else {"web": web, "beat": beat}
+    processes = process_commands.arguments(directory)
+    if has_redis:
+        return {"web": processes["web"], "worker": process_commands.worker_with_beat(directory)}
+    return {"web": processes["web"], "beat": processes["beat"]}
 
 
 def _children_environment(environ: development.Environment, directory: Path, address: Address) -> dict[str, str]:

@@ -57,6 +57,19 @@ def test_an_account_is_named_after_its_owner_by_default(db):
     assert "manage.py changepassword ann@example.org" in stdout
 
 
+def test_an_account_is_opened_with_a_credit_once(db):
+    reply = answer("create_account", "ann@example.org", "--credit", "1000")
+    assert answer("create_account", "ann@example.org", "--credit", "1000") == reply
+    entry = LedgerEntry.objects.get()
+    assert (str(entry.account_id), entry.type, entry.amount_nanos) == (reply["account"], "SUPPORT_CREDIT", 10_000_000_000)
+
+
+def test_a_credit_that_is_no_amount_opens_no_account(db):
+    for cents in ("0", "ten", "-1"):
+        assert refusal("create_account", "ann@example.org", "--credit", cents).startswith("--credit: ")
+    assert not Account.objects.exists()
+
+
 def test_opening_twice_reports_the_same_account_and_changes_nothing(alice):
     assert answer("create_account", "ALICE@example.org", "--name", "Other") == {"account": str(alice.pk)}
     assert "nothing was changed" in run("create_account", "alice@example.org")[0]

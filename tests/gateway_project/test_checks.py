@@ -1,5 +1,6 @@
 """Each misconfiguration has a check id, and a web process does not start with one."""
 
+import ast
 import json
 import runpy
 import subprocess
@@ -57,6 +58,27 @@ def test_a_deployment_that_accepts_every_host_fails_the_check_for_deployment(set
     deployed = run_checks(include_deployment_checks=True)
     [error] = [message for message in deployed if message.id == "gateway.E016"]
     assert error.is_serious()
+
+
+def test_a_misspelt_setting_is_named_with_what_to_write(monkeypatch):
+    monkeypatch.setenv("GATEWAY_SMPT_HOST", "smtp.example.com")
+    monkeypatch.setenv("GATEWAY_OF_ANOTHER_VERSION", "1")
+    deployed = [each for each in run_checks(include_deployment_checks=True) if each.id == "gateway.W014"]
+    assert [(each.msg, each.hint) for each in deployed] == [
+        ("No setting has the name GATEWAY_OF_ANOTHER_VERSION.", "Remove it, unless the catalog names it for a provider's key."),
+        ("No setting has the name GATEWAY_SMPT_HOST.", "Write GATEWAY_SMTP_HOST."),
+    ]
+
+
+def test_every_finding_of_a_check_says_what_to_write():
+    silent = [
+        f"{path.relative_to(development.ROOT)}:{node.lineno}"
+        for path in development.ROOT.glob("[bgkcr]*/**/checks.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Error", "Warning")
+        if "hint" not in [keyword.arg for keyword in node.keywords]
+    ]
+    assert silent == []
 
 
 def test_a_deployment_without_redis_and_without_metrics_is_warned(settings):
@@ -132,6 +154,15 @@ def test_without_a_database_no_command_of_a_deployment_runs_or_makes_one(tmp_pat
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("gateway.E004: DATABASE_URL is not set.")
     assert not (tmp_path / "var").exists()
+
+
+def test_a_database_that_cannot_be_reached_is_named_by_migrate_without_a_traceback(tmp_path):
+    nobody = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    done = run(MIGRATE, GATEWAY_VAR=str(tmp_path), DATABASE_URL=nobody, GATEWAY_DEVELOPMENT="1", REDIS_URL="")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("CommandError: The database was not migrated: connection failed"), done.stderr
+    assert "Connection refused" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 BAD_NUMBERS = [

@@ -1,10 +1,12 @@
 """Open an account for a person. Safe to repeat: a user with an account keeps it, and the reply is the same."""
 
+from io import StringIO
 from typing import Any
 
+from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
 
-from billing import accounts
+from billing import accounts, money
 from billing.management import arguments
 from gateway_project.operator_command import OperatorCommand
 
@@ -16,10 +18,13 @@ class Command(OperatorCommand):
         super().add_arguments(parser)
         parser.add_argument("email", metavar="EMAIL", help="The owner of the account.")
         parser.add_argument("--name", help="The name of the account. Default: EMAIL.")
+        parser.add_argument("--credit", metavar="CENTS", help="Credit it with CENTS, once however often this is repeated.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         email = arguments.email("EMAIL", options["email"])
         name = arguments.text("--name", email if options["name"] is None else options["name"], characters_max=200)
+        if options["credit"] is not None:
+            arguments.whole_number("--credit", options["credit"], minimum=1, maximum=money.CENTS_MAX)
         try:
             account, is_new = accounts.open_account(email, name=name)
         except accounts.SeveralAccounts as error:
@@ -29,4 +34,7 @@ class Command(OperatorCommand):
             if is_new
             else f"{email} already has account {account.pk}, {account.name!r}; nothing was changed."
         )
+        if options["credit"] is not None:
+            terms = {"reason": "Opening credit", "reference": f"opening:{account.pk}", "account": str(account.pk)}
+            call_command("grant_credit", email, options["credit"], **terms, stdout=StringIO())
         self.write_result(options, {"account": str(account.pk)}, sentence)

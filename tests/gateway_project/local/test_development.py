@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway_project.local import development, postgresql
+from gateway_project.local import development, embedded, postgresql
 from gateway_project.local import redis as embedded_redis
 from tests.gateway_project.local.launch import bare_environment
 
@@ -23,7 +23,7 @@ def test_secrets_are_generated_once_and_readable_by_their_owner_only(tmp_path):
     assert first == second
     assert set(first) == {"GATEWAY_VAR", "GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS"}
     assert stat.S_IMODE((tmp_path / "secrets.env").stat().st_mode) == 0o600
-    assert {path.name for path in tmp_path.iterdir()} == {"secrets.env", "static"}
+    assert {path.name for path in tmp_path.iterdir()} == {"secrets.env"}
 
 
 def test_a_secret_in_the_environment_is_kept(tmp_path):
@@ -75,6 +75,15 @@ def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "set GATEWAY_VAR to a path without spaces" in done.stderr
+
+
+def test_a_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(embedded.CannotStart) as refused:
+        development.var({"GATEWAY_VAR": str(tmp_path / "file" / "var")})
+    assert (
+        str(refused.value) == f"{tmp_path}/file/var cannot be made: Not a directory. Set GATEWAY_VAR to a directory of yours."
+    )
 
 
 @pytest.mark.parametrize("name", ["d" * 90, "a space", "percent%41"])

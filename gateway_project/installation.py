@@ -1,0 +1,23 @@
+"""Where the files of the gateway are: in a checkout of the repository, or where the wheel was installed.
+
+The wheel has ``templates`` and ``deploy`` within this package (``deploy/wheel.py``), beside which a checkout has them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+CODE = _PACKAGE.parent  # the directory of all packages
+IS_CHECKOUT = (CODE / "manage.py").is_file()
+
+_FILES = CODE if IS_CHECKOUT else _PACKAGE
+TEMPLATES = _FILES / "templates"
+DEPLOY = _FILES / "deploy"
+
+# An installed package must not write beside its code, which an upgrade replaces.
+_VAR = CODE / "var" if IS_CHECKOUT else Path("/var/lib/model-gateway")
+
+
+def var(environ: Mapping[str, str]) -> Path:
+    """Return the data directory, which need not exist."""
+    return Path(environ.get("GATEWAY_VAR", "").strip() or _VAR).resolve()

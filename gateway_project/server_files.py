@@ -1,0 +1,237 @@
+"""``model-gateway init``: writes the settings, secrets, units and proxy of this server, or the files of a Compose project.
+
+The files are those of ``deploy``, with the names, passwords and paths of this server. A file that exists is kept: it may have
+secrets that nobody else has.
+"""
+
+import argparse
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.fernet import Fernet
+
+from gateway_project import installation
+
+USER = "model-gateway"
+_DEPLOYED, _EXAMPLE_HOST = "/opt/model-gateway/bin/model-gateway", "gateway.example.com"
+_HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+_ON_SERVER = {
+    "DATABASE": "127.0.0.1:5432",
+    "REDIS_URL": "redis://127.0.0.1:6379/0",
+    "GATEWAY_BIND": "127.0.0.1",
+    "GATEWAY_METRICS_BIND": "127.0.0.1:9464",
+    "GATEWAY_WORKER_METRICS_BIND": "127.0.0.1:9465",
+}
+_IN_COMPOSE = {
+    "DATABASE": "postgresql:5432",
+    "REDIS_URL": "redis://redis:6379/0",
+    "GATEWAY_BIND": "0.0.0.0",  # noqa: S104  of its container
+    "GATEWAY_METRICS_BIND": "0.0.0.0:9464",
+    "GATEWAY_WORKER_METRICS_BIND": "0.0.0.0:9465",
+}
+
+
+@dataclass(frozen=True)
+class File:
+    path: Path
+    text: str
+    mode: int = 0o644
+
+
+def main(arguments: Sequence[str]) -> None:
+    options = _parser().parse_args(arguments)
+    compose: Path | None = options.compose
+    files = list(_compose_files(options.host, compose) if compose else _server_files(options.host, options.root))
+    try:
+        has_settings = _write(files)
+    except OSError as error:
+        sys.exit(
+            f"{error.filename} cannot be written: {error.strerror}. Run this as root, or give --root or --compose DIRECTORY."
+        )
+    if not compose and options.root == Path("/") and os.geteuid() == 0:
+        _make_user(options.root / "etc/model-gateway/gateway.env")
+    sys.stdout.write(_next_steps(options.host, compose, options.root, is_first=not has_settings))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="model-gateway init", description="Write the files of this server. Files that exist are kept."
+    )
+    parser.add_argument("host", metavar="HOST", type=_host, help="The host name of the gateway, such as gateway.example.com.")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--root", metavar="DIRECTORY", type=Path, default=Path("/"), help="Write below DIRECTORY, and make no user. Default: /"
+    )
+    where.add_argument("--compose", metavar="DIRECTORY", type=Path, help="Write the files of a Compose project there instead.")
+    return parser
+
+
+def _host(value: str) -> str:
+    if not _HOST.fullmatch(value.lower()):
+        raise argparse.ArgumentTypeError(f"{value!r} is no host name such as {_EXAMPLE_HOST}")
+    return value.lower()
+
+
+# --- The files ----------------------------------------------------------------------------------------------------
+
+
+def _server_files(host: str, root: Path) -> Iterator[File]:
+    settings = root / "etc/model-gateway"
+    yield from _secret_files(host, settings, _ON_SERVER, mode=0o640)
+    for unit in sorted((installation.DEPLOY / "systemd").iterdir()):
+        yield File(root / "etc/systemd/system" / unit.name, _adapt(unit.read_text(), host))
+    yield File(root / "etc/nginx/model-gateway-hosts.conf", _shipped("nginx/model-gateway-hosts.conf"))
+    yield File(root / "etc/nginx/sites-available/model-gateway", _adapt(_shipped("nginx/model-gateway.conf"), host))
+
+
+def _compose_files(host: str, directory: Path) -> Iterator[File]:
+    # Of the containers' users, who are nobody here, only those inside the directory may read them: it is closed to others.
+    yield from _secret_files(host, directory, _IN_COMPOSE, mode=0o644)
+    if not (directory / "gateway.env").exists():
+        yield File(directory / "postgres.password", f"{secrets.token_urlsafe(24)}\n")
+    for name in ("compose.yaml", "Containerfile"):
+        yield File(directory / name, _adapt(_shipped(f"container/{name}"), host))
+    proxy = _adapt(_shipped("nginx/model-gateway.conf"), host)
+    yield File(directory / "model-gateway.conf", proxy.replace("/var/log/nginx/model-gateway.log", "/dev/stdout"))
+    yield File(directory / "model-gateway-hosts.conf", "server web:8000 max_fails=1 fail_timeout=5s;\n")
+
+
+def _secret_files(host: str, directory: Path, places: dict[str, str], mode: int) -> Iterator[File]:
+    passwords = {role: secrets.token_urlsafe(24) for role in ("gateway", "gateway_owner")}
+    urls = {role: f"postgresql://{role}:{password}@{places['DATABASE']}/gateway" for role, password in passwords.items()}
+    yield File(directory / "gateway.env", _settings(host, urls["gateway"], places), mode)
+    if not (directory / "gateway.env").exists():  # else these passwords would not be those that it has
+        private = 0o600 if mode == 0o640 else mode
+        owner = f"# For root alone: `model-gateway migrate` reads it first.\nDATABASE_URL={urls['gateway_owner']}\n"
+        yield File(directory / "owner.env", owner, private)
+        roles = _shipped("postgresql/roles.sql").replace("OWNER_PASSWORD", passwords["gateway_owner"])
+        yield File(directory / "roles.sql", roles.replace("GATEWAY_PASSWORD", passwords["gateway"]), private)
+
+
+def _settings(host: str, database_url: str, places: dict[str, str]) -> str:
+    return f"""\
+# The settings of the gateway: the same on every server, but for addresses. docs/operating/settings.md lists all of them.
+# Keep a copy of the three secrets apart from your backups: without them, no key in a backup works.
+GATEWAY_SECRET_KEY={secrets.token_urlsafe(64)}
+GATEWAY_KEY_PEPPERS={secrets.token_urlsafe(48)}
+GATEWAY_ENCRYPTION_KEYS={Fernet.generate_key().decode()}
+
+DATABASE_URL={database_url}
+REDIS_URL={places["REDIS_URL"]}
+
+GATEWAY_API_HOST={host}
+GATEWAY_BASE_HOST={host}
+GATEWAY_BEHIND_PROXY=1
+GATEWAY_BIND={places["GATEWAY_BIND"]}
+GATEWAY_VAR=/var/lib/model-gateway
+GATEWAY_GRACEFUL_TIMEOUT_SECONDS=120
+GATEWAY_METRICS_BIND={places["GATEWAY_METRICS_BIND"]}
+GATEWAY_WORKER_METRICS_BIND={places["GATEWAY_WORKER_METRICS_BIND"]}
+GATEWAY_METRICS_SECRET={secrets.token_urlsafe(32)}
+
+# The mail server, by which people are invited and set new passwords.
+# GATEWAY_SMTP_HOST=smtp.example.com
+# GATEWAY_SMTP_USER=
+# GATEWAY_SMTP_PASSWORD=
+# GATEWAY_MAIL_FROM=Model Gateway <gateway@{host}>
+
+# The keys of providers, by the names that the catalog gives them.
+# OPENAI_API_KEY=
+"""
+
+
+def _shipped(name: str) -> str:
+    return (installation.DEPLOY / name).read_text()
+
+
+def _adapt(text: str, host: str) -> str:
+    """Put the names of this server in place of those that the shipped files have."""
+    return text.replace(_DEPLOYED, str(_command())).replace(_EXAMPLE_HOST, host)
+
+
+def _command() -> Path:
+    """Return the path of the installed command, which runs."""
+    return Path(sys.argv[0]).absolute() if Path(sys.argv[0]).name == "model-gateway" else Path(_DEPLOYED)
+
+
+# --- Writing ------------------------------------------------------------------------------------------------------
+
+
+def _write(files: Sequence[File]) -> bool:
+    """Write the files that do not exist, and say of each what was done. Return whether there were settings before."""
+    has_settings = any(file.path.name == "gateway.env" and file.path.exists() for file in files)
+    for file in files:
+        kept = file.path.exists()
+        if not kept:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            if file.path.name == "gateway.env":
+                file.path.parent.chmod(0o700 if file.mode == 0o644 else 0o755)
+            descriptor = os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as opened:
+                opened.write(file.text)
+            file.path.chmod(file.mode)
+        sys.stdout.write(f"{'kept ' if kept else 'wrote'}  {file.path}\n")
+    return has_settings
+
+
+def _make_user(settings: Path) -> None:
+    """Make the user of the processes, who may read the settings, and put the command where a shell finds it."""
+    home = Path("/var/lib/model-gateway")
+    made = ["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", str(home)]
+    if subprocess.run(["id", USER], capture_output=True, check=False).returncode:  # noqa: S603, S607
+        subprocess.run([*made, "--shell", "/usr/sbin/nologin", USER], check=True)  # noqa: S603
+    if not home.exists():
+        home.mkdir(mode=0o700, parents=True)
+        shutil.chown(home, USER, USER)
+    shutil.chown(settings, "root", USER)
+    link = Path("/usr/local/bin/model-gateway")
+    if not link.exists() and _command() != link:
+        link.symlink_to(_command())
+
+
+# --- What to do next ----------------------------------------------------------------------------------------------
+
+
+def _next_steps(host: str, compose: Path | None, root: Path, *, is_first: bool) -> str:
+    if compose:
+        return f"""
+Next, in {compose}, with the directory `dist` of the wheel copied there:
+  docker compose up --detach postgresql redis
+  docker compose run --rm migrate
+  docker compose run --rm web load_catalog
+  docker compose up --detach
+TLS: put fullchain.pem and privkey.pem of {host} into {compose / "tls"}.
+"""
+    settings = root / "etc/model-gateway"
+    if not is_first:
+        return """
+Next, as root:
+  model-gateway migrate
+  model-gateway check --deploy --database default
+  systemctl enable --now model-gateway.target
+Of several servers, one runs beat: on the others, systemctl disable --now model-gateway-beat
+"""
+    return f"""
+Next, as root:
+  runuser -u postgres -- psql --file=- < {settings}/roles.sql
+  model-gateway migrate
+  model-gateway load_catalog
+  systemctl enable --now model-gateway.target
+  model-gateway create_account you@example.com --credit 1000
+  model-gateway create_key you@example.com
+  curl http://127.0.0.1:8000/v1/chat/completions -H "Host: {host}" \\
+    -H "Authorization: Bearer KEY" -H "Content-Type: application/json" \\
+    -d '{{"model": "demo/echo", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+Then nginx, with a certificate of {host}:
+  ln -s ../sites-available/model-gateway /etc/nginx/sites-enabled/ && nginx -t && systemctl reload nginx
+`model-gateway check --deploy --database default` says what is still missing.
+The passwords of the database are in {settings}/gateway.env and owner.env. Delete roles.sql when it has run.
+"""
