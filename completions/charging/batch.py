@@ -106,43 +106,6 @@ class CompletionOperation:
     key_id = property(attrgetter("completion.key_id"))
 
 
-class LockedRows(msgspec.Struct):
-    """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
-
-    now: datetime  # the database's, read after all locks were granted
-    accounts: dict[UUID, Account]
-    keys: dict[str, ApiKey]
-    windows: dict[str, SpendingWindow | None]  # by key id; None for a key without a limit
-    holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
-    completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
-    idempotency_keys: dict[tuple[UUID, str], StoredRequest]
-    running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
-    writes: "PendingWrites" = msgspec.field(default_factory=lambda: PendingWrites())
-
-    def lack(self, operation: Operation) -> bool:
-        """Return whether a row that the operation needs locked is not among these."""
-        return operation.has_rows and (
-            operation.account_id not in self.accounts
-            or operation.key_id not in self.keys
-            or (operation.is_settlement and operation.completion_id not in self.holds)
-        )
-
-    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
-        """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
-        account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
-        holds.place(account, amount_nanos)
-        if window := self.windows.get(key.id):
-            window.held_nanos += amount_nanos
-        key.open_holds = (key.open_holds or 0) + 1
-        asked = (key.id, completion.model_id)
-        self.running[asked] = self.running.get(asked, 0) + 1
-        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
-        self.writes.holds_placed.append(
-            NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
-        )
-        self.writes.completions_begun.append(completion)
-
-
 class PendingWrites(msgspec.Struct):
     """The rows that a batch decided to write, by what is done to them."""
 
@@ -186,6 +149,43 @@ class PendingWrites(msgspec.Struct):
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
             *[build(rows) for build, rows in builders if rows],
         ]
+
+
+class LockedRows(msgspec.Struct):
+    """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
+
+    now: datetime  # the database's, read after all locks were granted
+    accounts: dict[UUID, Account]
+    keys: dict[str, ApiKey]
+    windows: dict[str, SpendingWindow | None]  # by key id; None for a key without a limit
+    holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
+    completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
+    idempotency_keys: dict[tuple[UUID, str], StoredRequest]
+    running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
+    writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
+
+    def lack(self, operation: Operation) -> bool:
+        """Return whether a row that the operation needs locked is not among these."""
+        return operation.has_rows and (
+            operation.account_id not in self.accounts
+            or operation.key_id not in self.keys
+            or (operation.is_settlement and operation.completion_id not in self.holds)
+        )
+
+    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
+        """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
+        account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
+        holds.place(account, amount_nanos)
+        if window := self.windows.get(key.id):
+            window.held_nanos += amount_nanos
+        key.open_holds = (key.open_holds or 0) + 1
+        asked = (key.id, completion.model_id)
+        self.running[asked] = self.running.get(asked, 0) + 1
+        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
+        self.writes.holds_placed.append(
+            NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
+        )
+        self.writes.completions_begun.append(completion)
 
 
 def commit(operation: Operation) -> Any:
@@ -340,12 +340,13 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
     with connection.transaction(is_durable=is_durable) as transaction:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
-        settlements_first = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
-        outcomes = {place: _decide(operation, rows, locked_ids) for place, operation in settlements_first}
+        settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
+        admissions = [place for place, operation in enumerate(operations) if not operation.is_settlement]
+        outcomes = {place: _decide(operations[place], rows, locked_ids) for place in settlements + admissions}
         if statements := rows.writes.statements():
             transaction.write(statements)
     for key in rows.keys.values():
-        if account := rows.accounts.get(key.account_id):
+        if account := rows.accounts.get(vars(key)["account_id"]):  # Django looks up the attribute of a foreign key in Python
             limit_state_cache.store(key, account, rows.now)
     for operation in operations:
         if operation.is_settlement:
@@ -402,10 +403,10 @@ def _lock_and_read(
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
         windows=spending.build_windows(keys_by_id.values(), sums),
-        holds=pipelined_transaction.instances(Hold, found_holds),
-        completions=pipelined_transaction.instances(Completion, completions),
-        idempotency_keys=idempotency.build_stored(stored),
-        running=records.build_running(running),
+        holds=pipelined_transaction.instances(Hold, found_holds) if found_holds else {},
+        completions=pipelined_transaction.instances(Completion, completions) if completions else {},
+        idempotency_keys=idempotency.build_stored(stored) if stored else {},
+        running=records.build_running(running) if running else {},
     )
 
 
@@ -416,5 +417,5 @@ _connection = PipelinedConnection()
 _account_connections: list[PipelinedConnection] = []
 # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
 _group_commit: GroupCommit[Operation, Any] = GroupCommit(
-    _run_batch, run_isolated=_run_account, probe=_probe, partition=lambda operation: operation.account_id
+    _run_batch, run_isolated=_run_account, probe=_probe, partition=attrgetter("account_id")
 )

@@ -192,7 +192,8 @@ class GroupCommit(Generic[Item, Outcome]):
                 time.sleep(_RETRY_SECONDS)
         finally:
             self._finish(batch, leader, partition)
-            _wake_all([ticket for ticket in batch if ticket.is_done and ticket is not leader])
+            if batch != [leader]:
+                _wake_all([ticket for ticket in batch if ticket.is_done and ticket is not leader])
 
     def _isolated_partition(self, ticket: "_Ticket[Item, Outcome]") -> Hashable:
         """Return the ticket's partition if it is isolated, or None, which stands for the shared batch."""

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from functools import cache
 from typing import Any, ClassVar
-from uuid import UUID
 from weakref import WeakSet
 
 import gevent
@@ -23,7 +22,7 @@ from django.db.models.base import ModelState
 from gevent.socket import wait_read
 from psycopg import pq
 
-from gateway_project import compact_json
+from gateway_project import compact_json, identifiers
 from gateway_project.db import direct_connections, lost_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
@@ -109,7 +108,7 @@ def _parsers(model: type[models.Model]) -> list[tuple[str, Callable[[str], Any]]
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "UUIDField": UUID,
+    "UUIDField": identifiers.parse_uuid,
     "DateTimeField": datetime.fromisoformat,
     "DateField": date.fromisoformat,
 }
@@ -201,7 +200,7 @@ atexit.register(PipelinedConnection.close_all)
 class PipelinedTransaction:
     """One transaction: call ``read`` once, then ``write`` once or not at all. ``read_more`` takes a round trip more."""
 
-    def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
+    def __init__(self, pipeline: "_Pipeline | _NestedPipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
         self._clock = _CLOCK if is_durable else _CLOCK_NOT_DURABLE
         self.is_commit_sent = False
@@ -212,7 +211,7 @@ class PipelinedTransaction:
         A statement sees what was committed when the locks of the statements before it were granted. The time is read when all
         locks are granted.
         """
-        *results, [now] = self._begin([*filter(None, statements), self._clock])
+        _, *results, [now] = self._pipeline.run([_BEGIN, *filter(None, statements), self._clock])
         remaining = iter(results)
         return datetime.fromisoformat(now), [next(remaining) if statement else [] for statement in statements]
 
@@ -231,25 +230,23 @@ class PipelinedTransaction:
         if not self.is_commit_sent:
             self._pipeline.run([_ROLLBACK])
 
-    def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        return self._pipeline.run([_BEGIN, *statements])[1:]
+
+class _NestedPipeline:
+    """Runs the statements of a transaction within one of Django's, which has begun."""
+
+    def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
+        return [[] if statement is _BEGIN else execute(statement) for statement in statements]
 
 
 class _NestedTransaction(PipelinedTransaction):
     """The same interface within a transaction of Django's."""
 
     def __init__(self) -> None:
-        self._clock = _CLOCK
-
-    def read_more(self, statement: Statement) -> list[Any]:
-        return execute(statement)
+        super().__init__(_NestedPipeline(), is_durable=True)
 
     def write(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
             execute(statement)
-
-    def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        return [execute(statement) for statement in statements]
 
 
 class _Pipeline:
