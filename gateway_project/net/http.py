@@ -9,7 +9,7 @@ import errno
 import math
 import time
 from collections.abc import Callable, KeysView
-from functools import partial
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
@@ -156,6 +156,7 @@ def get_alone(url: str, *, deadlines: Deadlines, until: float, private_networks:
         client.close()
 
 
+@lru_cache(maxsize=1_024)
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
