@@ -19,6 +19,7 @@ from django.urls import base as urls
 from gevent import monkey
 from gevent.local import local
 
+from gateway_project import logs
 from gateway_project.db import pool
 
 # The lock of the system, which gevent has replaced by one in Python: nothing waits while it is held.
@@ -32,6 +33,7 @@ def install() -> None:
     ResponseHeaders.items = items  # type: ignore[method-assign, assignment]
     ResponseHeaders.__setitem__ = set_header  # type: ignore[method-assign]
     ResponseHeaders.__init__ = init_headers  # type: ignore[method-assign, assignment]
+    ResponseHeaders.get = get_header  # type: ignore[method-assign, assignment]
     ResponseHeaders.__contains__ = has_header  # type: ignore[method-assign, assignment]
     URLResolver.resolve = resolve  # type: ignore[method-assign, assignment]
     wsgi.get_script_name = script_name  # type: ignore[assignment]
@@ -46,6 +48,7 @@ def install() -> None:
     for connection in connections.all(initialized_only=True):
         setattr(own_connections, connection.alias, connection)
     connections._connections = own_connections  # type: ignore[attr-defined]
+    logging.setLogRecordFactory(logs.Record)
     logging._lock = _allocate_lock()  # type: ignore[attr-defined]
     for handler in logging.root.handlers:
         handler.lock = lock = _allocate_lock()
@@ -67,6 +70,24 @@ def set_header(headers: ResponseHeaders, name: str, value: Any) -> None:
         _set_header(headers, name, value)
 
 
+def set_headers(headers: ResponseHeaders, given: dict[Any, Any]) -> None:
+    """Set several headers, which are looked at together: nearly always all of them are ASCII."""
+    try:
+        text = "".join([*given, *given.values()])
+    except TypeError:  # not all are text
+        text = "\n"
+    if text.isascii() and "\n" not in text and "\r" not in text:
+        for name, value in given.items():
+            headers._store[name.lower()] = name, value
+    else:
+        for name, value in given.items():
+            headers[name] = value
+
+
+def get_header(headers: ResponseHeaders, name: str, default: Any = None) -> Any:
+    return headers._store.get(name.lower(), (name, default))[1]
+
+
 def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
     """Return the view of a path as Django does. It is kept for a path that a pattern spells out, of which there are few."""
     match = _matches.get((resolver, path))
@@ -81,8 +102,7 @@ def init_headers(headers: ResponseHeaders, data: Any) -> None:
     """Set the first headers of a reply, which are mostly a dictionary."""
     headers._store = {}
     if data:
-        for name, value in data.items() if type(data) is dict else _unpack(data):
-            headers[name] = value
+        set_headers(headers, data if type(data) is dict else dict(_unpack(data)))
 
 
 def has_header(headers: ResponseHeaders, name: str) -> bool:
