@@ -211,8 +211,8 @@ def rolled_back(operation: Operation) -> Iterator[LockedRows]:
     Nothing that the block decides is written. Waits for the locks. Raises the database's errors.
     """
     with pool.time_limit(), atomic():
-        with _connection.transaction(is_durable=False) as transaction:  # within Django's own
-            yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
+        transaction = pipelined_transaction.within_django()
+        yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
         set_rollback(True)
 
 
@@ -320,8 +320,7 @@ def _probe() -> None:
 
 def _lock_tables(connection: PipelinedConnection) -> None:
     no_rows = account_locks.lock_accounts_statement([])  # only a transaction that may write locks even none
-    with connection.transaction(is_durable=False) as transaction:
-        transaction.read(_LOCK_TABLES, no_rows)
+    connection.run(lambda transaction: transaction.read(_LOCK_TABLES, no_rows), is_durable=False)
 
 
 def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Result:
@@ -337,7 +336,8 @@ def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Resu
 
 def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool) -> list[Any]:
     is_durable = any([operation.is_settlement for operation in operations])  # noqa: C419  faster
-    with connection.transaction(is_durable=is_durable) as transaction:
+
+    def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any]]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
         settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
@@ -345,6 +345,9 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
         outcomes = {place: _decide(operations[place], rows, locked_ids) for place in settlements + admissions}
         if statements := rows.writes.statements():
             transaction.write(statements)
+        return rows, outcomes
+
+    rows, outcomes = connection.run(decide, is_durable=is_durable)
     for key in rows.keys.values():
         if account := rows.accounts.get(vars(key)["account_id"]):  # Django looks up the attribute of a foreign key in Python
             limit_state_cache.store(key, account, rows.now)

@@ -7,11 +7,10 @@ waited for once. Each connection prepares a statement once (docs/decisions/0015 
 
 import atexit
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, datetime
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakSet
 
 import gevent
@@ -26,6 +25,8 @@ from gateway_project import compact_json, identifiers
 from gateway_project.db import direct_connections, lost_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
+
+Result = TypeVar("Result")
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -125,6 +126,11 @@ def execute(statement: Statement) -> list[Any]:
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
 
+def within_django() -> "PipelinedTransaction":
+    """Return a transaction whose statements run one by one on Django's own connection, in Django's transaction."""
+    return _NestedTransaction()
+
+
 def read(*statements: Statement) -> tuple[datetime, list[list[Any]]]:
     """Run statements one by one on Django's own connection. Return the database's time, and the rows of each."""
     return _NestedTransaction().read(*statements)
@@ -147,23 +153,22 @@ class PipelinedConnection:
         self._pid = 0
         self._all.add(self)
 
-    @contextmanager
-    def transaction(self, *, is_durable: bool) -> Iterator["PipelinedTransaction"]:
-        """Open a transaction that is rolled back unless ``PipelinedTransaction.write`` commits it.
+    def run(self, work: Callable[["PipelinedTransaction"], Result], *, is_durable: bool) -> Result:
+        """Return the result of ``work`` in a transaction that is rolled back unless ``PipelinedTransaction.write`` commits it.
 
         A crash of the database may lose a transaction that is not durable: its COMMIT does not wait for the disk. Raises
         OutcomeUnknown when the connection breaks after COMMIT was sent, so that nothing tells whether it was executed.
         """
         if pool.is_in_transaction():
             with transaction.atomic():
-                yield _NestedTransaction()
-            return
+                return work(_NestedTransaction())
         pipeline = self._open()
         pipelined = PipelinedTransaction(pipeline, is_durable=is_durable)
         try:
             with pool.time_limit(), pipeline.wrap_database_errors:
-                yield pipelined
+                result = work(pipelined)
                 pipelined.end()
+                return result
         except BaseException as error:
             is_unknown = pipeline.is_broken or (pipelined.is_commit_sent and not _is_from_server(error))
             # Closed even after an error that the connection survives: statements it counts as prepared may not be.
