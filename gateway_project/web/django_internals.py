@@ -37,6 +37,7 @@ def install() -> None:
     ResponseHeaders.__contains__ = has_header  # type: ignore[method-assign, assignment]
     URLResolver.resolve = resolve  # type: ignore[method-assign, assignment]
     wsgi.get_script_name = script_name  # type: ignore[assignment]
+    wsgi.get_path_info = path_info  # type: ignore[assignment]
     # Whatever has used the database in a request has given its connection back when the request ends.
     request_started.disconnect(close_old_connections)
     request_finished.disconnect(close_old_connections)
@@ -56,6 +57,7 @@ def install() -> None:
 
 
 _set_header, _resolve = ResponseHeaders.__setitem__, URLResolver.resolve
+_path_info = wsgi.get_path_info
 _script_name, _close = wsgi.get_script_name, HttpResponseBase.close
 _unpack = ResponseHeaders._unpack_items  # type: ignore[attr-defined]
 _MATCHES_MAX = 256
@@ -114,6 +116,12 @@ def script_name(variables: dict[str, Any]) -> str:
     if variables.get("SCRIPT_NAME") or "SCRIPT_URL" in variables or "REDIRECT_URL" in variables or settings.FORCE_SCRIPT_NAME:
         return _script_name(variables)
     return ""
+
+
+def path_info(variables: dict[str, Any]) -> str:
+    """Return the path, which Django encodes and decodes again: what is ASCII stays as it is."""
+    path = variables.get("PATH_INFO", "/")
+    return path if path.isascii() else _path_info(variables)
 
 
 def close(response: HttpResponseBase) -> None:

@@ -121,3 +121,9 @@ def test_several_headers_are_set_as_django_sets_each(given):
 
     assert outcome(django_internals.set_headers) == outcome(set_each)
     assert django_internals.get_header(ResponseHeaders({"A": "1"}), "b", "2") == ResponseHeaders({"A": "1"}).get("b", "2")
+
+
+@pytest.mark.parametrize("path", [None, "", "/v1/models", "/\xc3\xa4", "/\xff%25", "/a b"])
+def test_a_path_is_the_one_that_django_reads(path):
+    variables = {} if path is None else {"PATH_INFO": path}
+    assert django_internals.path_info(variables) == wsgi.get_path_info(variables)
