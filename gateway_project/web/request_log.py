@@ -35,7 +35,7 @@ class RequestLogMiddleware:
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
         response.headers["x-request-id"] = request.id  # type: ignore[attr-defined]
-        if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
+        if not (response.streaming or "Content-Length" in response.headers or response.status_code in (204, 304)):
             # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
             response.headers["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
