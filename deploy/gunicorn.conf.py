@@ -84,6 +84,9 @@ class logger_class(glogging.Logger):  # type: ignore[misc]  # noqa: N801  gunico
         for handler in self.error_log.handlers:
             handler.setFormatter(form)
 
+    def access(self, *_: Any) -> None:
+        """Log no request: the gateway does."""
+
 
 control_socket_disable = True  # gunicorn would create it outside GATEWAY_VAR
 

@@ -31,9 +31,14 @@ class TTLCache(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> None:
         """Store the value in place of any other. Its time begins now."""
-        self._entries.pop(key, None)  # so that it is the last
-        self._make_room()
-        self._entries[key] = self._clock() + self._seconds, value
+        entries, now = self._entries, self._clock()
+        entries.pop(key, None)  # so that it is the last
+        while entries:
+            oldest = next(iter(entries))
+            if len(entries) < self._entries_max and now < entries[oldest][0]:
+                break
+            del entries[oldest]
+        entries[key] = now + self._seconds, value
 
     def discard(self, key: Key) -> None:
         self._entries.pop(key, None)
@@ -44,14 +49,6 @@ class TTLCache(Generic[Key, Value]):
     def __len__(self) -> int:
         """Return the number of entries, expired ones included until the next ``put`` removes them."""
         return len(self._entries)
-
-    def _make_room(self) -> None:
-        now = self._clock()
-        while self._entries:
-            oldest = next(iter(self._entries))
-            if len(self._entries) < self._entries_max and now < self._entries[oldest][0]:
-                return
-            del self._entries[oldest]
 
 
 @dataclass(frozen=True, slots=True)

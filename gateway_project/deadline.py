@@ -40,6 +40,12 @@ class Alarm:
         if self.at < ticker.next_at:
             ticker.wake(self.at)
 
+    def begin(self, seconds: float) -> None:
+        """Let the time begin anew in the block. Where none is to pass, ``at`` is infinite."""
+        self.at = time.monotonic() + seconds
+        if self.at < self._ticker.next_at:
+            self._ticker.wake(self.at)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self._ticker.alarms.pop(self, None)
 

@@ -13,7 +13,8 @@ def format_plain(amount_nanos: int) -> str:
     """The exact amount without a sign of the currency: "-0.000195", "10.00". At least two decimals; for programs and fields."""
     sign = "-" if amount_nanos < 0 else ""
     whole, fraction = divmod(abs(amount_nanos), NANOS_PER_DOLLAR)
-    return f"{sign}{whole}.{_decimals(fraction)}"
+    decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")  # as ``_decimals``, which every completion would call four times
+    return f"{sign}{whole}.{decimals}"
 
 
 def format_usd(amount_nanos: int) -> str:

@@ -1,10 +1,16 @@
 """Public ids: UUIDv7, which sort by creation time."""
 
 from datetime import datetime
+from functools import lru_cache
 from uuid import UUID
 
 import uuid_utils
 from uuid_utils.compat import uuid7 as _uuid7
+
+_PARSED_MAX = 65_536
+
+# Parses a UUID, and returns the same object for the same text: UUIDs are made, and compared in dictionaries, in Python.
+parse_uuid = lru_cache(maxsize=_PARSED_MAX)(UUID)
 
 
 def uuid7() -> UUID:

@@ -7,7 +7,9 @@ pauses for twice as long as it computed. Large requests get a third of the proce
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
+from itertools import repeat
+from typing import Any
 
 LARGE_BYTES = 65_536
 _PAUSE_SECONDS_MAX = 0.1
@@ -27,7 +29,14 @@ def _no_pause() -> None:
     pass
 
 
-_NO_TURN = nullcontext(_no_pause)  # the same for all: small requests are many
+class _NoTurn(AbstractContextManager[Callable[[], None]]):
+    """The turn of work that waits for none. Small requests are many, so functions of C begin and end it."""
+
+    __enter__: Any = staticmethod(repeat(_no_pause).__next__)
+    __exit__: Any = staticmethod("".format)  # takes whatever it is given, and returns nothing that would end an exception
+
+
+_NO_TURN = _NoTurn()
 
 
 class _Turn(AbstractContextManager[Callable[[], None]]):

@@ -5,10 +5,13 @@ is noted here, and told in that line. What fails without a request, or after its
 """
 
 import logging
+import time
+from collections.abc import Mapping
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
-from pythonjsonlogger.json import JsonFormatter
+from pythonjsonlogger.json import JsonEncoder, JsonFormatter
 
 _CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
 _SAID_BY_THE_LINE_OF_THE_REQUEST = ("django.request", "django.security")
@@ -21,12 +24,12 @@ def configuration(*, is_readable: bool) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "filters": {"context": {"()": "gateway_project.logs.ContextFilter"}},
         "formatters": {
-            "readable": {"format": "%(asctime)s %(levelname)-7s %(name)s %(message)s", "datefmt": "%H:%M:%S"},
+            "readable": {"()": "gateway_project.logs.ReadableLineFormatter"},
             "json": {"()": "gateway_project.logs.JsonLineFormatter"},
         },
         "handlers": {
             "stderr": {
-                "class": "logging.StreamHandler",
+                "class": "gateway_project.logs.LineHandler",
                 "formatter": "readable" if is_readable else "json",
                 "filters": ["context"],
             }
@@ -93,6 +96,41 @@ def _unwritten_line() -> RequestLine | None:
     return None if line is None or line.is_written else line
 
 
+# --- Records and lines: what logging does, in few calls, as every request has a line -----------------------------------
+
+
+class Record(logging.LogRecord):
+    """A record without the file, the thread and the process, which no line shows. Web processes make their records so."""
+
+    def __init__(self, name: str, level: int, pathname: str, lineno: int, msg: Any, args: Any, exc_info: Any, *_: Any) -> None:
+        self.name, self.levelno, self.levelname = name, level, logging._levelToName.get(level) or f"Level {level}"
+        self.msg, self.args = msg, args[0] if args and len(args) == 1 and args[0] and isinstance(args[0], Mapping) else args
+        self.exc_info, self.exc_text, self.stack_info = exc_info, None, None
+        self.pathname, self.lineno, self.funcName = pathname, lineno, None  # type: ignore[assignment]
+        self.created = time.time()
+        self.msecs = int(self.created % 1 * 1000) + 0.0
+
+
+class LineHandler(logging.StreamHandler[Any]):
+    """Writes records as lines."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        for each in self.filters:
+            accepts: Any = getattr(each, "filter", each)
+            if not accepts(record):
+                return False
+        assert self.lock is not None
+        assert self.formatter is not None
+        try:
+            line = self.formatter.format(record) + self.terminator
+            with self.lock:
+                self.stream.write(line)
+                self.stream.flush()
+        except Exception:
+            self.handleError(record)
+        return True
+
+
 # --- Format -------------------------------------------------------------------------------------------------------
 
 
@@ -115,9 +153,38 @@ def _without_query(argument: object) -> object:
 class JsonLineFormatter(JsonFormatter):
     """A formatter that writes one line of JSON: timestamp, level, logger, message, request_id and the fields of ``extra``."""
 
+    _encode = JsonEncoder().encode
+
     def __init__(self) -> None:
         super().__init__(
             "%(levelname)s %(name)s %(message)s %(request_id)s",
             rename_fields={"levelname": "level", "name": "logger"},
             timestamp=True,
         )
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.exc_info or record.exc_text or record.stack_info or not isinstance(record.msg, str):
+            return str(super().format(record))
+        facts = vars(record)
+        line = {
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": facts.get("request_id"),
+            **{name: facts[name] for name in facts if name not in self._skip_fields and not name.startswith("_")},
+            "timestamp": datetime.fromtimestamp(record.created, tz=UTC).isoformat(),
+        }
+        return self._encode(line)
+
+
+class ReadableLineFormatter(logging.Formatter):
+    """A formatter that writes a line for a developer: time, level, logger and message."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        if record.exc_info or record.exc_text or record.stack_info:
+            return super().format(record)
+        at = time.strftime("%H:%M:%S", time.localtime(record.created))
+        return f"{at} {record.levelname:<7} {record.name} {record.getMessage()}"

@@ -18,7 +18,7 @@ from rest_framework.exceptions import NotAuthenticated
 from rest_framework.request import Request
 
 from billing.models import Account
-from gateway_project import errors
+from gateway_project import errors, identifiers
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
@@ -215,7 +215,7 @@ def _keep_pace() -> None:
 def _caller_for(given: str, key: Any) -> Caller | None:
     for digest in [key.digest, *key.working_former_digests(key.now)] if key else []:
         if secret.matches(given, digest, settings.KEY_PEPPERS):
-            return Caller(key.pk, key.account_id, digest)
+            return Caller(key.pk, identifiers.parse_uuid(str(key.account_id)), digest)  # as in rows of batches
     return None
 
 

@@ -286,7 +286,7 @@ mutant(
 mutant(
     "admissions_are_decided_first",
     "A batch decides its admissions before its settlements.",
-    code("completions.charging.batch:_run_on", "not each[1].is_settlement", "each[1].is_settlement"),
+    code("completions.charging.batch:_run_on", "in settlements + admissions", "in admissions + settlements"),
     f"{BATCH}::test_an_admission_can_hold_what_a_settlement_of_its_batch_frees[balance]",
 )
 mutant(
@@ -1269,7 +1269,7 @@ mutant(
 mutant(
     "a_disconnected_request_is_closed_at_once",
     "A whole reply is left midway for a fraction of what the provider charges.",
-    code("completions.relay.attempts:Dispatch._interruptible", "self.client if self.is_cancellable else None", "self.client"),
+    code("completions.relay.attempts:Dispatch._interruptible", "self.is_cancellable and self.client", "self.client"),
     f"{DISCONNECTS}::test_a_whole_reply_left_midway_pays_the_reported_usage",
 )
 mutant(

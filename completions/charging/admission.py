@@ -145,6 +145,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     idempotency_key: IdempotencyKey | None
     countable_tokens: int
     request_id: str | None = None
+    _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
     has_rows = True
     is_settlement = False
     had_spending_limit = False
@@ -183,7 +184,9 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
         payable_now_nanos = charged_before_nanos + available_nanos(account, window)
         max_tokens = token_budget.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
-        payable_nanos = _payable_nanos(self.request, offers, max_tokens, payable_now_nanos)
+        payable_nanos = self._need_nanos(max_tokens)
+        if len(offers) > 1:
+            payable_nanos = _payable_nanos(self.request, offers[1:], max_tokens, payable_now_nanos, payable_nanos)
         admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
         record = self._record(now, window, earlier)
         held_nanos = record.due_nanos(payable_nanos)
@@ -215,7 +218,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         request, offer = self.request, self.offers[0]
         budget_nanos = charged_before_nanos + _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
         min_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
-        need_nanos = max(cost.worst_case_nanos(request, offer, min_tokens) - charged_before_nanos, 0)
+        need_nanos = max(self._need_nanos(min_tokens) - charged_before_nanos, 0)
         try:
             spending.require_available(window, need_nanos, now)
             holds.require_available(account, need_nanos)
@@ -226,6 +229,13 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
                 refusal.message += f" It affords {request.max_tokens_name} up to {affordable_tokens}."
             raise
         return min_tokens
+
+    def _need_nanos(self, max_tokens: int) -> int:
+        """Return the worst case of the first offer."""
+        nanos = self._needs_nanos.get(max_tokens)
+        if nanos is None:
+            nanos = self._needs_nanos[max_tokens] = cost.worst_case_nanos(self.request, self.offers[0], max_tokens)
+        return nanos
 
     def _record(self, now: datetime, window: SpendingWindow | None, earlier: StoredRequest | None) -> CompletionRecord:
         """Return the record as the completion begins. In the end another offer or route may have served it."""
@@ -257,7 +267,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         """Return what refusals depend on, for the refusal cache."""
         request, model_ids = self.request, tuple([offer.model_id for offer in self.offers])
         first_tokens = request.max_tokens_of(self.offers[0])
-        need_nanos = cost.worst_case_nanos(request, self.offers[0], 1 if first_tokens is None else first_tokens)
+        need_nanos = self._need_nanos(1 if first_tokens is None else first_tokens)
         return AdmissionDemand(
             model_ids, self.countable_tokens, need_nanos, request.max_tokens is not None, self.idempotency_key
         )
@@ -289,10 +299,11 @@ def _account_and_key(caller: Caller, rows: LockedRows) -> tuple[Account, ApiKey]
     return account, key
 
 
-def _payable_nanos(request: ChatRequest, offers: Sequence[Offer], max_tokens: int, available_nanos: int) -> int:
-    """Return the worst case of the first offer, or of the dearest fallback that the available money pays for."""
-    payable_nanos = cost.worst_case_nanos(request, offers[0], max_tokens)
-    for offer in offers[1:]:
+def _payable_nanos(
+    request: ChatRequest, fallbacks: Sequence[Offer], max_tokens: int, available_nanos: int, payable_nanos: int
+) -> int:
+    """Return ``payable_nanos``, the worst case of the first offer, or that of the dearest fallback that the money pays for."""
+    for offer in fallbacks:
         need_nanos = cost.worst_case_nanos(request, offer, min(max_tokens, offer.max_output_tokens))
         if payable_nanos < need_nanos <= available_nanos:
             payable_nanos = need_nanos

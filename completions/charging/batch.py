@@ -106,43 +106,6 @@ class CompletionOperation:
     key_id = property(attrgetter("completion.key_id"))
 
 
-class LockedRows(msgspec.Struct):
-    """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
-
-    now: datetime  # the database's, read after all locks were granted
-    accounts: dict[UUID, Account]
-    keys: dict[str, ApiKey]
-    windows: dict[str, SpendingWindow | None]  # by key id; None for a key without a limit
-    holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
-    completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
-    idempotency_keys: dict[tuple[UUID, str], StoredRequest]
-    running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
-    writes: "PendingWrites" = msgspec.field(default_factory=lambda: PendingWrites())
-
-    def lack(self, operation: Operation) -> bool:
-        """Return whether a row that the operation needs locked is not among these."""
-        return operation.has_rows and (
-            operation.account_id not in self.accounts
-            or operation.key_id not in self.keys
-            or (operation.is_settlement and operation.completion_id not in self.holds)
-        )
-
-    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
-        """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
-        account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
-        holds.place(account, amount_nanos)
-        if window := self.windows.get(key.id):
-            window.held_nanos += amount_nanos
-        key.open_holds = (key.open_holds or 0) + 1
-        asked = (key.id, completion.model_id)
-        self.running[asked] = self.running.get(asked, 0) + 1
-        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
-        self.writes.holds_placed.append(
-            NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
-        )
-        self.writes.completions_begun.append(completion)
-
-
 class PendingWrites(msgspec.Struct):
     """The rows that a batch decided to write, by what is done to them."""
 
@@ -188,6 +151,43 @@ class PendingWrites(msgspec.Struct):
         ]
 
 
+class LockedRows(msgspec.Struct):
+    """The rows that a batch has locked, by id, with the time of the locks and the writes decided so far."""
+
+    now: datetime  # the database's, read after all locks were granted
+    accounts: dict[UUID, Account]
+    keys: dict[str, ApiKey]
+    windows: dict[str, SpendingWindow | None]  # by key id; None for a key without a limit
+    holds: dict[str, Hold]  # those of settlements; in a rerun also those of admissions
+    completions: dict[str, Completion]  # in a rerun only: what the first run committed, though the answer was lost
+    idempotency_keys: dict[tuple[UUID, str], StoredRequest]
+    running: dict[tuple[str, str], int]  # by key id and model id, of models with a maximum: completions with open holds
+    writes: PendingWrites = msgspec.field(default_factory=PendingWrites)
+
+    def lack(self, operation: Operation) -> bool:
+        """Return whether a row that the operation needs locked is not among these."""
+        return operation.has_rows and (
+            operation.account_id not in self.accounts
+            or operation.key_id not in self.keys
+            or (operation.is_settlement and operation.completion_id not in self.holds)
+        )
+
+    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
+        """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
+        account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
+        holds.place(account, amount_nanos)
+        if window := self.windows.get(key.id):
+            window.held_nanos += amount_nanos
+        key.open_holds = (key.open_holds or 0) + 1
+        asked = (key.id, completion.model_id)
+        self.running[asked] = self.running.get(asked, 0) + 1
+        self.writes.spending_reserved.append(SpendingChange(key.id, completion.spending_day, amount_nanos))
+        self.writes.holds_placed.append(
+            NewHold(completion.id, account.id, amount_nanos, expires_at=completion.created_at + lifetime)
+        )
+        self.writes.completions_begun.append(completion)
+
+
 def commit(operation: Operation) -> Any:
     """Wait until the operation's batch is committed, and return what the operation decided.
 
@@ -211,8 +211,8 @@ def rolled_back(operation: Operation) -> Iterator[LockedRows]:
     Nothing that the block decides is written. Waits for the locks. Raises the database's errors.
     """
     with pool.time_limit(), atomic():
-        with _connection.transaction(is_durable=False) as transaction:  # within Django's own
-            yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
+        transaction = pipelined_transaction.within_django()
+        yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
         set_rollback(True)
 
 
@@ -320,8 +320,7 @@ def _probe() -> None:
 
 def _lock_tables(connection: PipelinedConnection) -> None:
     no_rows = account_locks.lock_accounts_statement([])  # only a transaction that may write locks even none
-    with connection.transaction(is_durable=False) as transaction:
-        transaction.read(_LOCK_TABLES, no_rows)
+    connection.run(lambda transaction: transaction.read(_LOCK_TABLES, no_rows), is_durable=False)
 
 
 def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Result:
@@ -337,15 +336,20 @@ def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Resu
 
 def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool) -> list[Any]:
     is_durable = any([operation.is_settlement for operation in operations])  # noqa: C419  faster
-    with connection.transaction(is_durable=is_durable) as transaction:
+
+    def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any]]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
-        settlements_first = sorted(enumerate(operations), key=lambda each: not each[1].is_settlement)
-        outcomes = {place: _decide(operation, rows, locked_ids) for place, operation in settlements_first}
+        settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
+        admissions = [place for place, operation in enumerate(operations) if not operation.is_settlement]
+        outcomes = {place: _decide(operations[place], rows, locked_ids) for place in settlements + admissions}
         if statements := rows.writes.statements():
             transaction.write(statements)
+        return rows, outcomes
+
+    rows, outcomes = connection.run(decide, is_durable=is_durable)
     for key in rows.keys.values():
-        if account := rows.accounts.get(key.account_id):
+        if account := rows.accounts.get(vars(key)["account_id"]):  # Django looks up the attribute of a foreign key in Python
             limit_state_cache.store(key, account, rows.now)
     for operation in operations:
         if operation.is_settlement:
@@ -402,10 +406,10 @@ def _lock_and_read(
         accounts=pipelined_transaction.instances(Account, accounts),
         keys=keys_by_id,
         windows=spending.build_windows(keys_by_id.values(), sums),
-        holds=pipelined_transaction.instances(Hold, found_holds),
-        completions=pipelined_transaction.instances(Completion, completions),
-        idempotency_keys=idempotency.build_stored(stored),
-        running=records.build_running(running),
+        holds=pipelined_transaction.instances(Hold, found_holds) if found_holds else {},
+        completions=pipelined_transaction.instances(Completion, completions) if completions else {},
+        idempotency_keys=idempotency.build_stored(stored) if stored else {},
+        running=records.build_running(running) if running else {},
     )
 
 
@@ -416,5 +420,5 @@ _connection = PipelinedConnection()
 _account_connections: list[PipelinedConnection] = []
 # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
 _group_commit: GroupCommit[Operation, Any] = GroupCommit(
-    _run_batch, run_isolated=_run_account, probe=_probe, partition=lambda operation: operation.account_id
+    _run_batch, run_isolated=_run_account, probe=_probe, partition=attrgetter("account_id")
 )

@@ -5,11 +5,11 @@ A language adds how a request is read, and how replies are written.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
@@ -30,7 +30,7 @@ from completions.request.fields import Fields
 from gateway_project import compact_json, errors, large_work
 from gateway_project.db import pool
 from gateway_project.net import disconnects
-from gateway_project.web import strict_json
+from gateway_project.web import django_internals, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from keys.authentication import Caller, CallerAuthentication
 from keys.limits import limit_state_cache, refusal_cache
@@ -46,7 +46,7 @@ class RatedView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         key_id = getattr(request._request, "key_id", None)
-        is_admitted = "x-ratelimit-limit-concurrent" in response
+        is_admitted = "x-ratelimit-limit-concurrent" in response.headers
         if key_id and not is_admitted and response.status_code != 401:
             for name, value in limit_state_cache.estimate_headers(key_id).items():
                 response.setdefault(name, value)
@@ -152,13 +152,22 @@ class CompletionView(RequestView):
     dispatched: Dispatch | None = None
     read_on: ReplyStream | None = None  # once the reply is sent, which is the error of a stream that began too late
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Authenticate the caller. REST framework would also choose a renderer, which it does for errors later, and a version.
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        """Wrap the request as REST framework does, with parsers and the like that are made once: they have no state."""
+        parts = _parts(self.__class__)  # type: ignore[arg-type]  # any class has a hash
+        return Request(request, **parts, parser_context={"view": self, "args": args, "kwargs": kwargs})
 
-        ``request.user`` would do the same, in a context for properties that takes as many calls again.
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        return _default_headers(self.__class__).copy()  # type: ignore[arg-type]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Authenticate the caller, which raises unless it knows who that is: a completion needs no other permission.
+
+        REST framework would also choose a renderer, which it does for errors later, and a version. ``request.user`` would do
+        the same, in a context for properties that takes as many calls again.
         """
         request._authenticate()  # type: ignore[attr-defined]
-        self.check_permissions(request)
 
     def fingerprinted(self, fields: Fields) -> Fields:
         """Return what a repetition under the same Idempotency-Key must be equal in: the path, too, but of the gateway's own.
@@ -242,11 +251,25 @@ class CompletionView(RequestView):
         """Add the headers about the dispatch, also to an error after the first attempt."""
         response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
-            for name, value in self.dispatched.headers().items():
-                response.headers[name] = value
+            django_internals.set_headers(response.headers, self.dispatched.headers())
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)
         return response
+
+
+@cache
+def _parts(view: Callable[[], CompletionView]) -> dict[str, Any]:
+    made = view()
+    return {
+        "parsers": made.get_parsers(),
+        "authenticators": made.get_authenticators(),
+        "negotiator": made.get_content_negotiator(),
+    }
+
+
+@cache
+def _default_headers(view: Callable[[], CompletionView]) -> dict[str, str]:
+    return dict(super(CompletionView, view()).default_response_headers)
 
 
 def run_once_sent(request: Request, response: Any, run: Callable[[], None]) -> None:
@@ -268,11 +291,18 @@ def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:
     return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)
 
 
+class _StreamedResponse(StreamingHttpResponse):
+    """A reply in parts that are bytes already: Django would make bytes of each."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._iterator  # type: ignore[attr-defined, no-any-return]
+
+
 def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str]) -> HttpResponseBase:
-    response = HttpResponse if isinstance(body, bytes) else StreamingHttpResponse
+    response = HttpResponse if isinstance(body, bytes) else _StreamedResponse
     if is_stream:
-        return response(body, content_type="text/event-stream", headers={**_STREAM_HEADERS, **headers})
-    return response(body, content_type="application/json", headers={"Cache-Control": "no-store", **headers})
+        return response(body, headers={**_STREAM_HEADERS, **headers, "Content-Type": "text/event-stream"})
+    return response(body, headers={"Cache-Control": "no-store", **headers, "Content-Type": "application/json"})
 
 
 def _kept_until_sent(response: HttpResponseBase, caller: Caller, slot: Slot) -> HttpResponseBase:

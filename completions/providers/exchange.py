@@ -225,8 +225,9 @@ def read_whole(posted: Posted, parse: Callable[[bytes], WholeReply]) -> WholeRep
         response.close()
 
 
-def read_stream(posted: Posted, reader: EventReader) -> Generator[list[Chunk], None, None]:
-    """Yield the chunks that ``reader`` makes, as ``base.Adapter.stream`` documents. Closes the response at the end."""
+def read_stream(post: Callable[[], Posted], reader: EventReader) -> Generator[list[Chunk], None, None]:
+    """Post the request, and yield the chunks that ``reader`` makes, as ``base.Adapter.stream`` documents."""
+    posted = post()
     response = yield from posted.begun()
     call, start = posted.call, bytearray()
     try:

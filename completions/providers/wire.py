@@ -60,7 +60,7 @@ def detail_tokens(usage: Fields, group: str, name: str) -> int:
     """Return an optional count from a details object of a usage object; 0 when it is missing or impossible."""
     details = usage.get(group)
     value = details.get(name) if isinstance(details, dict) else None
-    return token_count(value) or 0
+    return 0 if value is None else token_count(value) or 0
 
 
 def text_bytes(text: str) -> int:

@@ -8,12 +8,13 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
+from types import TracebackType
 from typing import Any, TypeVar
-from uuid import UUID
 
 import gevent
 from django.conf import settings
@@ -77,6 +78,8 @@ class Dispatch:
     late_nanos: int = 0  # of the streams that were given up: counts against the account if nothing else is charged
     unseen_nanos: int = 0  # of a reply that was cut off before its caller saw it: counts against the account
     ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
+
+    _account_id = property(attrgetter("admitted.completion.account_id"))
 
     def __post_init__(self) -> None:
         self.call = self._calls()[0]
@@ -177,7 +180,9 @@ class Dispatch:
         return self._first_success(self._start_stream)
 
     def _first_success(self, send: Callable[[Call], Outcome]) -> Outcome:
-        calls = deque(sorted(self._calls(), key=lambda call: circuit_breaker.stands_back(call.route)))
+        calls = deque(self._calls())
+        if len(calls) > 1:
+            calls = deque(sorted(calls, key=lambda call: circuit_breaker.stands_back(call.route)))
         failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
         while calls and self.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
             if disconnects.has_disconnected(self.client):
@@ -198,10 +203,6 @@ class Dispatch:
                     calls.append(call)
                 failures[call.route.id] = error
         raise _most_useful(list(failures.values())) or self._none_may_be_asked()
-
-    @property
-    def _account_id(self) -> UUID:
-        return self.admitted.completion.account_id
 
     def _calls(self) -> list[Call]:
         """Return one call for each route, in the order in which they are attempted."""
@@ -358,18 +359,17 @@ class Dispatch:
             gevent.sleep(seconds + _TIMER_SECONDS)
         return True
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
+    def _interruptible(self) -> AbstractContextManager[None]:
         """End the wait for an upstream when the worker must stop, and a cancellable one when the client disconnects."""
-        client = self.client if self.is_cancellable else None
-        try:
-            with (
-                draining.interruptible(http.WorkerEnding),
-                disconnects.raise_on_disconnect(client, http.ClientDisconnected()),
-            ):
-                yield
-        except http.Interrupted as error:  # by a provider without a network; others report it as the failure below
-            raise exchange.interruption(error, upstream_worked=True) from error
+        return self._cancelled_when_left() if self.is_cancellable and self.client else _EndedWithWorker(http.WorkerEnding)
+
+    @contextmanager
+    def _cancelled_when_left(self) -> Iterator[None]:
+        with (
+            _EndedWithWorker(http.WorkerEnding),
+            disconnects.raise_on_disconnect(self.client, http.ClientDisconnected()),
+        ):
+            yield
 
     def _none_may_be_asked(self) -> ProviderFailed:
         routes = [call.route for call in self._calls()]
@@ -390,6 +390,17 @@ class Dispatch:
         )
 
 
+class _EndedWithWorker(draining.interruptible):
+    """Raises the failure of a wait that was interrupted: that of a provider without a network; others report it themselves."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        super().__exit__(kind, error, traceback)
+        if isinstance(error, http.Interrupted):
+            raise exchange.interruption(error, upstream_worked=True) from error
+
+
 def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:
     """Return the failure to report: the first retryable one, with its Retry-After, or else the first."""
     return max(failures, key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
@@ -397,4 +408,6 @@ def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:
 
 def in_order(routes: tuple[Route, ...]) -> list[Route]:
     """Sort routes by priority. Within a priority the order is random: each is first as often as its weight says."""
+    if len(routes) == 1:
+        return [*routes]
     return sorted(routes, key=lambda route: (route.priority, -(random.random() ** (1 / route.weight))))  # noqa: S311

@@ -5,10 +5,12 @@ an error is one event, and no [DONE] follows.
 """
 
 import errno
+import math
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 from completions import sse
@@ -47,16 +49,11 @@ class ReplyStream:
         self._events = _while_read(_checkpointed(dispatch, slot, reply_format), dispatch)
         first = next(self._events)
         self.failure = first if isinstance(first, errors.ApiError) else None
-        self._first = None if isinstance(first, errors.ApiError) else first
+        self._first = [] if isinstance(first, errors.ApiError) else [first]
 
     def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        first, self._first = self._first, None
-        event = next(self._events) if first is None else first
-        assert isinstance(event, bytes)  # only the first may be a failure
-        return event
+        """Return the events, once; only the first might have been a failure."""
+        return chain(self._first, self._events)  # type: ignore[arg-type]
 
     def close(self) -> None:
         self._events.close()
@@ -64,14 +61,15 @@ class ReplyStream:
 
 def _while_read(events: Generator[Event, None, None], dispatch: Dispatch) -> Generator[Event, None, None]:
     """Yield the events. The server has a deadline to write each; it takes the error for a disconnect."""
-    unread = BrokenPipeError(errno.EPIPE, "the client does not read")
+    deadline = Deadline(math.inf, BrokenPipeError(errno.EPIPE, "the client does not read"))
     blocked_seconds = 0.0
-    with closing(events):
+    with closing(events), deadline:
         for event in events:
             left_seconds = max(dispatch.call.route.deadlines.total_seconds / 2 - blocked_seconds, 0)
             began_at = time.monotonic()
-            with Deadline(min(_UNREAD_SECONDS_MAX, left_seconds), unread):
-                yield event
+            deadline.begin(min(_UNREAD_SECONDS_MAX, left_seconds))
+            yield event
+            deadline.at = math.inf
             blocked_seconds += time.monotonic() - began_at
 
 

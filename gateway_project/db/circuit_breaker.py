@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -155,6 +156,7 @@ class _Suspicion(Alarm):
             self._action()
 
 
+@cache
 def _has_event_loop() -> bool:
     return bool(monkey.is_module_patched("socket"))
 

@@ -127,7 +127,9 @@ class GroupCommit(Generic[Item, Outcome]):
             if ticket.times_skipped and isinstance(error, WaitTimedOut):
                 self._refuse(ticket.partition)
             raise
-        return ticket.result()
+        if isinstance(ticket.outcome, Exception):
+            raise ticket.outcome
+        return ticket.outcome
 
     def _enter(self, ticket: "_Ticket[Item, Outcome]") -> None:
         with self._mutex:
@@ -192,7 +194,8 @@ class GroupCommit(Generic[Item, Outcome]):
                 time.sleep(_RETRY_SECONDS)
         finally:
             self._finish(batch, leader, partition)
-            _wake_all([ticket for ticket in batch if ticket.is_done and ticket is not leader])
+            if batch != [leader]:
+                _wake_all([ticket for ticket in batch if ticket.is_done and ticket is not leader])
 
     def _isolated_partition(self, ticket: "_Ticket[Item, Outcome]") -> Hashable:
         """Return the ticket's partition if it is isolated, or None, which stands for the shared batch."""
@@ -400,8 +403,3 @@ class _Ticket(Generic[Item, Outcome]):
     def is_stuck(self) -> bool:
         """Return whether the ticket was skipped so often that its partition would be isolated if there were room."""
         return self.times_skipped >= _SKIPS_MAX and isinstance(self.outcome, Skipped)
-
-    def result(self) -> Outcome:
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome

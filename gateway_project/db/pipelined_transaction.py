@@ -7,12 +7,10 @@ waited for once. Each connection prepares a statement once (docs/decisions/0015 
 
 import atexit
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from datetime import date, datetime
 from functools import cache
-from typing import Any, ClassVar
-from uuid import UUID
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakSet
 
 import gevent
@@ -23,10 +21,12 @@ from django.db.models.base import ModelState
 from gevent.socket import wait_read
 from psycopg import pq
 
-from gateway_project import compact_json
+from gateway_project import compact_json, identifiers
 from gateway_project.db import direct_connections, lost_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
+
+Result = TypeVar("Result")
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -109,7 +109,7 @@ def _parsers(model: type[models.Model]) -> list[tuple[str, Callable[[str], Any]]
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "UUIDField": UUID,
+    "UUIDField": identifiers.parse_uuid,
     "DateTimeField": datetime.fromisoformat,
     "DateField": date.fromisoformat,
 }
@@ -124,6 +124,11 @@ def execute(statement: Statement) -> list[Any]:
         parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter).decode()]
         cursor.execute(statement.sql.replace("$1", "%s"), parameter)
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
+
+
+def within_django() -> "PipelinedTransaction":
+    """Return a transaction whose statements run one by one on Django's own connection, in Django's transaction."""
+    return _NestedTransaction()
 
 
 def read(*statements: Statement) -> tuple[datetime, list[list[Any]]]:
@@ -148,23 +153,22 @@ class PipelinedConnection:
         self._pid = 0
         self._all.add(self)
 
-    @contextmanager
-    def transaction(self, *, is_durable: bool) -> Iterator["PipelinedTransaction"]:
-        """Open a transaction that is rolled back unless ``PipelinedTransaction.write`` commits it.
+    def run(self, work: Callable[["PipelinedTransaction"], Result], *, is_durable: bool) -> Result:
+        """Return the result of ``work`` in a transaction that is rolled back unless ``PipelinedTransaction.write`` commits it.
 
         A crash of the database may lose a transaction that is not durable: its COMMIT does not wait for the disk. Raises
         OutcomeUnknown when the connection breaks after COMMIT was sent, so that nothing tells whether it was executed.
         """
         if pool.is_in_transaction():
             with transaction.atomic():
-                yield _NestedTransaction()
-            return
+                return work(_NestedTransaction())
         pipeline = self._open()
         pipelined = PipelinedTransaction(pipeline, is_durable=is_durable)
         try:
             with pool.time_limit(), pipeline.wrap_database_errors:
-                yield pipelined
+                result = work(pipelined)
                 pipelined.end()
+                return result
         except BaseException as error:
             is_unknown = pipeline.is_broken or (pipelined.is_commit_sent and not _is_from_server(error))
             # Closed even after an error that the connection survives: statements it counts as prepared may not be.
@@ -201,7 +205,7 @@ atexit.register(PipelinedConnection.close_all)
 class PipelinedTransaction:
     """One transaction: call ``read`` once, then ``write`` once or not at all. ``read_more`` takes a round trip more."""
 
-    def __init__(self, pipeline: "_Pipeline", *, is_durable: bool) -> None:
+    def __init__(self, pipeline: "_Pipeline | _NestedPipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
         self._clock = _CLOCK if is_durable else _CLOCK_NOT_DURABLE
         self.is_commit_sent = False
@@ -212,7 +216,7 @@ class PipelinedTransaction:
         A statement sees what was committed when the locks of the statements before it were granted. The time is read when all
         locks are granted.
         """
-        *results, [now] = self._begin([*filter(None, statements), self._clock])
+        _, *results, [now] = self._pipeline.run([_BEGIN, *filter(None, statements), self._clock])
         remaining = iter(results)
         return datetime.fromisoformat(now), [next(remaining) if statement else [] for statement in statements]
 
@@ -231,25 +235,23 @@ class PipelinedTransaction:
         if not self.is_commit_sent:
             self._pipeline.run([_ROLLBACK])
 
-    def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        return self._pipeline.run([_BEGIN, *statements])[1:]
+
+class _NestedPipeline:
+    """Runs the statements of a transaction within one of Django's, which has begun."""
+
+    def run(self, statements: Sequence[Statement]) -> list[list[Any]]:
+        return [[] if statement is _BEGIN else execute(statement) for statement in statements]
 
 
 class _NestedTransaction(PipelinedTransaction):
     """The same interface within a transaction of Django's."""
 
     def __init__(self) -> None:
-        self._clock = _CLOCK
-
-    def read_more(self, statement: Statement) -> list[Any]:
-        return execute(statement)
+        super().__init__(_NestedPipeline(), is_durable=True)
 
     def write(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
             execute(statement)
-
-    def _begin(self, statements: Sequence[Statement]) -> list[list[Any]]:
-        return [execute(statement) for statement in statements]
 
 
 class _Pipeline:

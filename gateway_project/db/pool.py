@@ -12,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import QueryCanceled
 
-from gateway_project.db.circuit_breaker import process_circuit
+from gateway_project.db.circuit_breaker import SLOW_SECONDS, process_circuit
 from gateway_project.deadline import Deadline
 
 UNAVAILABLE = (OperationalError, InterfaceError)  # Django raises these when the database cannot be reached or breaks off
@@ -179,20 +179,30 @@ class time_limit(Deadline):  # noqa: N801  a context manager
     Raises it at once while the database is known not to answer.
     """
 
-    __slots__ = ("_probe",)
+    __slots__ = ("_is_slow",)
 
     def __init__(self) -> None:
-        super().__init__(TIME_LIMIT_SECONDS, _Late())
-        self._probe = process_circuit.probe_if_slow()
+        super().__init__(SLOW_SECONDS, _Late())
+        self._is_slow = False
 
     def __enter__(self) -> None:
         process_circuit.require_closed()
         super().__enter__()
-        self._probe.__enter__()
+
+    def ring(self) -> None:
+        """Let the database be probed when the block is slow, and end it at the limit."""
+        if self._is_slow:
+            super().ring()
+            return
+        self._is_slow = True
+        self.at += TIME_LIMIT_SECONDS - SLOW_SECONDS
+        self._ticker.alarms[self] = None
+        process_circuit.suspect()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        self._probe.__exit__(kind, error, traceback)
         super().__exit__(kind, error, traceback)
+        if isinstance(error, OperationalError):
+            process_circuit.suspect()
         if error is self._action:
             connection.close()
             raise OperationalError(f"the database did not answer within {TIME_LIMIT_SECONDS} seconds") from None

@@ -9,8 +9,7 @@ import errno
 import math
 import time
 from collections.abc import Callable, KeysView
-from functools import partial
-from types import TracebackType
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -19,8 +18,8 @@ import gevent
 import msgspec
 from django.conf import settings
 from geventhttpclient import HTTPClient
+from geventhttpclient._parser import HTTPParseError, HTTPResponseParser
 from geventhttpclient.connectionpool import ConnectionPool
-from geventhttpclient.response import HTTPParseError, HTTPProtocolViolationError, HTTPResponse, HTTPSocketPoolResponse
 
 from gateway_project.deadline import Deadline, SilentDeadline
 from gateway_project.net import addresses, disconnects, sockets
@@ -156,6 +155,7 @@ def get_alone(url: str, *, deadlines: Deadlines, until: float, private_networks:
         client.close()
 
 
+@lru_cache(maxsize=1_024)
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
@@ -176,7 +176,7 @@ def _send(
     deadline = min(now + deadlines.total_seconds, until)
     begin_by = now + deadlines.first_byte_seconds
     pool = client._connection_pool
-    with _mapped_errors:
+    try:
         if method == "POST":
             before, after = client.request_head(target, headers)
             head = b"%bContent-Length: %d%b" % (before, len(body), after)
@@ -184,7 +184,9 @@ def _send(
             head = client._build_request(method, target, b"", headers, chunked=False).encode("latin-1")
         with Deadline(min(begin_by, deadline) - now, NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
-        return AwaitedResponse(_Response(connection, pool, method=method), begin_by, deadline, deadlines.idle_seconds)
+        return AwaitedResponse(_Response(connection, pool), begin_by, deadline, deadlines.idle_seconds)
+    except _FOREIGN_ERRORS as error:
+        raise _own_error(error)  # noqa: B904  it has its cause
 
 
 def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
@@ -213,24 +215,18 @@ def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
     return connection
 
 
-class _ErrorMapping:
-    """Raises errors of sockets and of the library as OutboundErrors."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if isinstance(error, ValueError):  # an invalid host or header; the library's message quotes it, and it may be our key
-            raise LocalFault("its address or a header cannot be sent") from None
-        if isinstance(error, TimeoutError):
-            raise TimedOut(str(error)) from error
-        if isinstance(error, (OSError, HTTPParseError)):
-            raise ConnectionBroken(str(error)) from error
+_FOREIGN_ERRORS = (ValueError, OSError, HTTPParseError)  # of sockets and of the library
 
 
-_mapped_errors = _ErrorMapping()
+def _own_error(error: Exception) -> OutboundError:
+    """Return one of them as an OutboundError, with its cause."""
+    own: OutboundError
+    if isinstance(error, ValueError):  # an invalid host or header; the library's message quotes it, and it may be our key
+        own, own.__suppress_context__ = LocalFault("its address or a header cannot be sent"), True
+        return own
+    own = TimedOut(str(error)) if isinstance(error, TimeoutError) else ConnectionBroken(str(error))
+    own.__cause__ = error
+    return own
 
 
 class AwaitedResponse(msgspec.Struct, eq=False):
@@ -259,12 +255,12 @@ class AwaitedResponse(msgspec.Struct, eq=False):
     def _wait(self, until: float) -> "UpstreamResponse | None":
         # One deadline until the head is complete: it may arrive a byte at a time.
         try:
-            with SilentDeadline(until - time.monotonic()), _mapped_errors:
+            with SilentDeadline(until - time.monotonic()):
                 self._response.read_head()
                 return UpstreamResponse(self._response, self._deadline, self._idle_seconds)
-        except BaseException:
+        except BaseException as error:
             self.close()
-            raise
+            raise _own_error(error) if isinstance(error, _FOREIGN_ERRORS) else error  # noqa: B904  it has its cause
         return None
 
     def close(self) -> None:
@@ -275,22 +271,22 @@ class AwaitedResponse(msgspec.Struct, eq=False):
 class UpstreamResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head has arrived."""
 
-    _response: Any
+    _response: "_Response"
     _deadline: float
     idle_seconds: int
 
     @property
     def status(self) -> int:
-        return int(self._response.status_code)
+        return int(self._response.get_code())
 
     def header(self, name: str) -> str:
-        value = self._response.get(name, "")
-        return value if isinstance(value, str) else value[0]
+        """Return the first header of this name, in lower case; "" without one."""
+        return self._response.headers.get(name, "")
 
     @property
     def header_names(self) -> KeysView[str]:
         """The names in lower case."""
-        return dict.keys(self._response._headers_index)  # the library's own takes a call for each
+        return self._response.headers.keys()
 
     def read_all(self, bytes_max: int | None = None) -> bytes:
         """Return the whole body, which may have UPSTREAM_REPLY_BYTES_MAX unless told otherwise.
@@ -312,23 +308,22 @@ class UpstreamResponse(msgspec.Struct, eq=False):
 
         Raises TimedOut past the total deadline, ConnectionBroken.
         """
-        # The library's own read(n) waits for n bytes, but a stream must pass on what is there. So this uses its buffer.
         response = self._response
-        while not response._body_buffer and not response.message_complete:
-            if response._sock is None:  # it has ended, and an unexpected second response followed
-                return b""
+        while not response.body and not response.is_complete:
             left_seconds = self._deadline - time.monotonic()
             if left_seconds <= 0:
                 raise TimedOut("total")
             arrived = None
             # Not settimeout(): the socket goes back to the pool and would keep it.
-            with SilentDeadline(min(timeout_seconds, left_seconds)), _mapped_errors:
-                arrived = response._sock.recv(_READ_BYTES)
-                response.feed(arrived)
+            try:
+                with SilentDeadline(min(timeout_seconds, left_seconds)):
+                    arrived = response.read()
+            except _FOREIGN_ERRORS as error:
+                raise _own_error(error)  # noqa: B904  it has its cause
             if arrived is None:
                 return None
-        data = bytes(response._body_buffer)
-        response._body_buffer.clear()
+        data = bytes(response.body)
+        response.body.clear()
         return data
 
     def close(self) -> None:
@@ -361,73 +356,96 @@ class _Client(HTTPClient):
 _LENGTH = "Content-Length"
 
 
-class _Response(HTTPSocketPoolResponse):
-    """A response whose head is bounded, and which keeps its connection until it is complete.
+class _Response(HTTPResponseParser):
+    """A response on a connection of the pool, which goes back there when the response is complete. llhttp parses it, in C.
 
-    The library returns the connection to the pool at the end of an interim response (103 Early Hints), while the final one is
-    still to come: the next request on that connection would receive it.
+    The library's own responses take some thirty calls more, do not bound their heads, and return the connection at the end of
+    an interim response (103 Early Hints), while the final one is still to come.
     """
 
-    _head_bytes = 0
-    _is_complete = False
-    _is_reusable = False  # the connection
+    _on_status: Any = staticmethod({}.get)  # the code says it all; a function of C that returns None
 
-    def _read_headers(self, pre_buffered: bytes = b"") -> None:
-        """Do nothing: the library reads the head when the response is made, and cannot go on once it was interrupted."""
+    def __init__(self, connection: Any, pool: ConnectionPool) -> None:
+        super().__init__()
+        self._connection, self._pool = connection, pool
+        self.headers: dict[str, str] = {}  # by name in lower case: the first of each
+        self.body = bytearray()  # that was not taken yet
+        self._on_body = self.body.extend
+        self._lines: list[str] = []  # names and values of the head, or of the trailers, in turn
+        self._head_bytes = 0
+        self._has_head = False
+        self.is_complete = False
+        self._is_reusable = False  # the connection
 
     def read_head(self) -> None:
         """Read until the head of the final response is complete. May be interrupted in its wait, and called again."""
-        while not self.headers_complete or self.get_code() < 200:
-            assert self._sock is not None
-            arrived = self._sock.recv(_READ_BYTES)
-            self.feed(arrived)
-            if not arrived:
-                raise HTTPProtocolViolationError("the connection was closed before the end of the head")
-        if self.message_complete:
-            self.release()
+        while not self._has_head:
+            if not self.read():
+                raise HTTPParseError("the connection was closed before the end of the head")
 
-    def feed(self, data: str | bytes) -> None:
+    def read(self) -> bytes:
+        """Wait for bytes and parse them. Return what has arrived; nothing if the connection has ended."""
+        arrived: bytes = self._connection.recv(_READ_BYTES)
         try:
-            super().feed(data)
+            self.feed(arrived)
         except HTTPParseError:
-            if not self._is_complete:
+            if not self.is_complete:
                 raise
             self._is_reusable = False  # more bytes followed the response
-        if self._is_complete:
+        if self.is_complete:
             self.release()
+        return arrived
 
-    def should_close(self) -> bool:
-        return not self._is_reusable
+    def release(self) -> None:
+        """Return the connection to the pool, or close it, once."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._is_reusable:
+            self._pool.return_socket(connection)
+        else:
+            self._pool.release_socket(connection)
+
+    __del__ = release
 
     def _on_message_begin(self) -> None:
-        if self._is_complete:
-            raise HTTPProtocolViolationError("a second response")
-        self._head_bytes += len("HTTP/1.1 100")  # an interim response may have no headers
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _head_too_large()
-        super()._on_message_begin()
+        if self.is_complete:
+            raise HTTPParseError("a second response")
+        self._lines.clear()
+        self._count(_INTERIM_BYTES)
+
+    def _on_header_field(self, piece: str) -> None:
+        self._count(len(piece))
+        if len(self._lines) % 2:
+            self._lines[-1] += piece
+        else:
+            self._lines.append(piece)
+
+    def _on_header_value(self, piece: str) -> None:
+        self._count(len(piece))
+        if len(self._lines) % 2:
+            self._lines.append(piece)
+        else:
+            self._lines[-1] += piece
+
+    def _on_headers_complete(self) -> None:
+        if self.get_code() >= 200:
+            self._has_head = True
+            self.headers = dict(zip(map(str.lower, self._lines[-2::-2]), self._lines[-1::-2], strict=True))
+            self._lines.clear()
 
     def _on_message_complete(self) -> None:
-        HTTPResponse._on_message_complete(self)  # not that of its subclass, which returns the connection
         if self.get_code() >= 200:
-            self._is_complete = True
-            self._is_reusable = not super().should_close()
+            self.is_complete = True
+            self._is_reusable = not self.parser_failed() and self.should_keep_alive()
 
-    def _on_header_field(self, string: str) -> None:
-        self._head_bytes += len(string)
+    def _count(self, head_bytes: int) -> None:
+        self._head_bytes += head_bytes
         if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _head_too_large()
-        super()._on_header_field(string)
-
-    def _on_header_value(self, string: str) -> None:
-        self._head_bytes += len(string)
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _head_too_large()
-        super()._on_header_value(string)
+            raise HTTPParseError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
 
 
-def _head_too_large() -> HTTPProtocolViolationError:
-    return HTTPProtocolViolationError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
+_INTERIM_BYTES = len("HTTP/1.1 100")  # of a head: that of an interim response may have no headers
 
 
 # --- Connections --------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 - ``mailbox``             the mails of a machine without a mail server, as a page
 - ``cors``                requests of pages of other origins
 - ``api_requests``        the end of the middleware for API requests
+- ``next_layer``          a layer of middleware that needs no reply to an exception of the next one
 - ``page_middleware``     what the project adds to Django's middleware for pages
 - ``strict_json``         the parser of request bodies
 - ``gunicorn_bodies``     reads large and chunked bodies from gunicorn's socket, and discards those that nobody read

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from django.core.handlers.exception import convert_exception_to_response
 from django.http import HttpRequest, HttpResponse
 from django.urls import get_resolver, set_urlconf
 
@@ -14,10 +13,9 @@ class ApiMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_page = get_response
-        self._call_view = convert_exception_to_response(_call_view)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self._call_view(request) if is_api(request) else self._get_page(request)  # type: ignore[return-value]
+        return _call_view(request) if is_api(request) else self._get_page(request)
 
 
 def _call_view(request: HttpRequest) -> HttpResponse:

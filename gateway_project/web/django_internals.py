@@ -19,6 +19,7 @@ from django.urls import base as urls
 from gevent import monkey
 from gevent.local import local
 
+from gateway_project import logs
 from gateway_project.db import pool
 
 # The lock of the system, which gevent has replaced by one in Python: nothing waits while it is held.
@@ -32,9 +33,11 @@ def install() -> None:
     ResponseHeaders.items = items  # type: ignore[method-assign, assignment]
     ResponseHeaders.__setitem__ = set_header  # type: ignore[method-assign]
     ResponseHeaders.__init__ = init_headers  # type: ignore[method-assign, assignment]
+    ResponseHeaders.get = get_header  # type: ignore[method-assign, assignment]
     ResponseHeaders.__contains__ = has_header  # type: ignore[method-assign, assignment]
     URLResolver.resolve = resolve  # type: ignore[method-assign, assignment]
     wsgi.get_script_name = script_name  # type: ignore[assignment]
+    wsgi.get_path_info = path_info  # type: ignore[assignment]
     # Whatever has used the database in a request has given its connection back when the request ends.
     request_started.disconnect(close_old_connections)
     request_finished.disconnect(close_old_connections)
@@ -46,6 +49,7 @@ def install() -> None:
     for connection in connections.all(initialized_only=True):
         setattr(own_connections, connection.alias, connection)
     connections._connections = own_connections  # type: ignore[attr-defined]
+    logging.setLogRecordFactory(logs.Record)
     logging._lock = _allocate_lock()  # type: ignore[attr-defined]
     for handler in logging.root.handlers:
         handler.lock = lock = _allocate_lock()
@@ -53,6 +57,7 @@ def install() -> None:
 
 
 _set_header, _resolve = ResponseHeaders.__setitem__, URLResolver.resolve
+_path_info = wsgi.get_path_info
 _script_name, _close = wsgi.get_script_name, HttpResponseBase.close
 _unpack = ResponseHeaders._unpack_items  # type: ignore[attr-defined]
 _MATCHES_MAX = 256
@@ -65,6 +70,24 @@ def set_header(headers: ResponseHeaders, name: str, value: Any) -> None:
         headers._store[name.lower()] = name, value
     else:
         _set_header(headers, name, value)
+
+
+def set_headers(headers: ResponseHeaders, given: dict[Any, Any]) -> None:
+    """Set several headers, which are looked at together: nearly always all of them are ASCII."""
+    try:
+        text = "".join([*given, *given.values()])
+    except TypeError:  # not all are text
+        text = "\n"
+    if text.isascii() and "\n" not in text and "\r" not in text:
+        for name, value in given.items():
+            headers._store[name.lower()] = name, value
+    else:
+        for name, value in given.items():
+            headers[name] = value
+
+
+def get_header(headers: ResponseHeaders, name: str, default: Any = None) -> Any:
+    return headers._store.get(name.lower(), (name, default))[1]
 
 
 def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
@@ -81,8 +104,7 @@ def init_headers(headers: ResponseHeaders, data: Any) -> None:
     """Set the first headers of a reply, which are mostly a dictionary."""
     headers._store = {}
     if data:
-        for name, value in data.items() if type(data) is dict else _unpack(data):
-            headers[name] = value
+        set_headers(headers, data if type(data) is dict else dict(_unpack(data)))
 
 
 def has_header(headers: ResponseHeaders, name: str) -> bool:
@@ -94,6 +116,12 @@ def script_name(variables: dict[str, Any]) -> str:
     if variables.get("SCRIPT_NAME") or "SCRIPT_URL" in variables or "REDIRECT_URL" in variables or settings.FORCE_SCRIPT_NAME:
         return _script_name(variables)
     return ""
+
+
+def path_info(variables: dict[str, Any]) -> str:
+    """Return the path, which Django encodes and decodes again: what is ASCII stays as it is."""
+    path = variables.get("PATH_INFO", "/")
+    return path if path.isascii() else _path_info(variables)
 
 
 def close(response: HttpResponseBase) -> None:

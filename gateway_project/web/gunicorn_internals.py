@@ -10,8 +10,11 @@ from typing import Any
 
 from gunicorn import util
 from gunicorn.http import message, wsgi
+from gunicorn.http.body import LengthReader
 from gunicorn.http.message import HeaderPolicy
+from gunicorn.http.parser import Parser
 
+_finish_body = Parser.finish_body
 _base_environ, _http_date, _ip_in_allow_list = wsgi.base_environ, util.http_date, message._ip_in_allow_list
 _PEERS_MAX = 1_024
 
@@ -22,7 +25,9 @@ def install() -> None:
     message.bytes_to_str = methodcaller("decode", "latin-1")  # it is only given bytes
     util.http_date = http_date
     util.is_hoppish = lru_cache(maxsize=256)(util.is_hoppish)  # a name of a reply's header
+    util.unquote_to_wsgi_str = lru_cache(maxsize=256)(util.unquote_to_wsgi_str)  # a path
     wsgi.base_environ = base_environ
+    Parser.finish_body = finish_body
 
 
 def peer_is_trusted_proxy(request: Any) -> bool:
@@ -34,6 +39,14 @@ def peer_is_trusted_proxy(request: Any) -> bool:
 @lru_cache(maxsize=_PEERS_MAX)
 def _is_trusted(cfg: Any, address: str) -> bool:
     return bool(_ip_in_allow_list(address, cfg.forwarded_allow_ips, cfg.forwarded_allow_networks()))
+
+
+def finish_body(parser: Any, *args: Any, **options: Any) -> bool:
+    """Discard what was not read of the last body: nothing of one that was read to its length."""
+    body = parser.mesg and parser.mesg.body
+    if body and type(body.reader) is LengthReader and not body.reader.length and not body.failed:
+        return True
+    return bool(_finish_body(parser, *args, **options))
 
 
 def http_date(timestamp: float | None = None) -> str:

@@ -47,6 +47,9 @@ def _write_in_time(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes]
     """
 
     def write_in_time(response: Any, data: bytes) -> None:
+        if 0 < len(data) <= _BUFFERED_BYTES and response.headers_sent and response.chunked and not response._omits_body:
+            response.sent += len(data)
+            return sockets.send_all(response.sock, b"%X\r\n%b\r\n" % (len(data), data))  # a further part of a stream
         if len(data) <= _BUFFERED_BYTES:
             framed = _framed(response, data)
             if framed is None:
@@ -62,20 +65,18 @@ def _write_in_time(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes]
 
 
 def _framed(response: Any, data: bytes) -> bytes | None:
-    """Return the bytes that gunicorn sends for ``data``, a whole reply or a part of a stream; None for anything else.
+    """Return the head of a reply with ``data``, the whole reply or the first part of a stream, as gunicorn sends them.
 
-    The first part has the head of the reply.
+    Return None for anything else.
     """
-    if not data or response._omits_body:
+    if not data or response._omits_body or response.headers_sent:
         return None
     if response.chunked:
         body = b"%X\r\n%b\r\n" % (len(data), data)
-    elif response.response_length == len(data) and not response.headers_sent:
+    elif response.response_length == len(data):
         body = data
     else:
         return None
-    if response.headers_sent:
-        return body
     lines = [*response.default_headers(), *[f"{name}: {value}\r\n" for name, value in response.headers], "\r\n"]
     return "".join(lines).encode("latin-1") + body
 

@@ -10,6 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port
 from django.urls import reverse
 
+from gateway_project.web.next_layer import without_conversion
+
 ALIVE, READY, METRICS = "healthz", "readyz", "metrics"
 _PROBES = {ALIVE, READY, METRICS}
 _HOSTS_MAX = 64  # that are known; a port makes another of each
@@ -67,7 +69,7 @@ class AddressMiddleware:
     """Chooses the routes by address and host. Other hosts than the two get 400 by ALLOWED_HOSTS, or find only the probes."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
+        self.get_response = without_conversion(get_response)
         self._urlconfs: dict[tuple[str, ...], str | None] = {}  # by the Host header and the settings
 
     def __call__(self, request: HttpRequest) -> HttpResponse:

@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse
 
 from gateway_project import errors, identifiers, logs, metrics
 from gateway_project.db import pool
+from gateway_project.web.next_layer import without_conversion
 
 logger = logging.getLogger("gateway.request")
 _quoted = lru_cache(maxsize=256)(quote)
@@ -24,7 +25,7 @@ class RequestLogMiddleware:
     """Gives each request an id and logs its reply. It comes first, so that replies of all other middleware are logged, too."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
+        self.get_response = without_conversion(get_response)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
@@ -34,7 +35,7 @@ class RequestLogMiddleware:
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
         response.headers["x-request-id"] = request.id  # type: ignore[attr-defined]
-        if not (response.streaming or response.has_header("Content-Length") or response.status_code in (204, 304)):
+        if not (response.streaming or "Content-Length" in response.headers or response.status_code in (204, 304)):
             # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
             response.headers["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
@@ -45,16 +46,16 @@ class RequestLogMiddleware:
 
 def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     line.is_written = True
-    failure = _failure(line, response)
+    failure = _failure(line, response) if response.status_code >= 400 or line.failures else {}
     path = _quoted(request.path)  # so that a line break in the path does not start a new log line
     logger.log(
-        _level(line, response),
+        _level(line, response) if failure else logging.INFO,
         "%s %s %s %.1fms%s",
         request.method,
         path,
         response.status_code,
         seconds * 1000,
-        _told(failure),
+        _told(failure) if failure else "",
         extra=_facts(request, response, path, seconds) | failure,
         exc_info=line.cause if line.is_unexpected else None,
     )
@@ -95,8 +96,6 @@ def _failure(line: logs.RequestLine, response: HttpResponse) -> dict[str, Any]:
 
 
 def _told(failure: dict[str, Any]) -> str:
-    """Return the same in words, or nothing."""
-    if not failure:
-        return ""
+    """Return the same in words."""
     reasons = "".join(f": {failure[name]}" for name in ("error", "reason") if name in failure)
     return f"{reasons} [{'; '.join(failure['failures'])}]" if "failures" in failure else reasons

@@ -49,11 +49,11 @@ def store(key: ApiKey, account: Account, now: datetime) -> None:
     """Cache the state of a row just read; ``now`` is the database's clock at the read."""
     if state_in_flight := requests_in_flight.read_state(key, account):
         _in_flight.put(key.id, state_in_flight)
-    state = rate_limits.read_state(key, account)
-    if state.limits.requests is None and state.limits.tokens is None:
+    limits = rate_limits.effective_limits(key, account)
+    if limits.requests is None and limits.tokens is None:
         _cache.discard(key.id)
     else:
-        _cache.put(key.id, CachedRateLimit(state, now, time.monotonic()))
+        _cache.put(key.id, CachedRateLimit(rate_limits.read_state(key, account), now, time.monotonic()))
 
 
 def forget(key_id: str) -> None:

@@ -28,12 +28,14 @@ class RateLimits(msgspec.Struct, frozen=True):
 
 def effective_limits(key: ApiKey, account: Account) -> RateLimits:
     """Return the limits that apply: each is the key's own, else its account's, else the deployment's."""
-    limits = account_limits(account)
-    if key.requests_per_minute is None and key.tokens_per_minute is None:
-        return limits
+    requests, tokens = key.requests_per_minute, key.tokens_per_minute
+    if requests is None:
+        requests = account.requests_per_minute
+    if tokens is None:
+        tokens = account.tokens_per_minute
     return RateLimits(
-        limits.requests if key.requests_per_minute is None else key.requests_per_minute,
-        limits.tokens if key.tokens_per_minute is None else key.tokens_per_minute,
+        settings.KEY_REQUESTS_PER_MINUTE if requests is None else requests,
+        settings.KEY_TOKENS_PER_MINUTE if tokens is None else tokens,
     )
 
 
@@ -98,6 +100,8 @@ class RateLimitState(msgspec.Struct, frozen=True):
         return self._decide(now, requests=0, tokens=0)
 
     def _decide(self, now: datetime, *, requests: int, tokens: int | None) -> CountedRequest:
+        if self.limits.requests is None and self.limits.tokens is None:
+            return CountedRequest(None, None)
         return CountedRequest(
             requests=_decide(self.limits.requests, self.requests_full_at, now, requests),
             tokens=_decide(self.limits.tokens, self.tokens_full_at, now, tokens, self.tokens_owed),
@@ -116,8 +120,10 @@ def count_request(key: ApiKey, account: Account, now: datetime, tokens: int) -> 
 
 def correct_token_count(key: ApiKey, account: Account, now: datetime, difference: int) -> None:
     """Correct the row after a request used ``difference`` tokens more, or fewer, than admission counted."""
+    if key.tokens_full_at is None:
+        return
     limit = effective_limits(key, account).tokens
-    if limit is not None and key.tokens_full_at is not None:
+    if limit is not None:
         key.tokens_full_at, key.tokens_owed = gcra.correct(
             limit=limit, full_at=key.tokens_full_at, now=now, difference=difference, owed=key.tokens_owed
         )

@@ -67,7 +67,9 @@ def read_state(key: ApiKey, account: Account) -> RequestsInFlight | None:
     """Return the state by the rows; None when the key's open holds were not read with it."""
     if key.open_holds is None:
         return None
-    return RequestsInFlight(key.open_holds, key_max(key), account.open_holds, account_max(account))
+    of_key_max = key.requests_in_flight_max or settings.KEY_REQUESTS_IN_FLIGHT
+    of_account_max = account.requests_in_flight_max or settings.ACCOUNT_REQUESTS_IN_FLIGHT
+    return RequestsInFlight(key.open_holds, of_key_max, account.open_holds, of_account_max)
 
 
 def require_room(key: ApiKey, account: Account) -> RequestsInFlight:

@@ -63,7 +63,7 @@ POINTS = [
     Point("the hold's COMMIT was sent, not answered", "before", _ANSWER, Charge.NOTHING, within=_WRITE),
     Point("the hold was committed, the upstream not asked", "before", _ASK, Charge.NOTHING),
     Point("the upstream's head had come", "after", _BEGIN, Charge.NOTHING),
-    Point("the first chunk was sent", "before", "completions.relay.stream:ReplyStream.__next__", Charge.NOTED, count=2),
+    Point("the first chunk was sent", "before", "completions.relay.stream:_next", Charge.NOTED),
     Point(
         "a checkpoint was written",
         "after",

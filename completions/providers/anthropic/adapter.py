@@ -44,7 +44,7 @@ class AnthropicAdapter:
         is_translated = call.request.messages_body is None
         seal = partial(sealed_reasoning.seal, call) if is_translated else None
         reader = StreamReader(keeps_events=not is_translated, seal=seal)
-        yield from exchange.read_stream(_post(call, stream=True), reader)
+        yield from exchange.read_stream(partial(_post, call, stream=True), reader)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

@@ -36,7 +36,7 @@ class GeminiAdapter:
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         reader = StreamReader(partial(sealed_reasoning.seal, call))
-        yield from exchange.read_stream(_post(call, "streamGenerateContent?alt=sse", stream=True), reader)
+        yield from exchange.read_stream(partial(_post, call, "streamGenerateContent?alt=sse", stream=True), reader)
         yield reader.last()
 
 

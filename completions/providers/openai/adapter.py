@@ -34,7 +34,7 @@ class OpenAIAdapter:
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         reader = StreamReader(call.request.choices, partial(sealed_reasoning.seal, call), call.request.tier)
-        yield from exchange.read_stream(_post(call, stream=True), reader)
+        return exchange.read_stream(partial(_post, call, stream=True), reader)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

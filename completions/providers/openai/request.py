@@ -7,7 +7,7 @@ The fields that the hold does not pay for are never sent.
 """
 
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -218,7 +218,12 @@ def _has(given: Any, wanted: Any) -> bool:
 
 
 def _quirk(route: Route) -> Quirk:
-    return QUIRKS.get(urlsplit(route.base_url).hostname or "", _NO_QUIRK)
+    return QUIRKS.get(_host(route.base_url), _NO_QUIRK)
+
+
+@lru_cache(maxsize=1_024)
+def _host(base_url: str) -> str:
+    return urlsplit(base_url).hostname or ""
 
 
 def _passes_unknown_fields(call: Call) -> bool:

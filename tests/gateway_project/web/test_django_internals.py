@@ -103,3 +103,27 @@ print([each.get() for each in [gevent.spawn(connect) for _ in range(2)]])
     )
     assert ran.stdout.splitlines() == ["[('/a/', '/a/', None), ('/b/', '/b/', None)]", "none True False", "[(0, 1), (0, 1)]"]
     assert "a line" in ran.stderr
+
+
+@pytest.mark.parametrize("given", [{"X-A": "b", "x-B": "c"}, {"X-A": "ä", "B": "c"}, {"A": 7, "B": "c"}, {"A": "b\nC: d"}, {}])
+def test_several_headers_are_set_as_django_sets_each(given):
+    def outcome(set_headers):
+        headers = ResponseHeaders({"x-a": "1"})
+        try:
+            set_headers(headers, given)
+        except BadHeaderError as error:
+            return type(error)
+        return headers._store, [django_internals.get_header(headers, name) for name in ("X-A", "b", "none")]
+
+    def set_each(headers, given):
+        for name, value in given.items():
+            headers[name] = value
+
+    assert outcome(django_internals.set_headers) == outcome(set_each)
+    assert django_internals.get_header(ResponseHeaders({"A": "1"}), "b", "2") == ResponseHeaders({"A": "1"}).get("b", "2")
+
+
+@pytest.mark.parametrize("path", [None, "", "/v1/models", "/\xc3\xa4", "/\xff%25", "/a b"])
+def test_a_path_is_the_one_that_django_reads(path):
+    variables = {} if path is None else {"PATH_INFO": path}
+    assert django_internals.path_info(variables) == wsgi.get_path_info(variables)

@@ -6,7 +6,10 @@ import pytest
 from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.http import wsgi
+from gunicorn.http.body import Body, LengthReader
 from gunicorn.http.message import HeaderPolicy
+from gunicorn.http.parser import Parser
+from gunicorn.http.unreader import IterUnreader
 
 from gateway_project.web import gunicorn_internals
 
@@ -36,3 +39,20 @@ def test_each_request_has_an_environ_of_its_own():
     assert {name: value for name, value in second.items() if name != "wsgi.errors"} == {
         name: value for name, value in wsgi.base_environ(cfg).items() if name != "wsgi.errors"
     }
+
+
+@pytest.mark.parametrize(("length", "failed", "left"), [(5, False, 0), (5, False, 3), (5, True, 0), (0, False, 0)])
+def test_what_was_not_read_of_a_body_is_discarded_as_by_gunicorn(length, failed, left):
+    def outcome(finish_body):
+        unreader = IterUnreader([b"abcdeGET /"])
+        body = Body(LengthReader(unreader, length))
+        body.read(length - left)
+        body.failed = failed
+        parser = SimpleNamespace(mesg=SimpleNamespace(body=body), unreader=unreader)
+        return finish_body(parser), unreader.read(3)
+
+    assert outcome(gunicorn_internals.finish_body) == outcome(Parser.finish_body)
+
+
+def test_before_the_first_request_there_is_no_body_to_discard():
+    assert gunicorn_internals.finish_body(SimpleNamespace(mesg=None)) is True

@@ -1,0 +1,14 @@
+"""The next layer of middleware, called directly."""
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+
+def without_conversion(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Return the next layer without Django's function around it, which makes a reply of an exception.
+
+    For a layer that changes no reply to an exception of the next one, or behind which none is raised.
+    """
+    layer: Callable[[HttpRequest], HttpResponse] = getattr(get_response, "__wrapped__", get_response)
+    return layer
