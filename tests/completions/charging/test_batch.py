@@ -320,6 +320,7 @@ def cut_off(monkeypatch: pytest.MonkeyPatch, number: int) -> list[PipelinedTrans
         write(self, *args, **options)
         written.append(self)
         if len(written) == number:
+            assert isinstance(self._pipeline, _Pipeline)
             self._pipeline._libpq.finish()
             raise psycopg.OperationalError("the connection was lost")
 
