@@ -5,7 +5,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``models``             the tables; constraints refuse what breaks invariants
 - ``money``              units and every rounding: nanodollars inside, cents at the edge; pure
 - ``locks``              the only way to lock a row that holds money; the order of locks
-- ``accounts``           open an account for a person, find it by a member's e-mail address, close it when nobody can manage it
+- ``accounts``           open an account for a person, find it by a member's email address, close it when nobody can manage it
 - ``ledger``             the only writer of entries and balances
 - ``warnings``           what members are warned of, such as a low balance
 - ``credits``            what is left of each credit, used first in, first out

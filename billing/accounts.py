@@ -1,4 +1,4 @@
-"""Opens an account for a person, finds it by a member's e-mail address, and closes it when nobody can manage it any more."""
+"""Opens an account for a person, finds it by a member's email address, and closes it when nobody can manage it any more."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

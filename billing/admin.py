@@ -14,7 +14,7 @@ from billing import accounts, credit_admin, money, staff_permissions, statement,
 from billing import owner_admin as owner_admin  # registers its pages
 from billing.desk import search
 from billing.desk.pages import AccountActPages
-from billing.forms import SupportCreditForm
+from billing.forms import AccountForm, SupportCreditForm
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
@@ -43,13 +43,14 @@ class ActiveMemberFilter(admin.SimpleListFilter):
 
 @admin.register(Account)
 class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
-    """Find an account by a member's e-mail address, see its balance and entries, issue credit."""
+    """Find an account by a member's email address, see its balance and entries, issue credit."""
 
     change_form_template = "admin/billing/account/change_form.html"
     list_display = ("name", "balance", "held", "is_active", "created")
     list_filter = ("is_active", ActiveMemberFilter)
+    form = AccountForm
     search_fields = ("name", "members__email")
-    search_help_text = "A member's e-mail address, words of the account's name, or its id."
+    search_help_text = "A member's email address, words of the account's name, or its ID."
     fields = (
         "name",
         "requests_per_minute",
@@ -168,7 +169,7 @@ class LedgerEntryAdmin(NewestFirstAdmin):
     list_filter = ("type",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
-    search_help_text = "The exact reference, such as a completion's id. One account's entries: from the account's page."
+    search_help_text = "The exact reference, such as a completion ID. For one account's entries, start from the account's page."
     fields = (
         "id",
         "account",

@@ -45,9 +45,9 @@ def refusal(asked: WaitingAct, by: User) -> str:
     if asked.decision:
         return _decided(asked)
     if by == asked.requested_by:
-        return "You asked for this. Somebody else must approve it."
+        return "You asked for this. Someone else must approve it."
     if not waiting(type(asked)).filter(pk=asked.pk).exists():
-        return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, it must be asked for again."
+        return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, ask for it again."
     return ""
 
 
@@ -74,5 +74,5 @@ def describe_state(asked: WaitingAct, approved: str) -> str:
 def _decided(asked: WaitingAct) -> str:
     assert asked.decided_by is not None
     assert asked.decided_at is not None
-    decided = Decision(asked.decision).label.capitalize()
-    return f"{decided} already, by {asked.decided_by.email} on {asked.decided_at:%Y-%m-%d %H:%M} UTC."
+    decided = Decision(asked.decision).label.lower()
+    return f"Already {decided} by {asked.decided_by.email} on {asked.decided_at:%Y-%m-%d %H:%M} UTC."

@@ -441,7 +441,7 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
     """
     SELECT entry.account_id, entry.reference, balance_after_nanos AS balance_nanos, 0 AS held_nanos
     FROM entry LEFT JOIN hold ON hold.reference = entry.reference AND hold.account_id = entry.account_id
-    WHERE type = 'USAGE_DEBIT' AND balance_after_nanos < 0 AND NOT EXISTS (
+    WHERE type = 'USAGE_DEBIT' AND entry.amount_nanos < 0 AND balance_after_nanos < 0 AND NOT EXISTS (
         SELECT FROM billing_ledgerentry AS refund
         WHERE refund.account_id = entry.account_id AND refund.type = 'REFUND_DEBIT' AND refund.seq < entry.seq
             AND refund.created_at >= hold.created_at
@@ -449,7 +449,7 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
     UNION ALL
     SELECT account.id, newest.reference, balance_nanos, held_nanos
     FROM account JOIN LATERAL (
-        SELECT reference, created_at FROM billing_hold WHERE account_id = account.id AND state = 'HELD'
+        SELECT reference, created_at FROM billing_hold WHERE account_id = account.id AND state = 'HELD' AND amount_nanos > 0
         ORDER BY created_at DESC LIMIT 1
     ) AS newest ON true
     WHERE balance_nanos < held_nanos AND NOT EXISTS (

@@ -25,7 +25,7 @@ def record_request(page: RecordedAdmin, request: HttpRequest, asked: RequestedCr
         after = {"request": str(found.pk), "amountInCents": found.amount_cents}
         details = {"after": after, "reason": found.reason, "ticket": found.ticket}
         page.record(request, Activity.Act.CREDIT_REQUESTED, found.account, f"Asked for a {found.what}.", **details)
-        messages.success(request, format_html("{} Nothing is credited before a colleague approves it.", _linked(found)))
+        messages.success(request, format_html("{} Nothing is credited until a colleague approves it.", _linked(found)))
     else:
         messages.warning(request, format_html("{} Nothing was added.", _linked(found)))
 
@@ -42,7 +42,7 @@ class CreditRequestAdmin(WaitingActAdmin):
     approved_as = _BOOKED
     list_display = ("requested_at", "account", "amount", "kind", "reason", "ticket", "requested_by", "state")
     search_fields = ("requested_by__email__exact", "account__name", "ticket__exact", "payment_id__exact")
-    search_help_text = "Who asked (an e-mail address), the account's name, a ticket, or the bank's id of a payment."
+    search_help_text = "Requester's email address, account name, ticket, or the bank's ID of a payment."
     fields = (
         *("account", "amount", "kind", "payment_id", "reason", "ticket", "requested_by", "requested_at"),
         *("state", "decided_by", "decided_at", "decision_reason", "entry"),

@@ -40,5 +40,5 @@ class LedgerFilterSet(ParameterSet):
 class LedgerPageFilterSet(LedgerFilterSet):
     """Selects one page of entries."""
 
-    limit = WholeNumber(1, LIMIT_MAX, default=LIMIT_DEFAULT, description="The most entries to return.")
+    limit = WholeNumber(1, LIMIT_MAX, default=LIMIT_DEFAULT, description="Maximum number of entries to return.")
     offset = WholeNumber(0, None, default=0, description="How many of the entries that match to skip.")

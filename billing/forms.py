@@ -46,9 +46,9 @@ class DollarsField(forms.CharField):
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
         cents = int(match[1].replace(",", "")) * 100 + int((match[2] or "").ljust(2, "0"))
         if cents < self.min_cents:
-            raise forms.ValidationError(f"The least is {dollars.format_usd(money.nanos(self.min_cents))}.")
+            raise forms.ValidationError(f"The minimum is {dollars.format_usd(money.nanos(self.min_cents))}.")
         if cents > self.max_cents:
-            raise forms.ValidationError(f"The most is {dollars.format_usd(money.nanos(self.max_cents))}.")
+            raise forms.ValidationError(f"The maximum is {dollars.format_usd(money.nanos(self.max_cents))}.")
         return cents
 
 
@@ -59,11 +59,9 @@ class SupportCreditForm(forms.Form):
     reason = forms.CharField(
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
-        help_text="Why this credit is due. The account's members can read it on their statement.",
+        help_text="Why this credit is due. Members of the account see it on their statement.",
     )
-    ticket = forms.CharField(
-        max_length=100, required=False, help_text="Where this was asked for, if there is a ticket. Only staff see it."
-    )
+    ticket = forms.CharField(max_length=100, required=False, help_text="The ticket, if there is one. Only staff see it.")
     reference = forms.RegexField(r"^[0-9A-Za-z]{22}$", initial=identifiers.short_uuid7, widget=forms.HiddenInput)
 
     def __init__(self, account: Account, issuer: User, *args: Any, **kwargs: Any) -> None:
@@ -71,16 +69,15 @@ class SupportCreditForm(forms.Form):
         self.account, self.issuer = account, issuer
         left_cents = max(support_credit.left_today_cents(issuer), 0)
         self.fields["amount"].help_text = (
-            f"Such as 5 or 12.50. At most {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)} each time. Of"
-            f" {_usd(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} a day you have {_usd(left_cents)} left until midnight UTC."
-            f" What you credit this account beyond {_usd(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} a day"
-            " waits until a colleague approves it."
+            f"For example, 5 or 12.50. Up to {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time. You have {_usd(left_cents)}"
+            f" of your {_usd(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC. Above"
+            f" {_usd(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must approve."
         )
 
     def clean_amount(self) -> int:
         cents: int = self.cleaned_data["amount"]
         if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
-            raise forms.ValidationError("The account's balance would be larger than the ledger can store.")
+            raise forms.ValidationError("The balance would be larger than the ledger can store.")
         return cents
 
     def issue(self) -> BookedEntry | RequestedCredit | None:
@@ -97,7 +94,7 @@ class SupportCreditForm(forms.Form):
         except support_credit.CreditRefused as refusal:
             self.add_error("amount", str(refusal))
         except ledger.ReferenceReused:
-            self.add_error(None, "This form was already used for another credit. Open a new form to issue one more.")
+            self.add_error(None, "This form was already used for another credit. Open a new form to issue another.")
         return None
 
 
@@ -107,7 +104,7 @@ class DeclineForm(forms.Form):
     reason = forms.CharField(
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
-        help_text="Who asked for the credit can read it.",
+        help_text="The person who asked for the credit sees it.",
     )
 
 
@@ -121,7 +118,7 @@ class NewUserForm(forms.ModelForm):
     class Meta:
         model = User
         fields = ("email", "is_staff", "groups")
-        help_texts = {"email": "A mail goes there, with a link by which the person chooses a password within 7 days."}
+        help_texts = {"email": "We email a link to choose a password. It works for 7 days."}
 
     def save(self, commit: bool = True) -> User:
         self.instance.set_unusable_password()
@@ -138,8 +135,25 @@ class UserForm(UserChangeForm):
         model = User
         fields = "__all__"
         help_texts = {
-            "is_active": "Untick this instead of deleting the user. Accounts that have no other active member are closed, too:"
-            " their keys are refused until staff open them again."
+            "is_active": "Clear this instead of deleting the user. Accounts without another active member are closed too:"
+            " their keys are refused until staff reopen them."
+        }
+
+
+_RATE = "For each key without a limit of its own. Leave empty for the gateway's default."
+
+
+class AccountForm(forms.ModelForm):
+    class Meta:
+        model = Account
+        fields = "__all__"
+        help_texts = {
+            "requests_per_minute": _RATE,
+            "tokens_per_minute": _RATE,
+            "requests_in_flight_max": "For all keys together. Leave empty for the gateway's default.",
+            "is_active": "Requests with the keys of an inactive account are refused.",
+            "keeps_responses": "Store responses for later requests, unless a request says otherwise. If you clear this,"
+            " stored responses can no longer be read, and we delete them within an hour.",
         }
 
 
@@ -173,7 +187,7 @@ class MembershipFormSet(forms.BaseInlineFormSet):
         for form in self.extra_forms:
             if form.has_changed() and not self._should_delete_form(form):  # type: ignore[attr-defined]
                 asked, is_new = owners.ask(self.request, form.cleaned_data["user"], form.cleaned_data["account"], self.staff)
-                waits = "Nobody is an owner before a colleague approves it." if is_new else "It was asked for before."
+                waits = "No one becomes an owner until a colleague approves it." if is_new else "It was already requested."
                 messages.success(self.request, f"The {asked.what} waits for approval. {waits}")
         return []
 
@@ -187,7 +201,7 @@ def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User
         refusal = staff_permissions.membership_refusal(staff, form.cleaned_data["user"], form.cleaned_data["account"])
         refusal = refusal or (staff_permissions.OWN_MEMBERSHIP if ends_own else "")
         if form.instance.pk:
-            refusal = refusal or "A membership stays that of its user and account. Remove it, and add another one."
+            refusal = refusal or "You cannot change the user or account of a membership. Remove it and add another."
         if refusal:
             form.add_error(None, refusal)
 

@@ -38,16 +38,20 @@ def require_available(account: Account, need_nanos: int) -> None:
     if account.available_nanos >= need_nanos:
         return
     if account.balance_nanos >= need_nanos:
-        raise errors.TiedUp("Your credits would do, but running requests hold them. Try again in a moment.")
+        raise errors.TiedUp("Your credits are enough, but running requests hold them. Try again in a moment.")
     raise errors.InsufficientQuota(
         f"The account has too few credits: this request may cost up to ${dollars.format_plain(need_nanos)}"
         f" and the balance is ${dollars.format_plain(account.balance_nanos)}."
     )
 
 
-def place(account: Account, amount_nanos: int) -> None:
-    """Reserve ``amount_nanos`` on the given row (``insert_holds_statement`` writes it). Raises like ``require_available``."""
-    require_available(account, amount_nanos)
+def place(account: Account, amount_nanos: int, *, is_bounded: bool = False) -> None:
+    """Reserve ``amount_nanos`` on the given row (``insert_holds_statement`` writes it). Raises like ``require_available``.
+
+    ``is_bounded``: the caller asks for no more than is available, and for nothing where a refund overdrew the account.
+    """
+    if not is_bounded:
+        require_available(account, amount_nanos)
     account.held_nanos += amount_nanos
     account.open_holds += 1
 

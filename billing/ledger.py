@@ -23,6 +23,7 @@ from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 
 CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
+OVERCHARGE = "overcharge:"  # begins that of what usage was charged too much; the reference of the usage follows
 
 
 class ReferenceReused(Exception):
@@ -87,6 +88,17 @@ def debit_usage(
     if repeats:
         metadata |= {"repeats": repeats, "chargedBeforeInDollars": dollars.format_plain(charged_before_nanos)}
     return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
+
+
+def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> NewEntry:
+    """Credit what the usage of ``reference`` was charged too much, once.
+
+    ``insert_entries_statement`` and then ``insert_manual_entries_statement`` write it. No person books it: the record of who
+    did names the user and host of this process.
+    """
+    reason = "The charge was an estimate, and it was more than the request cost."
+    metadata = {"reason": reason, "model": model, "completionId": reference}
+    return _make_entry(account, LedgerEntry.Type.SUPPORT_CREDIT, amount_nanos, f"{OVERCHARGE}{reference}", metadata)
 
 
 def credit_purchase(
@@ -301,4 +313,18 @@ def insert_entries_statement(entries: Sequence[NewEntry]) -> Statement:
         WHERE id = more.account_id
         """,
         entries,
+    )
+
+
+def insert_manual_entries_statement(entries: Sequence[NewEntry]) -> Statement:
+    """Insert the records of who booked these entries: whoever runs this process."""
+    operator = operator_command.operator()
+    return Statement(
+        """
+        INSERT INTO billing_manualentry (entry_id, account_id, type, amount_nanos, reference, metadata, operator)
+        SELECT id, account_id, type, amount_nanos, reference, metadata, operator
+        FROM json_to_recordset($1::json) AS entry (id uuid, account_id uuid, type text, amount_nanos bigint, reference text,
+            metadata jsonb, operator text)
+        """,
+        [{**msgspec.structs.asdict(entry), "operator": operator} for entry in entries],
     )

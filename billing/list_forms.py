@@ -24,7 +24,7 @@ class ListForm(forms.Form):
         super().clean()
         since, until = (self.cleaned_data.get(name) for name in ("since", "until"))
         if since and until and until < since:
-            self.add_error("until", "The last day is before the first.")
+            self.add_error("until", "The last day must not be before the first.")
 
     @property
     def filters(self) -> dict[str, str]:
@@ -55,23 +55,23 @@ def spender_field(account: Account) -> forms.Field:
     names = spenders.newest(account, OFFERED_MAX + 1)
     if len(names) > OFFERED_MAX:
         return _SpenderField(account)
-    return forms.ChoiceField(required=False, choices=[("", "all keys"), *names.items()])
+    return forms.ChoiceField(required=False, choices=[("", "All keys"), *names.items()])
 
 
 class _SpenderField(forms.CharField):
     """The id or the name of a spender. Its value is the id."""
 
     def __init__(self, account: Account) -> None:
-        super().__init__(required=False, max_length=100, help_text="Its name or its id. Empty: all keys.")
+        super().__init__(required=False, max_length=100, help_text="Name or ID. Leave empty for all keys.")
         self._account = account
 
     def clean(self, value: Any) -> str:
         text = str(super().clean(value))
         found = spenders.search(self._account, text, _SAME_NAME_MAX) if text else {"": ""}
         if not found:
-            raise forms.ValidationError("No key has this name or id.")
+            raise forms.ValidationError("No key has this name or ID.")
         if text not in found and len(found) > 1:
-            raise forms.ValidationError(f"Several keys have this name. Enter the id of one of them: {', '.join(found)}.")
+            raise forms.ValidationError(f"Several keys have this name. Enter one of their IDs: {', '.join(found)}.")
         return text if text in found else next(iter(found))
 
 

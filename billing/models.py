@@ -22,7 +22,7 @@ from gateway_project import dollars, identifiers
 
 
 class UserManager(BaseUserManager["User"]):
-    """Users are identified by their e-mail address in lower case."""
+    """Users are identified by their email address in lower case."""
 
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
         user = self.model(email=email.strip().lower(), **fields)
@@ -41,7 +41,7 @@ class User(AbstractUser):
     """A person who signs in: a member of an account, or staff."""
 
     username = None  # type: ignore[assignment]
-    email = models.EmailField("e-mail address", unique=True)
+    email = models.EmailField("email address", unique=True)
     links_generation = models.IntegerField(
         default=0, db_default=0, editable=False, help_text="Links that were mailed under an earlier one are void."
     )
@@ -290,6 +290,8 @@ class LedgerEntry(models.Model):
     @property
     def title(self) -> str:
         """The type as people read it."""
+        if self.reference.startswith("overcharge:"):  # ledger.OVERCHARGE
+            return "Usage given back"
         return {
             self.Type.CREDIT_PURCHASE: "Payment",
             self.Type.USAGE_DEBIT: "Usage",
@@ -776,7 +778,7 @@ class PasswordLink(models.Model):
 
 
 class AddressChange(models.Model):
-    """A change of a user's e-mail address: asked for, perhaps made, perhaps undone. Written under the lock of the user."""
+    """A change of a user's email address: asked for, perhaps made, perhaps undone. Written under the lock of the user."""
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="address_changes")

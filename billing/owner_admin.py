@@ -18,7 +18,7 @@ class OwnerRequestAdmin(WaitingActAdmin):
     list_display = ("requested_at", "account", "user", "reason", "requested_by", "state")
     list_select_related = ("account", "user", "requested_by")
     search_fields = ("requested_by__email__exact", "account__name", "user__email__exact")
-    search_help_text = "Who asked or is to be an owner (an e-mail address), or the account's name."
+    search_help_text = "Email address of the requester or new owner, or the account name."
     fields = (
         *("account", "user", "reason", "ticket", "requested_by", "requested_at"),
         *("state", "decided_by", "decided_at", "decision_reason"),

@@ -22,7 +22,7 @@ def ask(request: HttpRequest, user: User, account: Account, staff: User) -> tupl
     lapsed = OwnerRequest.objects.filter(account=account, user=user, decision="")
     lapsed = lapsed.exclude(pk__in=approvals.waiting(OwnerRequest).values("pk"))
     for asked in lapsed:
-        approvals.decide(asked, Decision.DECLINED, staff, decision_reason="Asked for again, after nobody decided in time.")
+        approvals.decide(asked, Decision.DECLINED, staff, decision_reason="Asked for again, after no one decided in time.")
     asked, is_new = OwnerRequest.objects.get_or_create(
         account=account, user=user, decision="", defaults={"requested_by": staff, "reason": "Added in the admin."}
     )

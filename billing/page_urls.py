@@ -5,6 +5,7 @@ from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
 from billing import pages, statement_pages
+from billing.warnings import pages as alert_pages
 
 urlpatterns = [
     path("sign-in/", RedirectView.as_view(pattern_name="account_login", query_string=True), name="sign-in"),
@@ -14,6 +15,8 @@ urlpatterns = [
     path("ledger/", statement_pages.show_statement, name="statement"),
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
-    path("warnings/", include("billing.warnings.page_urls")),
+    path("alerts/", include("billing.warnings.page_urls")),
+    path("warnings/", alert_pages.moved, {"rest": ""}),
+    path("warnings/<path:rest>", alert_pages.moved),
     path("ledger.csv", statement_pages.download_statement, name="statement-csv"),
 ]

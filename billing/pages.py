@@ -196,5 +196,5 @@ class ChangePassword(PasswordChangeView):
             log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
             mails.notify(self.request.user, "The password was changed.")
         password_changed.send(User, request=self.request, user=self.request.user)  # for allauth's list of sessions
-        messages.success(self.request, "Your password is changed.")
+        messages.success(self.request, "Your password was changed.")
         return response

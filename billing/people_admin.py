@@ -74,9 +74,9 @@ class ClosesAbandonedAccounts:
             with accounts.closing_abandoned(list(self.account_ids(objects))) as closed:
                 yield
             for account in closed:
-                text = "Closed, because no member is active any more."
+                text = "Closed, because no member is active."
                 self.record(request, Activity.Act.CLOSED, account, text)  # type: ignore[attr-defined]
-                messages.warning(request, f"The account {account} is closed, because no member of it is active any more.")
+                messages.warning(request, f"The account {account} is closed, because no member is active.")
 
 
 # --- Users and groups ---------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class MembershipInline(ShowsCreation, admin.TabularInline):
     autocomplete_fields = ("user", "account")
     fields = ("user", "account", "role", "created")
     readonly_fields = ("role", "created")  # owners decide on roles; whom staff add is an owner
-    verbose_name_plural = "memberships: an owner who is added waits for a second person"
+    verbose_name_plural = "memberships: adding an owner needs approval"
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # another person or account would be a new owner
@@ -159,13 +159,13 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
 
     def _tell_of_change(self, request: HttpRequest, changed: AddressChange) -> None:
         if not addresses.tell_of_change(request, changed):
-            messages.error(request, f"{changed.former} could not be sent a mail about it. Tell its owner in another way.")
+            messages.error(request, f"{changed.former} could not be emailed about it. Tell its owner another way.")
 
     def _invite(self, request: HttpRequest, user: User) -> None:
         if password_links.invite(request, user, staff_of(request)):
-            messages.success(request, f"{user} has been sent a link to set a password. It works for 7 days.")
+            messages.success(request, f"{user} was sent a link to set a password. It works for 7 days.")
         else:
-            messages.error(request, f"The mail to {user} could not be sent. Send the link again from the list of users.")
+            messages.error(request, f"The email to {user} could not be sent. Send the link again from the list of users.")
 
     @admin.action(description="Send selected users a link to set a password", permissions=["change"])
     def send_password_links(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
@@ -181,16 +181,16 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def _may_set_credentials(self, request: HttpRequest, user: User) -> bool:
         return self._may_change(request, user) and staff_permissions.may_set_credentials(staff_of(request), user)
 
-    @admin.action(description="Remove the second factors of selected users", permissions=["change"])
+    @admin.action(description="Remove two-factor authentication of selected users", permissions=["change"])
     def remove_second_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """For somebody who has lost the device. Staff must set one up at once; see ``second_factor``, which records the act."""
         for user in queryset:
             if not self._may_set_credentials(request, user):
-                messages.error(request, f"You may not remove the second factors of {user}.")
+                messages.error(request, f"You may not remove the two-factor authentication of {user}.")
             elif second_factor.remove_all(user):
-                messages.success(request, f"The second factors of {user} are removed.")
+                messages.success(request, f"Two-factor authentication of {user} is removed.")
             else:
-                messages.warning(request, f"{user} has no second factor.")
+                messages.warning(request, f"{user} has no two-factor authentication.")
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         """Refuse: nobody types a password for somebody else. There are links, and an operator has ``changepassword``."""

@@ -26,7 +26,7 @@ class BalanceSerializer(serializers.Serializer[Account]):
 )
 class LedgerEntryMetadataSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(required=False, help_text="The model that answered. In USAGE_DEBIT, as the next six.")
-    tokens = serializers.IntegerField(required=False, min_value=0, help_text="Tokens of prompt and reply together.")
+    tokens = serializers.IntegerField(required=False, min_value=0, help_text="Input and output tokens together.")
     completionId = serializers.CharField(required=False, help_text="The id of the completion.")
     promptTokens = serializers.IntegerField(required=False, min_value=0, help_text="Tokens of the prompt.")
     completionTokens = serializers.IntegerField(required=False, min_value=0, help_text="Tokens that were generated.")
@@ -65,6 +65,6 @@ class LedgerEntrySerializer(serializers.Serializer[LedgerEntry]):
 
 class LedgerPageSerializer(serializers.Serializer[Any]):
     entries = LedgerEntrySerializer(many=True, help_text="The entries, the most recent first.")
-    limit = serializers.IntegerField(help_text="The most entries that were asked for.")
+    limit = serializers.IntegerField(help_text="The limit that was asked for.")
     offset = serializers.IntegerField(help_text="How many entries were skipped.")
     count = serializers.IntegerField(help_text="How many entries this reply has.")

@@ -3,7 +3,7 @@
 So that nobody gains power through somebody else:
 
 - nobody changes or deletes somebody who has a permission that they lack;
-- only superusers set the e-mail address or password of other staff, and the permissions of a person;
+- only superusers set the email address or password of other staff, and the permissions of a person;
 - nobody changes a group that they are in, one with a permission that they lack, or one with a member whom they may not change;
   and nobody puts a permission into a group that they lack themselves.
 
@@ -72,7 +72,7 @@ def _has_part_in_credits(user: User) -> QuerySet[CreditRequest]:
     return CreditRequest.objects.filter(is_part).exclude(decision=CreditRequest.Decision.DECLINED)
 
 
-OWN_MEMBERSHIP = "Nobody makes or ends a membership of their own: ask a colleague."
+OWN_MEMBERSHIP = "You cannot add or remove your own membership: ask a colleague."
 
 
 def granted_permissions(user: User) -> QuerySet[Permission]:

@@ -30,7 +30,7 @@ class StatementLine:
 
 
 def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str, str] | None = None) -> StatementLine:
-    """Format one entry. ``issued_by`` is the e-mail address of the issuer of a credit, if the reader may see it.
+    """Format one entry. ``issued_by`` is the email address of the issuer of a credit, if the reader may see it.
 
     ``names`` are those of spenders by their ids.
     """
@@ -58,16 +58,17 @@ _SETTLEMENTS = {
     "estimated": "estimated",
     "partial": "cut short",
     "recovered": "recovered after a failure of the gateway",
+    "corrected": "corrects an earlier charge, which was an estimate or none",
 }
 
 
 def _facts(metadata: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
-        ("Prompt tokens", metadata.get("promptTokens")),
-        ("Generated tokens", metadata.get("completionTokens")),
+        ("Input tokens", metadata.get("promptTokens")),
+        ("Output tokens", metadata.get("completionTokens")),
         ("Charged", _SETTLEMENTS.get(metadata.get("settlement", ""))),
         ("Reason", metadata.get("reason")),
-        *(("Payment id", value) for name, value in metadata.items() if name.endswith("PaymentId")),
+        *(("Payment ID", value) for name, value in metadata.items() if name.endswith("PaymentId")),
     ]
     return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts if value is not None]
 

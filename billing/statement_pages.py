@@ -30,7 +30,7 @@ class StatementForm(ListForm):
 
     type = forms.ChoiceField(required=False, choices=_TYPES)
     key = forms.ChoiceField(required=False)
-    model = forms.CharField(required=False, max_length=_MODEL_CHARACTERS_MAX, label="Model id")
+    model = forms.CharField(required=False, max_length=_MODEL_CHARACTERS_MAX, label="Model ID")
     older = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     newer = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 2, widget=forms.HiddenInput)
     field_order = ("type", "key", "model", "since", "until")

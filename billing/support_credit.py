@@ -78,15 +78,15 @@ def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
         raise CreditRefused("You are a member of this account. A colleague must credit it.")
     _require_open(account)
     if amount_cents > settings.SUPPORT_CREDIT_CENTS_MAX:
-        raise CreditRefused(f"The most is {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
+        raise CreditRefused(f"The maximum is {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
     left_cents = left_today_cents(issuer)
     if amount_cents > left_cents:
-        raise CreditRefused(f"You may credit {_usd(max(left_cents, 0))} more until midnight UTC.")
+        raise CreditRefused(f"You can credit {_usd(max(left_cents, 0))} more until midnight UTC.")
 
 
 def _require_open(account: Account) -> None:
     if not account.is_active:
-        raise CreditRefused("The account is closed. It must be opened again before it is credited.")
+        raise CreditRefused("The account is closed. Reopen it before you credit it.")
 
 
 def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
@@ -165,9 +165,9 @@ def _book(asked: CreditRequest) -> BookedEntry:
             issued_by=asked.requested_by,
         )
     except ledger.ReferenceReused:
-        raise CreditRefused("This payment is booked already, with other terms.") from None
+        raise CreditRefused("This payment is already booked with other terms.") from None
     if not booked.is_new:
-        raise CreditRefused("This payment is booked already.")
+        raise CreditRefused("This payment is already booked.")
     return booked
 
 
@@ -177,11 +177,11 @@ def approval_refusal(asked: CreditRequest, by: User) -> str:
         return refusal
     for person in (by, asked.requested_by):
         if not staff_permissions.may_credit(person, asked.account):
-            return f"Members have no part in crediting their account, and {person.email} is one."
+            return f"Members cannot take part in crediting their own account, and {person.email} is one."
     if not asked.account.is_active:
-        return "The account was closed since. It must be opened again before it is credited."
+        return "The account has been closed since. Reopen it before you credit it."
     if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
-        return "The account's balance would be larger than the ledger can store."
+        return "The balance would be larger than the ledger can store."
     return ""
 
 

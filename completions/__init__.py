@@ -14,6 +14,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``urls``, ``apps``       the paths under /v1; the app's registration with Django
 - ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``public``               the landing page, the list of models and a page for each, for everybody
+- ``tracing``              traces of completions, where the operator wants them
 - ``playground``           the page from which members send completions
 - ``desk``                 what completions contribute to the support desk
 - ``inbound``              the languages of callers, and the way of a completion, which all of them share

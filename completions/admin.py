@@ -27,7 +27,7 @@ class CompletionAdmin(NewestFirstAdmin):
     list_select_related = ("account", "key", "model", "provider", "price")
     list_filter = ("settlement", "is_stream", "created_at", "model")
     search_fields = ("id",)
-    search_help_text = "The whole id of a completion, a request, an account or a key; an account's name, or a member's address."
+    search_help_text = "The full ID of a completion, request, account or key; an account's name, or a member's email address."
     fields = (
         *(
             "id",

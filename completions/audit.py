@@ -9,6 +9,10 @@ COMPLETION_TABLES = {
     " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
     "stored_response": "SELECT account_id, stored_bytes FROM completions_storedresponse"
     " WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    # What the estimates of the sweeper charged too much, and was given back when the settlement came.
+    "overcharge": "SELECT account_id, metadata ->> 'completionId' AS completion_id, reference, amount_nanos AS returned_nanos"
+    " FROM billing_ledgerentry WHERE NOT (type = 'USAGE_DEBIT') AND reference LIKE 'overcharge:%%'"
+    " AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
@@ -93,11 +97,13 @@ COMPLETIONS_COST_THEIR_TOKENS = CHARGES.invariant(
 # A process offers a price for CATALOG_CACHE_SECONDS after another one is in force, or a little longer.
 PRICES_ARE_THOSE_OF_THEIR_MODEL_AND_TIME = CHARGES.invariant(
     "prices_are_those_of_their_model_and_time",
-    "A completion is charged at a price of its model that was in force when it was admitted, up to an hour.",
+    "A completion is charged at a price of its model that was in force when it was admitted, up to an hour; a correction"
+    " perhaps at an earlier one.",
     shows="account_id, completion_id, model_id, price_id, price_model_id, created_at, effective_from, superseded_at",
     breaks="""
     price_model_id <> model_id OR settlement NOT IN ('released', 'expired') AND (
-        effective_from > created_at + interval '1 hour' OR superseded_at < created_at - interval '1 hour')
+        effective_from > created_at + interval '1 hour'
+        OR superseded_at < created_at - interval '1 hour' AND settlement <> 'corrected')
     """,
 )
 
@@ -121,7 +127,8 @@ HOLDS_ARE_OF_COMPLETIONS = Invariant(
 
 DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
     "days_are_the_sum_of_their_completions",
-    "What a key spent, holds and used on a day, and how many holds it has open, is the sum over its completions of that day.",
+    "What a key spent, holds and used on a day, and how many holds it has open, is the sum over its completions of that day,"
+    " less what was given back of them.",
     """
     SELECT key_id, day, says, sums FROM (
         SELECT key_id, day, jsonb_build_object('held', held_nanos, 'open', open_holds, 'spent', spent_nanos,
@@ -132,11 +139,12 @@ DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
         SELECT key_id, spending_day AS day, jsonb_build_object(
             'held', coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD'), 0),
             'open', count(*) FILTER (WHERE state = 'HELD'),
-            'spent', coalesce(sum(settled_nanos), 0),
+            'spent', coalesce(sum(settled_nanos), 0) - coalesce(sum(returned_nanos), 0),
             'completions', count(*) FILTER (WHERE state = 'SETTLED'),
             'prompt_tokens', coalesce(sum(prompt_tokens) FILTER (WHERE state = 'SETTLED'), 0),
             'completion_tokens', coalesce(sum(completion_tokens) FILTER (WHERE state = 'SETTLED'), 0)) AS sums
         FROM completion JOIN hold ON hold.reference = completion.id
+        LEFT JOIN overcharge ON overcharge.completion_id = completion.id
         WHERE state IN ('HELD', 'SETTLED')
         GROUP BY key_id, spending_day
     ) AS used USING (key_id, day)
@@ -157,8 +165,10 @@ ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
     ), opening AS (
         SELECT key_id, day AS limit_since, sum(sum(nanos)) OVER (PARTITION BY key_id ORDER BY day) - sum(nanos) AS before_nanos
         FROM (
-            SELECT key_id, spending_day AS day, sum(coalesce(running.amount_nanos, cost_nanos, 0)) AS nanos
+            SELECT key_id, spending_day AS day,
+                sum(coalesce(running.amount_nanos, cost_nanos - coalesce(returned_nanos, 0), 0)) AS nanos
             FROM completion LEFT JOIN (SELECT * FROM hold WHERE state = 'HELD') AS running ON running.reference = id
+            LEFT JOIN overcharge ON completion_id = id
             GROUP BY key_id, spending_day
             UNION ALL
             SELECT key_id, limit_since, 0 FROM limited
@@ -166,10 +176,10 @@ ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
         GROUP BY key_id, day
     ), in_turn AS (
         SELECT completion.account_id, id AS completion_id, key_id, limit_nanos, limit_since, amount_nanos,
-            sum(CASE state WHEN 'HELD' THEN amount_nanos ELSE cost_nanos END) OVER (
+            sum(CASE state WHEN 'HELD' THEN amount_nanos ELSE cost_nanos - coalesce(returned_nanos, 0) END) OVER (
                 PARTITION BY key_id ORDER BY completion.created_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) AS before_nanos
-        FROM completion LEFT JOIN hold ON hold.reference = id
+        FROM completion LEFT JOIN hold ON hold.reference = id LEFT JOIN overcharge ON completion_id = id
         WHERE key_id IN (SELECT key_id FROM limited)
     ), admission AS (
         SELECT account_id, completion_id, key_id, limit_nanos, limit_since, amount_nanos AS held_nanos,
@@ -183,7 +193,8 @@ ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
 
 RERUNS_PAY_THE_DIFFERENCE = Invariant(
     "reruns_pay_the_difference",
-    "A run under the Idempotency-Key of an earlier one, whose process died, is credited once with what that run was charged.",
+    "A run under the Idempotency-Key of an earlier one, whose process died, is credited once with what that run was charged. So"
+    " is a correction.",
     """
     SELECT rerun.account_id, rerun.id AS completion_id, rerun.repeats, rerun.charged_before_nanos,
         earlier.charged_before_nanos + coalesce(earlier.cost_nanos, 0) AS charged_nanos
@@ -194,6 +205,21 @@ RERUNS_PAY_THE_DIFFERENCE = Invariant(
     LEFT JOIN completion AS earlier ON (earlier.id, earlier.account_id) = (rerun.repeats, rerun.account_id)
     WHERE earlier.settlement IS NULL OR reruns > 1
         OR rerun.charged_before_nanos <> earlier.charged_before_nanos + coalesce(earlier.cost_nanos, 0)
+    """,
+    tables=COMPLETION_TABLES,
+)
+
+OVERCHARGES_WERE_CHARGED = Invariant(
+    "overcharges_were_charged",
+    "What was given back as charged too much was charged by the sweeper, for a completion that has a correction.",
+    """
+    SELECT overcharge.account_id, overcharge.reference, returned_nanos, completion.settlement, completion.cost_nanos
+    FROM overcharge
+    LEFT JOIN completion ON completion.id = completion_id AND completion.account_id = overcharge.account_id
+        AND overcharge.reference = 'overcharge:' || completion.id
+    WHERE (completion.settlement = 'recovered' AND returned_nanos <= completion.cost_nanos AND EXISTS (
+        SELECT FROM completions_completion WHERE repeats = completion.id
+    )) IS NOT TRUE
     """,
     tables=COMPLETION_TABLES,
 )
@@ -323,6 +349,7 @@ INVARIANTS = [
     DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS,
     ADMISSIONS_FIT_THEIR_LIMITS,
     RERUNS_PAY_THE_DIFFERENCE,
+    OVERCHARGES_WERE_CHARGED,
     ACCOUNTS_COUNT_THEIR_STORED_REPLIES,
     ACCOUNTS_COUNT_THEIR_STORED_RESPONSES,
     USAGE_SUMS_TO_THE_LEDGER,

@@ -4,6 +4,7 @@ The last two read the database: they run with ``check --database default`` and b
 """
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +15,8 @@ from completions.catalog import lookup, rules
 from completions.charging import idempotency, stored_responses
 from completions.models import LanguageModel, Obstacle, Provider
 from completions.relay import slots
+
+TRACES_ARE_SENT_BY = "opentelemetry.exporter.otlp.proto.http"
 
 
 @register()
@@ -37,6 +40,22 @@ def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
     return [Warning(message, hint=hint, id="gateway.W012")]
 
 
+@register()
+def check_tracing(**kwargs: Any) -> list[CheckMessage]:
+    """E017: traces are wanted, and what sends them is not installed."""
+    if not settings.TRACING_ENDPOINT or _is_installed(TRACES_ARE_SENT_BY):
+        return []
+    hint = "Install the wheel with it, as docs/operating/monitoring.md says, or remove the variable."
+    return [Error("OTEL_EXPORTER_OTLP_ENDPOINT is set without the extra `tracing`.", hint=hint, id="gateway.E017")]
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a parent of it is missing
+        return False
+
+
 @register(Tags.database)
 def check_standbys(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """W013: a failover to a standby can lose charges unseen."""
@@ -47,7 +66,7 @@ def check_standbys(databases: Sequence[str] | None = None, **kwargs: Any) -> lis
         (standbys,) = cursor.fetchone()
     if not standbys:
         return []
-    message = "PostgreSQL has standbys, and no commit waits for them: a failover can lose charges, and nobody would know."
+    message = "PostgreSQL has standbys, and no commit waits for them: a failover can lose charges without notice."
     hint = "Set GATEWAY_SETTLEMENT_JOURNAL_MINUTES, or synchronous_standby_names of PostgreSQL."
     return [Warning(message, hint=hint, id="gateway.W013")]
 

@@ -22,11 +22,9 @@ FAILED_SHOWN = 10
 class TrialForm(forms.Form):
     """A request to try. It is sent by GET: it changes nothing, and its address can be passed on."""
 
-    model = forms.CharField(max_length=schema.MODEL_CHARACTERS_MAX, help_text="As the caller sends it: an id or an alias.")
-    max_tokens = forms.IntegerField(required=False, min_value=1, help_text="Empty: the caller sends none.")
-    prompt_tokens = forms.IntegerField(
-        label="Prompt tokens", min_value=1, help_text="As the gateway estimates it: four bytes of text are a token."
-    )
+    model = forms.CharField(max_length=schema.MODEL_CHARACTERS_MAX, help_text="A model ID or an alias, as the caller sends it.")
+    max_tokens = forms.IntegerField(required=False, min_value=1, help_text="Leave empty if the caller sends none.")
+    prompt_tokens = forms.IntegerField(label="Input tokens", min_value=1, help_text="Estimated at four bytes per token.")
 
     def clean_prompt_tokens(self) -> int:
         tokens: int = self.cleaned_data["prompt_tokens"]
@@ -67,7 +65,7 @@ class ApiKeyAdmin(keys_admin.ApiKeyAdmin):
                 context["trial"] = trial.try_request(key, given.pop("model"), **given)
             except OperationalError:
                 context["is_locked"] = True
-        return self.show_action(request, "admin/keys/apikey/trial.html", "Would this be served now?", key, **context)
+        return self.show_action(request, "admin/keys/apikey/trial.html", "Test a request", key, **context)
 
 
 def describe_failures(completion: Completion) -> list[str]:

@@ -434,6 +434,7 @@ class Completion(models.Model):
         RECOVERED = "recovered", "its process died: the input and what it had noted as relayed"
         RELEASED = "released", "nothing was charged"
         EXPIRED = "expired", "nobody settled it in time; nothing was charged"
+        CORRECTED = "corrected", "the exact figures of an earlier one that was recovered or had expired"
 
     id = models.CharField(primary_key=True, max_length=64, db_collation="C")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="completions")
@@ -452,6 +453,7 @@ class Completion(models.Model):
     limit_nanos = models.BigIntegerField(null=True, help_text="The key's spending limit at admission. Empty: it had none.")
     limit_since = models.DateField(null=True, help_text="The first day that the limit counted. Empty: since ever.")
     # Of a repetition under the Idempotency-Key of a request whose process died: it pays only what exceeds the earlier charges.
+    # Of a correction: what it corrects.
     repeats = models.CharField(
         max_length=64, null=True, help_text="The earlier run under its Idempotency-Key, whose process died. Empty: none."
     )
@@ -493,6 +495,7 @@ class Completion(models.Model):
                 | Q(settlement__isnull=False, finished_at__isnull=False),
                 name="a_completion_is_finished_when_it_is_settled",
             ),
+            models.UniqueConstraint(fields=["repeats"], condition=Q(repeats__isnull=False), name="a_run_is_repeated_once"),
         ]
         indexes = [
             models.Index(fields=["request_id"], name="completions_by_request"),

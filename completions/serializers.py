@@ -304,7 +304,7 @@ class ProviderPreferencesSerializer(serializers.Serializer[Any]):
         choices=schema.PROVIDER_SORTS,
         help_text="How the others are ordered, as of the last hour.",
     )
-    max_price = optional(SchemaField, _MAX_PRICE, help_text="The most that a model may cost, in US dollars per million tokens.")
+    max_price = optional(SchemaField, _MAX_PRICE, help_text="The maximum price of a model, in US dollars per million tokens.")
     min_quality = optional(
         serializers.FloatField, min_value=0, max_value=100, help_text="The least quality of the model that an alias stands for."
     )
@@ -356,7 +356,7 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
         serializers.IntegerField,
         min_value=1,
         max_value=schema.MAX_TOKENS_MAX,
-        help_text="The most tokens to generate for each choice; at most the model's max_output_tokens.",
+        help_text="Maximum tokens to generate for each choice, up to the model's max_output_tokens.",
     )
     max_completion_tokens = optional(
         serializers.IntegerField,
@@ -543,7 +543,7 @@ class ChatCompletionChunkChoiceSerializer(serializers.Serializer[Any]):
 
 
 class ChatCompletionChunkSerializer(serializers.Serializer[Any]):
-    id = serializers.CharField(help_text="The same in all chunks. The ledger entry of the completion has the same id.")
+    id = serializers.CharField(help_text="The same in every chunk. The ledger entry of the completion has the same id.")
     object = Constant("chat.completion.chunk")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     model = serializers.CharField(help_text="The model that answers.")
@@ -616,7 +616,7 @@ class CompletionSerializer(serializers.Serializer[Any]):
     usage = ChargedUsageSerializer(allow_null=True, help_text="What was charged. null: it is not settled yet.")
     max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was held: the most that it could cost, in US dollars.")
     repeats = serializers.CharField(
-        allow_null=True, help_text="The run before it under its Idempotency-Key, whose process died."
+        allow_null=True, help_text="The run before it under its Idempotency-Key, whose process died, or what it corrects."
     )
     charged_before = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What such runs were charged, and usage.cost is without.")
     timings = CompletionTimingsSerializer(help_text="When it ran, and how long.")
@@ -628,7 +628,7 @@ class QuotedRouteSerializer(serializers.Serializer[Any]):
     priority = serializers.IntegerField(min_value=0, help_text="The lowest is tried first.")
     weight = serializers.IntegerField(min_value=1, help_text="The share of the requests among routes of the same priority.")
     max_tokens = serializers.IntegerField(min_value=1, help_text="What its provider would be told, for each choice.")
-    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="The most that its answer can cost, in US dollars, exactly.")
+    max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="The maximum cost of its answer, in US dollars, exactly.")
 
 
 class QuoteRefusalSerializer(serializers.Serializer[Any]):
@@ -642,7 +642,7 @@ class QuoteRefusalSerializer(serializers.Serializer[Any]):
 class QuoteSerializer(serializers.Serializer[Any]):
     object = Constant("quote")
     model = serializers.CharField(help_text="The model that would answer; of an alias, the one that it stands for now.")
-    prompt_tokens_max = serializers.IntegerField(min_value=0, help_text="The most tokens that its prompt can have.")
+    prompt_tokens_max = serializers.IntegerField(min_value=0, help_text="Maximum tokens of its prompt.")
     max_tokens = serializers.IntegerField(
         min_value=1, allow_null=True, help_text="What the hold pays for. null: refused, and the request names none."
     )
@@ -691,8 +691,8 @@ class ModelCapabilitiesSerializer(serializers.Serializer[Any]):
 
 
 class TopProviderSerializer(serializers.Serializer[Any]):
-    context_length = serializers.IntegerField(min_value=1, help_text="The most tokens of prompt and reply together.")
-    max_completion_tokens = serializers.IntegerField(min_value=1, help_text="The most tokens that it generates.")
+    context_length = serializers.IntegerField(min_value=1, help_text="Maximum tokens of prompt and reply together.")
+    max_completion_tokens = serializers.IntegerField(min_value=1, help_text="Maximum tokens that it generates.")
     is_moderated = serializers.BooleanField(help_text="false")
 
 
@@ -715,8 +715,8 @@ class ModelSerializer(serializers.Serializer[Any]):
     )
     available = serializers.BooleanField(help_text="Whether completions are served now.")
     category = serializers.ChoiceField(choices=Category.values, help_text="What the model is made for.")
-    context_window = serializers.IntegerField(min_value=1, help_text="The most tokens of prompt and reply together.")
-    max_output_tokens = serializers.IntegerField(min_value=1, help_text="The most tokens that it generates.")
+    context_window = serializers.IntegerField(min_value=1, help_text="Maximum tokens of prompt and reply together.")
+    max_output_tokens = serializers.IntegerField(min_value=1, help_text="Maximum tokens that it generates.")
     pricing = ModelPricingSerializer(help_text="What its tokens cost.")
     architecture = ModelArchitectureSerializer(help_text="What it reads and writes.")
     context_length = serializers.IntegerField(min_value=1, help_text="As context_window, in OpenRouter's words.")
@@ -751,7 +751,7 @@ _EXACT_DOLLARS = "US dollars, exactly."
 class UsageKeySerializer(serializers.Serializer[Any]):
     id = serializers.CharField(help_text="The id of the key.")
     name = serializers.CharField(allow_blank=True, help_text="The name of the key.")
-    createdAt = serializers.DateTimeField(help_text="When the key was made.")
+    createdAt = serializers.DateTimeField(help_text="When the key was created.")
     expiresAt = serializers.DateTimeField(allow_null=True, help_text="When the key expires. null: never.")
 
 
@@ -790,7 +790,7 @@ class UsageSumsSerializer(serializers.Serializer[Any]):
 class UsageSpansSerializer(serializers.Serializer[Any]):
     today = UsageSumsSerializer(help_text="Since 00:00 UTC.")
     thisMonth = UsageSumsSerializer(help_text="Since the first day of the month, UTC.")
-    total = UsageSumsSerializer(help_text="Since the key was made.")
+    total = UsageSumsSerializer(help_text="Since the key was created.")
 
 
 class UsageBalanceSerializer(serializers.Serializer[Any]):

@@ -216,6 +216,7 @@ def post_worker_init(worker: Any) -> None:
     The last one lets streams run for most of the grace period after SIGTERM. Then each ends with an error event, settled.
     """
     import gevent
+    from django.conf import settings
 
     from completions import tasks
     from completions.charging import checkpoints, journal, outbox, settlement
@@ -243,6 +244,10 @@ def post_worker_init(worker: Any) -> None:
     gunicorn_replies.install()
     gunicorn_internals.install()
     django_internals.install()
+    if settings.TRACING_ENDPOINT:
+        from completions import tracing
+
+        tracing.install()
     worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve_all)
@@ -262,3 +267,5 @@ def worker_exit(server: Any, worker: Any) -> None:
 
         metrics.write()
         collector.write_last()
+        if tracing := sys.modules.get("completions.tracing"):
+            tracing.shut_down()

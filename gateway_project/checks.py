@@ -100,7 +100,7 @@ def check_metrics(**kwargs: Any) -> list[CheckMessage]:
         found.append(Error(message, hint="Give it another port than PORT.", id="gateway.E012"))
     if not (address or secret or settings.GATEWAY_DEVELOPMENT):
         hint = "Set GATEWAY_METRICS_BIND, such as 127.0.0.1:9464, or GATEWAY_METRICS_SECRET."
-        found.append(Warning("Nobody can read /metrics.", hint=hint, id="gateway.W004"))
+        found.append(Warning("No one can read /metrics.", hint=hint, id="gateway.W004"))
     for name, bound in (("GATEWAY_METRICS_BIND", address), ("GATEWAY_WORKER_METRICS_BIND", settings.WORKER_METRICS_ADDRESS)):
         if bound and not secret and not _is_loopback(bound[0]):
             message = f"{name} is reachable from other machines, and GATEWAY_METRICS_SECRET is not set."

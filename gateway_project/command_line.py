@@ -17,16 +17,21 @@ model-gateway init HOST     writes the settings, secrets and units of this serve
 model-gateway web           serves: gunicorn, with any of its options
 model-gateway worker        does background work: Celery, with any of its options
 model-gateway beat          starts background work when it is due: one for all servers
+model-gateway version       prints the version of the gateway
 model-gateway run           serves on a developer's machine, with a PostgreSQL and a Redis of its own
 model-gateway COMMAND       any of the following; COMMAND --help describes it
 """
 _HELP = ("help", "--help", "-h")
+_VERSION = ("version", "--version")  # Django's own would print Django's
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     word, rest = (sys.argv[1] if sys.argv[1:] else "help"), sys.argv[2:]
     try:
+        if word in _VERSION:
+            sys.stdout.write(f"{installation.VERSION}\n")
+            return
         if word == "init":
             from gateway_project import server_files
 

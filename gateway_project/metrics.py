@@ -36,6 +36,12 @@ request_seconds = Histogram(
 completions_total = Counter(
     "gateway_completions_total", "Completions that were charged, by how they ended.", ["model", "settlement"]
 )
+attempt_seconds = Histogram(
+    "gateway_attempt_seconds",
+    "Seconds until a provider had sent a whole reply, had begun a stream, or the attempt had failed.",
+    ["provider", "outcome"],
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
 operator_loss_nanos = Counter("gateway_operator_loss_nanos", "Upstream cost that nobody is charged.")
 provider_loss_nanos = Counter(
     "gateway_provider_loss_nanos",
@@ -62,6 +68,7 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 _writes_regularly = False
 _observed: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)  # seconds by route, method and status
 _completed = Count[tuple[str, str]]()  # by model and settlement
+_attempted: defaultdict[tuple[str, str], list[float]] = defaultdict(list)  # seconds by provider and outcome
 
 
 def record_provider_loss(provider: str, nanos: int) -> None:
@@ -85,6 +92,13 @@ def count_completion(model_id: str, settlement: str) -> None:
         write()
 
 
+def observe_attempt(provider: str, outcome: str, seconds: float) -> None:
+    """Count an attempt at a provider, by how it ended."""
+    _attempted[provider, outcome].append(seconds)
+    if not _writes_regularly:
+        write()
+
+
 def write_regularly() -> None:
     """Write once a second what this process counts from now on, for the life of this worker."""
     global _writes_regularly
@@ -103,14 +117,16 @@ def _write_regularly() -> None:
 
 def write() -> None:
     """Write what was counted and not written yet."""
-    global _observed, _completed
-    observed, completed = _observed, _completed
-    _observed, _completed = defaultdict(list), Count()
+    global _observed, _completed, _attempted
+    observed, completed, attempted = _observed, _completed, _attempted
+    _observed, _completed, _attempted = defaultdict(list), Count(), defaultdict(list)
     for (path, method, status), seconds in observed.items():
         requests_total.labels(path, method, status).inc(len(seconds))
         _observe_all(request_seconds.labels(path), seconds)
     for (model_id, settlement), completions in completed.items():
         completions_total.labels(model_id, settlement).inc(completions)
+    for (provider, outcome), seconds in attempted.items():
+        _observe_all(attempt_seconds.labels(provider, outcome), seconds)
 
 
 def _observe_all(histogram: Histogram, values: Sequence[float]) -> None:

@@ -136,7 +136,7 @@ class _Turns:
 
 
 def _busy() -> errors.ServiceUnavailable:
-    message = "Too many people are signing in at this moment. Try again in a few seconds."
+    message = "Too many people are signing in right now. Try again in a few seconds."
     return errors.ServiceUnavailable(message, headers={"Retry-After": "5"})
 
 

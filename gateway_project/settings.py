@@ -53,6 +53,11 @@ _HAS_PORT = not environment.text("GATEWAY_BIND").startswith("unix:")
 _PORT = environment.integer("PORT", 8_000, minimum=1, maximum=65_535)
 WEB_PORT = _PORT if _HAS_PORT else None
 
+# Traces of completions: see completions.tracing. The SDK reads more variables that begin with OTEL_ by itself.
+TRACING_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACING_SERVICE_NAME = environment.text("OTEL_SERVICE_NAME") or "model-gateway"
+TRACING_PASS_ON = environment.boolean("GATEWAY_TRACING_PASS_ON", default=False)
+
 # Pages of these origins may call the API from browsers; see gateway_project.web.cors.
 GATEWAY_CORS_ORIGINS = environment.origins("GATEWAY_CORS_ORIGINS")
 CORS_ALLOW_ALL_ORIGINS = GATEWAY_CORS_ORIGINS == ["*"]

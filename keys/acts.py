@@ -38,7 +38,9 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
         maxima.require_room_for_key(account)
         key, minted = lifecycle.issue_key(account, **fields)
         limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
-        _record(request, Activity.Act.KEY_MADE, key, f"Made the key with {limit}.", after=_values(key, *_LIMIT, "expires_at"))
+        _record(
+            request, Activity.Act.KEY_MADE, key, f"Created the key with {limit}.", after=_values(key, *_LIMIT, "expires_at")
+        )
     return key, minted
 
 
@@ -161,7 +163,7 @@ def make_management_key(request: HttpRequest, account: Account, name: str) -> tu
         maxima.require_room_for_management_key(account)
         assert isinstance(request.user, User)
         key, minted = management_keys.issue(account, name=name, created_by=request.user)
-        log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Made the management key.", account_id=account.pk)
+        log.record(request, Activity.Act.MANAGEMENT_KEY_MADE, key, "Created the management key.", account_id=account.pk)
     return key, minted
 
 

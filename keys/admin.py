@@ -40,7 +40,9 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), ("paused_at", admin.EmptyFieldListFilter), "spending_type")
     list_select_related = ("account",)
     search_fields = ("name", "id__exact", "last_four__exact")
-    search_help_text = "A member's e-mail address, the account's or the key's name, its id or the last four of its secret."
+    search_help_text = (
+        "A member's email address, the account's or key's name, the key's ID, or the last four characters of its secret."
+    )
     # The digest is not shown.
     fields = (
         "name",
@@ -158,7 +160,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
             )
             return f"The spending limit is now: {words}."
 
-        return self._act_view(request, object_id, "raise", "Raise the limit for a time", RaiseForm, act)
+        return self._act_view(request, object_id, "raise", "Raise the limit temporarily", RaiseForm, act)
 
     def rates_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set or clear how many requests and tokens the key may send."""
@@ -173,8 +175,8 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
 
         def act(form: RevokeForm) -> str:
             if acts.revoke(request, form.key, **form.said):
-                return "The key is revoked. Requests with it are refused from now on."
-            return "The key was revoked already."
+                return "The key is revoked. Requests with it are now refused."
+            return "The key was already revoked."
 
         return self._act_view(request, object_id, "revoke", "Revoke key", RevokeForm, act)
 
@@ -202,7 +204,7 @@ class FormerSecretAdmin(NewestFirstAdmin):
     list_display = fields = ("hint", "key", "rotated_at", "ends_at")
     list_select_related = ("key",)
     search_fields = ("key__id__exact", "last_four__exact")
-    search_help_text = "The key's id or the last four of the secret."
+    search_help_text = "The key's ID or the last four characters of the secret."
 
     @admin.display(description="secret")
     def hint(self, former: FormerSecret) -> str:
@@ -215,7 +217,7 @@ class ManagementKeyAdmin(ReadOnlyAdmin):
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
     list_select_related = ("account",)
     search_fields = ("name", "id__exact", "last_four__exact", "account__id__exact")
-    search_help_text = "The name, the id, the last four of the secret, or the account's id."
+    search_help_text = "The name, ID, last four characters of the secret, or the account's ID."
     fields = ("name", "id", "hint", "account", "created_by", "created_at", "last_used_at", "revoked_at")
     ordering = ("-id",)
 
@@ -229,7 +231,7 @@ class ManagementReplyAdmin(NewestFirstAdmin):
     list_display = fields = ("at", "management_key", "idempotency_key", "status")  # not the reply, which may have a secret
     list_select_related = ("management_key",)
     search_fields = ("management_key__id__exact",)
-    search_help_text = "The management key's id."
+    search_help_text = "The management key's ID."
 
 
 @admin.register(SpendingDay)
@@ -238,7 +240,7 @@ class SpendingDayAdmin(NewestFirstAdmin):
     list_select_related = ("key",)
     fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     search_fields = ("key__id__exact", "key__name")
-    search_help_text = "The key's id or name."
+    search_help_text = "The key's ID or name."
 
     @admin.display
     def spent(self, day: SpendingDay) -> str:
@@ -254,7 +256,7 @@ class RefusalCountAdmin(NewestFirstAdmin):
     list_display = fields = ("hour", "key", "status", "code", "reason", "number")
     list_select_related = ("key",)
     search_fields = ("key__id__exact",)
-    search_help_text = "The key's id."
+    search_help_text = "The key's ID."
 
     @admin.display()
     def reason(self, count: RefusalCount) -> str:
@@ -267,7 +269,7 @@ class RefusedRequestAdmin(NewestFirstAdmin):
     list_select_related = ("key",)
     fields = ("at", "key", "status", "code", "reason", "message", "model", "request_id")
     search_fields = ("request_id__exact", "key__id__exact")
-    search_help_text = "The id of the request or of the key."
+    search_help_text = "The ID of the request or the key."
 
     @admin.display()
     def reason(self, refused: RefusedRequest) -> str:

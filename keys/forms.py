@@ -32,7 +32,7 @@ class LimitForm(forms.Form):
 
     spending_type = forms.ChoiceField(label="Spending limit", choices=TYPES, widget=forms.RadioSelect, initial=NO_LIMIT)
     spending_limit = DollarsField(
-        label="At most, in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="Such as 5 or 12.50."
+        label="Amount in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="For example, 5 or 12.50."
     )
     spending_period = forms.ChoiceField(
         label="Resets",
@@ -56,9 +56,9 @@ class LimitForm(forms.Form):
         limit_cents = self.cleaned_data.get("spending_limit")
         type, period = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_period")
         if type == NO_LIMIT and limit_cents is not None and "spending_limit" in self.changed_data:
-            self.add_error("spending_type", "Choose the kind of limit, or leave the amount empty.")
+            self.add_error("spending_type", "Choose a kind of limit or leave the amount empty.")
         if type in SpendingType.values and limit_cents is None and "spending_limit" not in self.errors:
-            self.add_error("spending_limit", "Enter the most that the key may spend.")
+            self.add_error("spending_limit", "Enter the amount that the key can spend.")
         if type == SpendingType.RECURRING and not period:
             self.add_error("spending_period", "Choose when the limit resets.")
 
@@ -75,22 +75,22 @@ class LimitForm(forms.Form):
 class DetailsForm(forms.Form):
     """A key's name, last day, models and tags."""
 
-    name = forms.CharField(max_length=100, help_text="Where you will use it, such as “production” or “laptop”.")
+    name = forms.CharField(max_length=100, help_text="For example, “production” or “laptop”.")
     last_day = forms.DateField(
-        label="Last day it works",
+        label="Expires after",
         required=False,
         widget=forms.DateInput(attrs={"type": "date"}),
-        help_text="Until midnight UTC. Empty: it never expires.",
+        help_text="Midnight UTC at the end of this day. Leave empty for a key that never expires.",
     )
     allowed_models = forms.CharField(
         label="Models",
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "autocapitalize": "none"}),
-        help_text="The ids of the models that it may use, one a line. Empty: all models.",
+        help_text="IDs of the models it can use, one per line. Leave empty for all models.",
     )
     tags = forms.CharField(
         required=False,
-        help_text=f"Labels such as “web, staging”. At most {TAGS_MAX}, of {TAG_CHARACTERS_MAX} characters, commas between.",
+        help_text=f"Such as “web, staging”. At most {TAGS_MAX}, of {TAG_CHARACTERS_MAX} characters, separated by commas.",
     )
 
     def __init__(self, for_account: Account, *args: Any, key: ApiKey | None = None, **kwargs: Any) -> None:
@@ -107,7 +107,7 @@ class DetailsForm(forms.Form):
                 raise forms.ValidationError("Another key has this name.")
         elif named.exists():
             raise forms.ValidationError(
-                "There is a key with this name. If you made it just now, its secret was shown then and cannot be shown again."
+                "A key with this name already exists. If you just created it, its secret was shown then, only once."
             )
         return name
 
@@ -124,9 +124,9 @@ class DetailsForm(forms.Form):
     def clean_allowed_models(self) -> list[str] | None:
         ids = _unique(re.split(r"[\s,]+", self.cleaned_data["allowed_models"]))
         if len(ids) > allowed_models.MODELS_MAX:
-            raise forms.ValidationError(f"A key may be restricted to at most {allowed_models.MODELS_MAX} models.")
+            raise forms.ValidationError(f"You can restrict a key to at most {allowed_models.MODELS_MAX} models.")
         if unknown := allowed_models.unknown([each for each in ids if each not in self._former_models()]):
-            raise forms.ValidationError(f"There is no model {', '.join(unknown)}. The page of models lists their ids.")
+            raise forms.ValidationError(f"There is no model {', '.join(unknown)}. The Models page lists their IDs.")
         return ids or None
 
     def clean_tags(self) -> list[str] | None:
@@ -171,7 +171,7 @@ class KeyForm(DetailsForm, LimitForm):
             # The form was opened for one account; then another was selected in a second window. Say whose key it would be.
             self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
             self.add_error(
-                None, f"The selected account is now {self.for_account.name}. Send the form again to make the key there."
+                None, f"The selected account is now {self.for_account.name}. Send the form again to create the key there."
             )
 
     @property
@@ -193,7 +193,7 @@ class ChangeForm(DetailsForm):
         self._most = {"requests_per_minute": most.requests, "tokens_per_minute": most.tokens}
         for name, limit in self._most.items():
             self.fields[name].help_text = (
-                "Empty: no limit." if limit is None else f"Empty: {limit:,}, as for the whole account."
+                "Leave empty for no limit." if limit is None else f"Empty: {limit:,}, as for the whole account."
             )
 
     def clean_requests_per_minute(self) -> int | None:
@@ -226,14 +226,14 @@ def _initial(key: ApiKey) -> dict[str, Any]:
     }
 
 
-GRACES = [("0", "At once"), ("3600", "In 1 hour"), ("86400", "In 24 hours"), ("604800", "In 7 days")]
+GRACES = [("0", "Immediately"), ("3600", "In 1 hour"), ("86400", "In 24 hours"), ("604800", "In 7 days")]
 
 
 class RotateForm(ActForm):
     """When the secrets of a key that work now stop working. Validate it with the key locked."""
 
     grace_seconds = forms.TypedChoiceField(
-        label="The secret that works now stops",
+        label="Current secret stops working",
         choices=GRACES,
         coerce=int,
         initial="86400",
@@ -255,7 +255,7 @@ class RotateForm(ActForm):
 class ManagementKeyForm(forms.Form):
     """A new management key. Validate it while the account is locked: a double click must not make two."""
 
-    name = forms.CharField(max_length=100, help_text="Which program will use it, such as “provisioning”.")
+    name = forms.CharField(max_length=100, help_text="The program that uses it, such as “provisioning”.")
 
     def __init__(self, account: Account, *args: Any) -> None:
         super().__init__(*args)
@@ -265,7 +265,7 @@ class ManagementKeyForm(forms.Form):
         name: str = self.cleaned_data["name"]
         if self.account.management_keys.filter(name__iexact=name, revoked_at=None).exists():
             raise forms.ValidationError(
-                "There is a management key with this name. If you made it just now, its secret was shown then."
+                "A management key with this name already exists. If you just created it, its secret was shown then."
             )
         return name
 
@@ -276,5 +276,5 @@ class SecretForm(forms.Form):
     secret = forms.CharField(
         max_length=SECRET_CHARACTERS_MAX,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="The whole secret, which begins with “mgw_”. It is sent to the gateway, and neither stored nor logged.",
+        help_text="The whole secret, starting with “mgw_”. We neither store nor log it.",
     )

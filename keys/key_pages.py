@@ -24,7 +24,7 @@ from keys.forms import ChangeForm, RotateForm, SecretForm
 from keys.models import ApiKey, ManagementKey
 
 Key = TypeVar("Key", ApiKey, ManagementKey)
-_REVOKED = "{} was revoked, and cannot be changed any more."
+_REVOKED = "{} was revoked and can no longer be changed."
 
 
 @require_safe
@@ -56,7 +56,7 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
         is_valid = request.method == "POST" and form.is_valid()
         if is_valid:
             _act(
-                request, key, lambda: acts.change(request, key, form.details), "{} is saved. It applies from the next request."
+                request, key, lambda: acts.change(request, key, form.details), "{} saved. Changes apply from the next request."
             )
     if is_valid:
         return redirect("key", key_id)
@@ -123,7 +123,7 @@ def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
     """Return the new secret; None, with an error in the form, if the form was acted on before or the key cannot be rotated."""
     if not sent_forms.use(form.cleaned_data["token"]):
         form.add_error(
-            None, "This form was sent before, and the new secret was shown then. To replace it, open this page anew."
+            None, "This form was already sent, and the new secret was shown then. To replace it, open this page again."
         )
         return None
     try:
@@ -152,7 +152,7 @@ def find_key(request: HttpRequest, account: Account) -> HttpResponse:
             return _lead_to(request, key)
         if management_key is not None:
             return _lead_to_management_key(request, management_key)
-        form.add_error("secret", "No key of your accounts has, or had, this secret.")
+        form.add_error("secret", "No key in your accounts has or had this secret.")
     return render(request, "dashboard/key_find.html", {"form": form})
 
 
@@ -184,9 +184,7 @@ def _lead_to(request: HttpRequest, key: ApiKey) -> HttpResponse:
         )
         return redirect("revoke-key", key.pk)
     else:
-        messages.warning(
-            request, f"This is a secret of {key.name}. An owner or a developer of {key.account.name} can revoke it."
-        )
+        messages.warning(request, f"This is a secret of {key.name}. An owner or developer of {key.account.name} can revoke it.")
     return redirect("key", key.pk)
 
 

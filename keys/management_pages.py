@@ -66,7 +66,7 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     key = get_object_or_404(account.management_keys, pk=key_id)
     if request.method == "POST":
         acts.revoke_management_key(request, key)
-        messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on. Its keys go on working.")
+        messages.success(request, f"{key.name} is revoked. Requests with it are now refused. Its keys keep working.")
         return redirect("management-keys")
     return render(request, "dashboard/management_key_revoke.html", {"key": _describe(key)})
 

@@ -117,7 +117,7 @@ def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
     key = get_object_or_404(account.keys, pk=key_id)
     if request.method == "POST":
         acts.revoke(request, key)
-        messages.success(request, f"{key.name} is revoked. Requests with it are refused from now on.")
+        messages.success(request, f"{key.name} is revoked. Requests with it are now refused.")
         return redirect("keys")
     [summary] = summaries.summarize_keys([key], pool.database_time())
     return render(request, "dashboard/key_revoke.html", {"key": summary})

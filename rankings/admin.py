@@ -36,7 +36,7 @@ def _enqueue(request: HttpRequest, send: Callable[[], object]) -> None:
     try:
         send()
     except QueueUnavailable:
-        messages.warning(request, "The queue is unavailable. The rankings follow within the hour.")
+        messages.warning(request, "The queue is unavailable. The rankings update within the hour.")
 
 
 # --- Mapping of names ------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class MappingForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if not self.errors and bool(cleaned["model"]) == cleaned["is_none_of_ours"]:
-            self.add_error("model", "Choose a model, or say that it is none of ours.")
+            self.add_error("model", "Choose a model or select “none of ours”.")
         if not self.errors and not _is_listed(cleaned):
             self.add_error("external_key", "The source no longer lists this name.")
         return cleaned
@@ -276,7 +276,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
     @admin.display(description="")
     def listing(self, snapshot: Snapshot) -> str:
         address = reverse("admin:rankings_standing_changelist")
-        return format_html('<a href="{}?snapshot__id__exact={}">its standings</a>', address, snapshot.pk)
+        return format_html('<a href="{}?snapshot__id__exact={}">standings</a>', address, snapshot.pk)
 
 
 @admin.register(Standing)

@@ -1052,6 +1052,7 @@ mutant(
 
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
+CORRECTIONS = "completions/charging/test_corrections.py"
 IDEMPOTENCY = "completions/charging/test_idempotency.py"
 STORED = "completions/inbound/responses/test_stored.py"
 BACKGROUND = "completions/inbound/responses/test_background.py"
@@ -1235,10 +1236,42 @@ mutant(
     "A repetition that fails deletes the Idempotency-Key of a request whose process died.",
     code(
         "completions.charging.resolution:Resolution._is_credited_to_the_next_run",
-        " or self.completion.charged_before_nanos > 0",
+        " or self.completion.repeats is not None",
         "",
     ),
     f"{IDEMPOTENCY}::test_a_run_that_is_refused_or_fails_leaves_what_was_charged_to_the_next",
+)
+
+mutant(
+    "a_late_settlement_is_corrected_each_time",
+    "A settlement that is found on disk again corrects what the sweeper charged again.",
+    code(
+        "completions.charging.corrections:correct",
+        " or any(run.settlement == Completion.Settlement.CORRECTED for run in runs)",
+        "",
+    ),
+    f"{CORRECTIONS}::test_what_was_charged_too_much_is_given_back",
+    dangerous=True,
+)
+mutant(
+    "a_correction_costs_more_than_was_held",
+    "A late settlement charges more than its request had reserved.",
+    code(
+        "completions.charging.corrections:_correction",
+        "min(late.cost_nanos or 0, first.charged_before_nanos + held_nanos)",
+        "late.cost_nanos or 0",
+    ),
+    f"{CORRECTIONS}::test_a_correction_costs_at_most_what_was_held",
+)
+mutant(
+    "what_is_given_back_counts_as_spent",
+    "What a key was charged too much counts against its spending limit after it was given back.",
+    code(
+        "completions.charging.corrections:Correction._spending_change",
+        "change.spent_nanos - self.overcharged_nanos",
+        "change.spent_nanos",
+    ),
+    f"{CORRECTIONS}::test_what_was_charged_too_much_is_given_back",
 )
 
 # --- Ways to end -------------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def test_facts_that_are_not_there_are_missed(tmp_path, gone):
 def test_rules_and_dashboard_ask_for_metrics_and_tasks_that_exist():
     asked = "\n".join([*(rule["expr"] for rule in rules().values()), *queries()])
     known = declared_metrics()
-    asked_for = {re.sub(r"_bucket$", "", name) for name in re.findall(r"gateway_\w+", asked)}
+    asked_for = {re.sub(r"_(bucket|count)$", "", name) for name in re.findall(r"gateway_\w+", asked)}
     assert asked_for <= set(known)
     tasks = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
     assert set(re.findall(r'task="([^"]+)"', asked)) <= tasks

@@ -191,7 +191,8 @@ def declared_metrics() -> dict[str, str]:
             declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
     declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared("FACTS")}
     declared |= {gauge.name: "host" for gauge in facts.declared("HOST_GAUGES")}
-    declared |= dict.fromkeys(re.findall(r'_gauge\("(gateway_\w+)"', Path(collector.__file__).read_text()), "")
+    gauge = re.compile(r'_gauge\("(gateway_\w+)".*?(?:\["(\w+)"\]\))?$', re.MULTILINE)
+    declared |= dict(gauge.findall(Path(collector.__file__).read_text()))
     return declared
 
 
@@ -291,6 +292,7 @@ def test_every_constraint_and_trigger_of_an_invariant_exists(db):
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT conname FROM pg_constraint UNION SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'O'"
+            " UNION SELECT relname FROM pg_index JOIN pg_class ON oid = indexrelid WHERE indisunique AND indisvalid"
         )
         existing = {name for (name,) in cursor.fetchall()}
     assert "entries_are_never_changed" in cited(2)

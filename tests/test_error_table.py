@@ -91,7 +91,7 @@ def too_much_unpaid(scenario: Scenario) -> Request:
     return scenario.set_all(Account, unpaid_until=pool.database_time() + timedelta(hours=1, minutes=10))
 
 
-def gone_on_from_nothing(scenario: Scenario) -> Request:
+def continues_nothing(scenario: Scenario) -> Request:
     raw = b'{"model": "demo/echo", "input": "Hello", "previous_response_id": "resp_1"}'
     return scenario.request(path="/v1/responses", raw=raw)
 
@@ -271,7 +271,7 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
         "bad message": (lambda scenario: scenario.request(fields={"messages": [{}]}), *bad("messages[0].role")),
         "above the model": (lambda scenario: scenario.request(fields={"max_tokens": 4097}), *bad("max_tokens")),
         "bad echo": (lambda scenario: scenario.request(fields={"echo": {"status": 200}}), *bad("echo.status")),
-        "goes on from nothing": (gone_on_from_nothing, 400, INVALID, "previous_response_not_found", "previous_response_id", {}),
+        "continues from nothing": (continues_nothing, 400, INVALID, "previous_response_not_found", "previous_response_id", {}),
         "encoded": (encoded, 415, INVALID, INVALID, None, {"accept-encoding": "gzip"}),
         "too large": (body_too_large, 413, INVALID, INVALID, None, {}),
         "not called JSON": (lambda scenario: scenario.request(content_type="text/plain"), 415, INVALID, INVALID, None, {}),
@@ -467,7 +467,7 @@ def test_without_the_database_every_path_replies_503(scenario, path):
 def test_an_unexpected_exception_shows_only_the_request_id_and_is_logged(scenario, caplog):
     reply = malformed_encryption_key(scenario).send()
     message = reply.json()["error"]["message"]
-    assert message == f"Something went wrong on our side. Quote request {reply['x-request-id']}."
+    assert message == f"Something went wrong on our side. If you contact support, quote request {reply['x-request-id']}."
     [record] = [record for record in caplog.records if record.name == "gateway.request"]
     assert record.levelname == "ERROR"
     assert "ValueError: Fernet key must be" in caplog.text

@@ -1,16 +1,25 @@
-"""New migrations do not block tables that have many rows. CONTRIBUTING.md has the rule."""
+"""New migrations block no table that has many rows, and the former release works after them. CONTRIBUTING.md has the rules."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import pytest
-from django.contrib.postgres.operations import AddConstraintNotValid, AddIndexConcurrently, RemoveIndexConcurrently
+from django.contrib.postgres.operations import (
+    AddConstraintNotValid,
+    AddIndexConcurrently,
+    RemoveIndexConcurrently,
+    ValidateConstraint,
+)
 from django.db import connection, migrations, models
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.migrations.state import ProjectState
 
 INITIAL = {"activity": 2, "billing": 3, "completions": 3, "keys": 2, "monitoring": 1, "rankings": 2}  # make the empty tables
+# The last migrations of release 0.2.0, whose code works beside that of the next. The commit that makes a release moves them.
+RELEASED = {"activity": 2, "billing": 9, "completions": 7, "keys": 2, "monitoring": 1, "rankings": 2}
 BLOCKING = (migrations.AddIndex, migrations.RemoveIndex, migrations.AddConstraint)
 NOT_BLOCKING = (AddIndexConcurrently, RemoveIndexConcurrently, AddConstraintNotValid)
 
@@ -93,3 +102,97 @@ CHANGE_ROWS = migrations.RunSQL("UPDATE row SET name = ''")
 def test_what_blocks_is_found(operations, atomic, count):
     example = type("Migration", (migrations.Migration,), {"operations": operations, "atomic": atomic})
     assert len(blocking_operations(example("0001_example", "example"))) == count
+
+
+# --- What the former release could not work with, and what rewrites or reads a whole table --------------------------
+
+_KINDS = re.compile(r'ADD COLUMN|SET NOT NULL|DROP COLUMN|DROP TABLE|RENAME|(?<=" )TYPE')
+_TARGET = re.compile(r'(?:ALTER|DROP) TABLE "?(\w+)"?(?: (?:ADD|ALTER|DROP) COLUMN "?(\w+)"?)?')
+
+
+def breaking_statements(sql: list[str], released: set[tuple[str, str]]) -> list[str]:
+    """Return the statements after which processes of a release with these columns fail, or that take long under a lock."""
+    return [statement for place, statement in enumerate(sql) if _breaks(statement, sql[:place], sql[place:], released)]
+
+
+def _breaks(statement: str, before: list[str], after: list[str], released: set[tuple[str, str]]) -> bool:
+    (kind, *_), (table, column) = _KINDS.findall(statement) or [""], _target(statement)
+    match kind:
+        case "TYPE" | "RENAME":
+            return True
+        case "ADD COLUMN":
+            loses_default = any(_target(each) == (table, column) and "DROP DEFAULT" in each for each in after)
+            return "NOT NULL" in statement and (" DEFAULT " not in statement or loses_default)
+        case "SET NOT NULL":
+            return not any(f'"{table}" VALIDATE CONSTRAINT' in each for each in before)
+        case "DROP COLUMN":
+            return (table, column) in released
+        case "DROP TABLE":
+            return table in {name for name, _ in released}
+    return False
+
+
+def _target(statement: str) -> tuple[str, str]:
+    found = _TARGET.search(statement)
+    return (found[1], found[2] or "") if found else ("", "")
+
+
+def statements(migration: migrations.Migration, state: ProjectState) -> list[str]:
+    with connection.schema_editor(collect_sql=True, atomic=migration.atomic) as editor:
+        migration.apply(state, editor, collect_sql=True)
+    return [statement for statement in editor.collected_sql if not statement.startswith("--")]
+
+
+def test_the_former_release_works_after_every_new_migration(db):
+    graph = MigrationLoader(None).graph
+    last = [name for name in graph.nodes if int(name[1][:4]) == RELEASED.get(name[0])]
+    assert {app for app, _ in last} == set(RELEASED) == set(INITIAL)
+    state = graph.make_state(nodes=last)
+    models_then = state.apps.get_models(include_auto_created=True)
+    released = {(model._meta.db_table, field.column) for model in models_then for field in model._meta.local_concrete_fields}
+    assert ("billing_account", "id") in released
+    plan = dict.fromkeys(name for leaf in graph.leaf_nodes() for name in graph.forwards_plan(leaf))
+    new = [name for name in plan if int(name[1][:4]) > RELEASED.get(name[0], 9_999)]
+    found = {name: breaking_statements(statements(graph.nodes[name], state), released) for name in new}
+    assert {name: breaking for name, breaking in found.items() if breaking} == {}
+
+
+VALIDATED = models.CheckConstraint(condition=models.Q(role__isnull=False), name="roles_are_there")
+REQUIRED = models.CharField(max_length=10)
+NULLABLE = models.CharField(max_length=10, null=True)
+
+
+@pytest.mark.parametrize(
+    ("operations", "count"),
+    [
+        ([migrations.AddField("process", "size", models.IntegerField(null=True))], 0),
+        ([migrations.AddField("process", "size", models.IntegerField(db_default=0))], 0),
+        ([migrations.AddField("process", "size", models.IntegerField(default=0))], 1),
+        ([migrations.RunSQL('ALTER TABLE "monitoring_process" ADD COLUMN "size" integer NOT NULL')], 1),
+        ([migrations.AlterField("process", "pid", models.BigIntegerField())], 1),
+        ([migrations.AlterField("process", "pid", models.IntegerField(help_text="Another text."))], 0),
+        ([migrations.RemoveField("process", "pid")], 1),
+        ([migrations.RunSQL('ALTER TABLE "monitoring_process" DROP COLUMN "unused_since_the_last_release"')], 0),
+        ([migrations.RenameField("process", "pid", "process_id")], 1),
+        ([migrations.RenameModel("Process", "Program")], 1),
+        ([migrations.DeleteModel("Process")], 1),
+        ([migrations.AlterField("process", "role", NULLABLE)], 0),
+        ([migrations.AlterField("process", "role", NULLABLE), migrations.AlterField("process", "role", REQUIRED)], 1),
+        (
+            [
+                migrations.AlterField("process", "role", NULLABLE),
+                AddConstraintNotValid("process", VALIDATED),
+                ValidateConstraint("process", VALIDATED.name),
+                migrations.AlterField("process", "role", REQUIRED),
+            ],
+            0,
+        ),
+    ],
+)
+def test_what_the_former_release_could_not_work_with_is_found(db, operations, count):
+    state = MigrationLoader(None).project_state(("monitoring", "0001_initial"))
+    example = type("Migration", (migrations.Migration,), {"operations": operations, "atomic": False})(
+        "0002_probe", "monitoring"
+    )
+    found = breaking_statements(statements(example, state), {("monitoring_process", "pid"), ("monitoring_process", "role")})
+    assert len(found) == count, found

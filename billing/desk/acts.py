@@ -22,7 +22,7 @@ def close(request: HttpRequest, account: Account, given: Given) -> str:
     """Close the account: its keys are refused from now on, and its running requests end as usual."""
     _set_active(account, is_active=False)
     _record(request, Activity.Act.CLOSED, account, "Closed the account.", given)
-    return "The account is closed. Requests with its keys are refused from now on."
+    return "The account is closed. Requests with its keys are now refused."
 
 
 def reopen(request: HttpRequest, account: Account, given: Given) -> str:
@@ -38,7 +38,7 @@ def ask_for_purchase(request: HttpRequest, account: Account, staff: User, given:
     asked = support_credit.ask_for_purchase(account, staff, payment_id=given["payment_id"], **terms)
     after = {"request": str(asked.pk), "amountInCents": asked.amount_cents, "payment": asked.payment_id}
     _record(request, Activity.Act.CREDIT_REQUESTED, account, f"Asked for a {asked.what}.", given, after=after)
-    return f"A {asked.what} waits for approval. Nothing is booked before a colleague approves it."
+    return f"A {asked.what} waits for approval. Nothing is booked until a colleague approves it."
 
 
 def correct(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:

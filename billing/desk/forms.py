@@ -13,7 +13,7 @@ from gateway_project import dollars
 from gateway_project.desk.forms import ReasonForm
 
 _DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,9}))?", re.ASCII)
-_READ_BY_OWNERS = "The account's members can read it on their statement."
+_READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
 
 
@@ -34,7 +34,7 @@ class CloseForm(AccountForm):
 
     def clean(self) -> dict[str, Any]:
         if not self.account.is_active:
-            raise forms.ValidationError("The account is closed already.")
+            raise forms.ValidationError("The account is already closed.")
         return super().clean()
 
 
@@ -43,25 +43,27 @@ class ReopenForm(AccountForm):
 
     def clean(self) -> dict[str, Any]:
         if self.account.is_active:
-            raise forms.ValidationError("The account is open already.")
+            raise forms.ValidationError("The account is already open.")
         return super().clean()
 
 
 class PurchaseForm(AccountForm):
     """A payment that came by bank transfer."""
 
-    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, help_text="What arrived.")
+    amount = DollarsField(
+        label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, help_text="The amount received."
+    )
     payment_id = forms.RegexField(
         _PAYMENT_ID,
-        label="Payment id",
-        help_text=f"The bank's id of the transfer, without spaces. A payment is booked once. {_READ_BY_OWNERS}",
+        label="Payment ID",
+        help_text=f"The bank's ID of the transfer, without spaces. A payment is booked once. {_READ_BY_OWNERS}",
     )
     field_order = ("amount", "payment_id")
 
     def clean_amount(self) -> int:
         cents: int = self.cleaned_data["amount"]
         if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
-            raise forms.ValidationError("The account's balance would be larger than the ledger can store.")
+            raise forms.ValidationError("The balance would be larger than the ledger can store.")
         return cents
 
     def clean_payment_id(self) -> str:
@@ -70,10 +72,10 @@ class PurchaseForm(AccountForm):
         if booked:
             whose = "this account" if booked.account_id == self.account.pk else "another account"
             raise forms.ValidationError(
-                f"This payment is booked already, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
+                f"This payment is already booked, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
             )
         if asked := support_credit.waiting().filter(payment_id=payment_id).select_related("account").first():
-            raise forms.ValidationError(f"This payment waits for approval already: {asked}.")
+            raise forms.ValidationError(f"This payment is already waiting for approval: {asked}.")
         return payment_id
 
 
@@ -84,9 +86,9 @@ class _TakeBackForm(AccountForm):
         label="Amount in US dollars", max_length=30, widget=forms.TextInput(attrs={"inputmode": "decimal"})
     )
     overdraws = forms.BooleanField(
-        label="The balance may fall below zero",
+        label="Allow a negative balance",
         required=False,
-        help_text="Needed only if more is taken back than the account has. Its requests are refused until it is above zero.",
+        help_text="Only to take back more than the account has. Its requests are refused until the balance is above zero.",
     )
     field_order: tuple[str, ...] = ("amount", "overdraws")
 
@@ -103,16 +105,16 @@ class _TakeBackForm(AccountForm):
     def clean_amount(self) -> int:
         nanos = _nanos(self.cleaned_data["amount"])
         if nanos <= 0:
-            raise forms.ValidationError("The amount is above zero: it says how much is taken back.")
+            raise forms.ValidationError("Enter an amount above zero: how much to take back.")
         if nanos > self.credit.left_nanos:
-            raise forms.ValidationError(f"The most is {dollars.format_usd(self.credit.left_nanos)}: more is not left of it.")
+            raise forms.ValidationError(f"The maximum is {dollars.format_usd(self.credit.left_nanos)}: no more is left of it.")
         return nanos
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
         after = self.account.balance_nanos - cleaned.get("amount", 0)
         if after < 0 < cleaned.get("amount", 0) and not cleaned.get("overdraws"):
-            self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Tick this if it may be.")
+            self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Select this to allow it.")
         return cleaned
 
 
@@ -121,7 +123,7 @@ class CorrectionForm(_TakeBackForm):
 
     def clean(self) -> dict[str, Any]:
         if self.credit.is_corrected:
-            raise forms.ValidationError("This credit was corrected already. A credit is corrected once.")
+            raise forms.ValidationError("This credit was already corrected. You can correct a credit once.")
         return super().clean()
 
 
@@ -129,7 +131,9 @@ class RefundForm(_TakeBackForm):
     """Booking that money of a purchase was paid back."""
 
     refund_id = forms.RegexField(
-        _PAYMENT_ID, label="Refund id", help_text="The bank's or processor's id of it, without spaces. A refund is booked once."
+        _PAYMENT_ID,
+        label="Refund ID",
+        help_text="The bank's or processor's ID of the refund, without spaces. A refund is booked once.",
     )
     field_order = ("amount", "refund_id", "overdraws")
 
@@ -137,7 +141,7 @@ class RefundForm(_TakeBackForm):
         refund_id: str = self.cleaned_data["refund_id"]
         booked = LedgerEntry.objects.filter(reference=f"refund:{refund_id}").first()
         if booked:
-            raise forms.ValidationError(f"This refund is booked already: entry {booked.pk}.")
+            raise forms.ValidationError(f"This refund is already booked: entry {booked.pk}.")
         return refund_id
 
 
@@ -185,13 +189,13 @@ class ClosingRefundForm(AccountForm):
 
     def clean(self) -> dict[str, Any]:
         if not self.account.is_active and not self.refunded:
-            raise forms.ValidationError("The account is closed, and nothing of its purchases is unused.")
+            raise forms.ValidationError("The account is closed and has no unused purchases.")
         holds = self.account.holds.filter(state=Hold.State.HELD).count()
         if holds:
             held = dollars.format_usd(self.account.held_nanos)
             raise forms.ValidationError(
-                f"{holds} running request{' holds' if holds == 1 else 's hold'} {held}: what is unused is known when they have"
-                " ended. Close the account first, so that no more begin, and refund it then."
+                f"{holds} running request{' holds' if holds == 1 else 's hold'} {held}. Close the account first so that no more"
+                " start, and refund it when they have ended."
             )
         return super().clean()
 

@@ -51,8 +51,8 @@ CLOSE = AccountAct(
     "close",
     "Close account",
     "billing.close_account",
-    "Requests with the account's keys are refused from the moment of closing; those that run end as usual. The balance stays.",
-    "Close the account",
+    "New requests with the account's keys are refused; running requests finish as usual. The balance stays.",
+    "Close account",
     forms.CloseForm,
     lambda request, staff, form: acts.close(request, form.account, form.cleaned_data),
     moves_money=False,
@@ -63,7 +63,7 @@ REOPEN = AccountAct(
     "Reopen account",
     "billing.close_account",
     "The account's keys work again, except those that are revoked or expired.",
-    "Reopen the account",
+    "Reopen account",
     forms.ReopenForm,
     lambda request, staff, form: acts.reopen(request, form.account, form.cleaned_data),
     moves_money=False,
@@ -73,8 +73,8 @@ PURCHASE = AccountAct(
     "purchase",
     "Book a payment",
     "billing.book_purchase",
-    "A payment that came by bank transfer. It is booked in your name when a colleague has approved it.",
-    "Ask for the booking",
+    "Books a payment received by bank transfer, in your name, after a colleague approves it.",
+    "Request approval",
     forms.PurchaseForm,
     lambda request, staff, form: acts.ask_for_purchase(request, form.account, staff, form.cleaned_data),
 )
@@ -82,9 +82,9 @@ CLOSING_REFUND = AccountAct(
     "closing-refund",
     "Close with a refund",
     "billing.refund_purchase",
-    "The account is closed, and what is unused of its purchases is taken from the balance, to be paid out. Credits are used in"
-    " the order in which they were booked, whoever gave them. Support credit is not paid out.",
-    "Close the account and take the refund from its balance",
+    "Closes the account and takes its unused purchases from the balance, to be paid out. Credits are used in the order in which"
+    " they were booked. Support credit is not paid out.",
+    "Close account and take the refund from its balance",
     forms.ClosingRefundForm,
     lambda request, staff, form: acts.close_and_refund(request, form.account, staff, form),
     template="admin/billing/account/closing_refund.html",
@@ -93,8 +93,8 @@ CORRECTION = AccountAct(
     "correct",
     "Correct a credit",
     "billing.correct_credit",
-    "Takes back a credit that was booked wrongly, or a part of it. A credit is corrected once.",
-    "Take it back",
+    "Takes back all or part of a credit that was booked by mistake. You can correct a credit once.",
+    "Take back",
     forms.CorrectionForm,
     lambda request, staff, form: acts.correct(request, form.account, staff, form.credit, form.cleaned_data),
 )
@@ -102,8 +102,8 @@ REFUND = AccountAct(
     "refund",
     "Book a refund",
     "billing.refund_purchase",
-    "Money of this payment was paid back to the customer. That is booked here, not paid.",
-    "Book the refund",
+    "Books a refund that was paid to the customer. It does not pay it.",
+    "Book refund",
     forms.RefundForm,
     lambda request, staff, form: acts.refund(request, form.account, staff, form.credit, form.cleaned_data),
 )
@@ -180,11 +180,11 @@ class AccountActPages(ActionsMixin):
         with transaction.atomic():
             is_new = sent_forms.use(form.cleaned_data["token"])
         if not is_new:
-            messages.warning(request, "This form was sent before, and acted on then. No other link was sent.")
+            messages.warning(request, "This form was already sent. No new link was sent.")
         elif password_links.invite(request, member, staff_of(request)):
-            messages.success(request, f"{member} has been sent a link to set a password. It works for 7 days.")
+            messages.success(request, f"{member} was sent a link to set a password. It works for 7 days.")
         else:
-            messages.error(request, f"The mail to {member} could not be sent. No link is open.")
+            messages.error(request, f"The email to {member} could not be sent. No link is active.")
         return True
 
 
@@ -202,4 +202,4 @@ def _perform(act: AccountAct, request: HttpRequest, staff: User, form: forms.Acc
     try:
         return act.act(request, staff, form)
     except ledger.ReferenceReused as error:  # for another account, at the same moment
-        raise ValidationError("It was booked meanwhile. Look at the ledger.") from error
+        raise ValidationError("It was booked in the meantime. See the ledger.") from error

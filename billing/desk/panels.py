@@ -25,7 +25,7 @@ def _credits(now: datetime) -> Content:
     total_nanos = sum(int(nanos) for _, nanos, _ in sums)
     return Content(
         dollars.format_rounded_usd(total_nanos),
-        "came in and went out in the last 24 hours, beside usage",
+        "in and out in the last 24 hours, excluding usage",
         exact=dollars.format_usd(total_nanos),
         rows=rows,
     )
@@ -34,26 +34,30 @@ def _credits(now: datetime) -> Content:
 def _approvals(now: datetime) -> Content:
     waiting = support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents"))
     number, cents = waiting["number"], waiting["cents"] or 0
-    words = "credit waits for a second person" if number == 1 else "credits wait for a second person"
-    of_all = f", of {dollars.format_usd(money.nanos(cents))} in all" if number else ""
+    words = "credit waits for approval" if number == 1 else "credits wait for approval"
+    of_all = f", of {dollars.format_usd(money.nanos(cents))} in total" if number else ""
     return Content(f"{number:,}", words + of_all, needs_attention=number > 0)
 
 
 def _payments(now: datetime) -> Content:
     number = PaymentDifference.objects.filter(gone_at=None).count()
     run = TaskRun.objects.filter(name="billing.tasks.reconcile_payments").first()
-    words = "payments contradict the processor's book" if run else "The processor's book was not compared yet. It is every day."
+    words = (
+        "payments differ from the processor's records"
+        if run
+        else "Not compared with the processor's records yet. This happens every day."
+    )
     return Content(f"{number:,}", words, at=run.finished_at if run else None, needs_attention=number > 0)
 
 
 def _audit(now: datetime) -> Content:
     run = TaskRun.objects.filter(name="billing.tasks.verify_ledger").first()
     if run is None:
-        return Content("Never", "The book was not audited yet. It is every day at 03:00 UTC.", needs_attention=True)
+        return Content("Never", "Not audited yet. The audit runs every day at 03:00 UTC.", needs_attention=True)
     is_old = now - run.finished_at > _AUDIT_MAX_AGE
-    words = "That is long ago: see whether beat and a worker run." if is_old else "The whole ledger was checked."
+    words = "Overdue: check that beat and a worker are running." if is_old else "The whole ledger was checked."
     if run.result:
-        return Content(f"{run.result:,} findings", "The log of the audit says which.", at=run.finished_at, needs_attention=True)
+        return Content(f"{run.result:,} findings", "See the audit's log.", at=run.finished_at, needs_attention=True)
     return Content("No findings", words, at=run.finished_at, needs_attention=is_old)
 
 
@@ -78,5 +82,5 @@ PANELS = [
         _payments,
         "?gone_at__isempty=1",
     ),
-    Panel(70, "audit", "Last audit of the book", "billing.view_ledgerentry", _LIST, _audit),
+    Panel(70, "audit", "Last ledger audit", "billing.view_ledgerentry", _LIST, _audit),
 ]

@@ -111,14 +111,14 @@ def _describe_person(user: User) -> str:
 
 
 FINDERS = [
-    Finder(Account, _accounts_of_people, _describe_account, "a member's e-mail address, or its beginning"),
+    Finder(Account, _accounts_of_people, _describe_account, "a member's email address, or its beginning"),
     Finder(Account, _accounts_by_name, _describe_account, "an account's name: words of it, or their beginnings"),
-    Finder(Account, _accounts_by_id, _describe_account, "an account's id, or its beginning"),
-    Finder(LedgerEntry, _entries, _describe_entry, "a ledger entry's id, or its beginning"),
-    Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's id, as its processor gave it"),
-    Finder(Payment, _payments, _describe_payment, "a payment's id here, or its beginning"),
+    Finder(Account, _accounts_by_id, _describe_account, "an account's ID, or its beginning"),
+    Finder(LedgerEntry, _entries, _describe_entry, "a ledger entry's ID, or its beginning"),
+    Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's ID at the processor"),
+    Finder(Payment, _payments, _describe_payment, "a payment's ID here, or its beginning"),
     Finder(Payment, _payments_of_processor, _describe_payment),
     Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
     Finder(Hold, _holds, _describe_hold, is_last_resort=True),
-    Finder(User, _people, _describe_person, "the e-mail address of somebody without an account", is_last_resort=True),
+    Finder(User, _people, _describe_person, "the email address of someone without an account", is_last_resort=True),
 ]

@@ -116,6 +116,6 @@ SECTIONS = [
     Section(20, "holds", "Running requests", "billing.view_hold", f"{_TEMPLATES}/holds.html", _holds),
     Section(50, "entries", "Ledger", "billing.view_ledgerentry", f"{_TEMPLATES}/entries.html", _ledger),
     Section(70, "members", "Members", "billing.view_account", f"{_TEMPLATES}/members.html", _members),
-    Section(75, "warnings", "Warnings", "billing.view_accountwarning", f"{_TEMPLATES}/warnings.html", _warnings),
-    Section(80, "acts", "Acts of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
+    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/warnings.html", _warnings),
+    Section(80, "acts", "Activity of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
 ]

@@ -33,12 +33,12 @@ def text(argument: str, typed: str, *, characters_max: int) -> str:
 
 
 def email(argument: str, typed: str) -> str:
-    """Read an e-mail address, in lower case as it is stored."""
+    """Read an email address, in lower case as it is stored."""
     value = typed.strip().lower()
     try:
         validate_email(value)
     except ValidationError:
-        raise CommandError(f"{argument}: {typed!r} is not an e-mail address.") from None
+        raise CommandError(f"{argument}: {typed!r} is not an email address.") from None
     return text(argument, value, characters_max=254)
 
 

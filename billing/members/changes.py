@@ -52,10 +52,10 @@ def end_membership(request: HttpRequest, membership: Membership) -> None:
             if is_own(request, member):
                 notices.tell_owners(member.account, f"{member.user} has left.", but=member.user)
             else:
-                notices.tell_member(member.user, member.account, f"You are no member any more. {_by(request)}")
+                notices.tell_member(member.user, member.account, f"You are no longer a member. {_by(request)}")
             member.delete()
         for account in closed:
-            text = "Closed, because no member is active any more."
+            text = "Closed, because no member is active."
             log.record(request, Activity.Act.CLOSED, account, text, account_id=account.pk)
 
 
@@ -71,7 +71,7 @@ def is_last_owner(membership: Membership) -> bool:
 
 
 def _by(request: HttpRequest) -> str:
-    return f"{request.user} decided so."
+    return f"Changed by {request.user}."
 
 
 def _lock(request: HttpRequest, membership: Membership) -> Membership:
@@ -79,15 +79,15 @@ def _lock(request: HttpRequest, membership: Membership) -> Membership:
     account = locks.lock_account(membership.account_id)
     member = Membership.objects.select_related("user").filter(pk=membership.pk, account=account).first()
     if member is None:
-        raise ChangeRefused(f"{membership.user} is no member any more.")
+        raise ChangeRefused(f"{membership.user} is no longer a member.")
     if not is_own(request, member) and not roles.may(request.user, account, Act.MANAGE_MEMBERS):  # type: ignore[arg-type]
-        raise ChangeRefused("You are no owner of the account any more.")
+        raise ChangeRefused("You are no longer an owner of the account.")
     return member
 
 
 def _give_up_ownership(request: HttpRequest, member: Membership) -> None:
     if is_last_owner(member):
-        raise ChangeRefused(f"{member.user} is the last owner. Make somebody else an owner first.")
+        raise ChangeRefused(f"{member.user} is the last owner. Make someone else an owner first.")
     if member.role == Role.OWNER:
         invitations.revoke_those_by(request, member.account, member.user)
 

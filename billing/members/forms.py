@@ -16,7 +16,7 @@ class RoleForm(forms.Form):
 
 
 class InvitationForm(RoleForm):
-    email = forms.EmailField(label="E-mail address", widget=forms.EmailInput(attrs={"autocomplete": "off"}))
+    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "off"}))
     account = forms.CharField(widget=forms.HiddenInput)
 
     field_order = ["email", "role"]
@@ -35,5 +35,5 @@ class InvitationForm(RoleForm):
             # The form was opened for one account; then another was selected in a second window. Say where it would lead.
             self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
             self.add_error(
-                None, f"The selected account is now {self.for_account.name}. Send the form again to invite somebody there."
+                None, f"The selected account is now {self.for_account.name}. Send the form again to invite someone there."
             )

@@ -57,9 +57,9 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
 def _check(request: HttpRequest, account: Account, email: str) -> None:
     """Ask again what the page asked before, now under the lock. Raises InvitationRefused."""
     if not roles.may(request.user, account, Act.MANAGE_MEMBERS):  # type: ignore[arg-type]
-        raise InvitationRefused("You are no owner of the account any more.")
+        raise InvitationRefused("You are no longer an owner of the account.")
     if account.memberships.filter(user__email=email).exists():
-        raise InvitationRefused(f"{email} is a member already.")
+        raise InvitationRefused(f"{email} is already a member.")
 
 
 def _make(request: HttpRequest, account: Account, email: str, role: Role, secret: str) -> Invitation:

@@ -95,7 +95,7 @@ def invite(request: HttpRequest, account: Account) -> HttpResponse:
     """Send somebody a link by which they join the account."""
     form = InvitationForm(account, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid() and _send(request, account, form):
-        messages.success(request, f"{form.cleaned_data['email']} has been sent an invitation. It works for 7 days, once.")
+        messages.success(request, f"{form.cleaned_data['email']} was sent an invitation. It works once, for 7 days.")
         return redirect("members")
     return render(request, "members/invite.html", {"form": form})
 
@@ -107,12 +107,12 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
         limits.count_attempt([limits.mail_request_limit(client_network(client_address(request)))])
         if invitations.invite(request, account, email, form.cleaned_data["role"]):
             return True
-        form.add_error("email", "The mail could not be sent, or too many were sent there. Nobody is invited. Try again later.")
+        form.add_error("email", "We could not send the email, or sent too many there. No one was invited. Try again later.")
     except InvitationRefused as refusal:
         form.add_error("email", str(refusal))
     except RateLimitExceeded as refusal:
         wait_seconds = refusal.headers["Retry-After"]
-        form.add_error("email", f"Too many mails were asked for from your address. Try again in {wait_seconds} seconds.")
+        form.add_error("email", f"Too many emails were requested from your address. Try again in {wait_seconds} seconds.")
     return False
 
 
@@ -125,7 +125,7 @@ def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUI
     if invitations.revoke(request, invitation):
         messages.success(request, f"The invitation of {invitation.email} is revoked.")
     else:
-        messages.warning(request, f"The invitation of {invitation.email} was used or revoked before.")
+        messages.warning(request, f"The invitation of {invitation.email} was already used or revoked.")
     return redirect("members")
 
 
@@ -162,7 +162,7 @@ def _end(request: HttpRequest, account: Account, member: Membership) -> HttpResp
     if request.method == "POST":
         try:
             changes.end_membership(request, member)
-            left = f"You are no member of {account.name} any more." if is_own else f"{member.user.email} is removed."
+            left = f"You are no longer a member of {account.name}." if is_own else f"{member.user.email} is removed."
             messages.success(request, left)
             return redirect("dashboard" if is_own else "members")
         except ChangeRefused as reason:

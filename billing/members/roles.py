@@ -11,8 +11,8 @@ class Act(Enum):
     Every member sees the balance, spending, keys, requests, the statement and its CSV, and who else is a member; and may leave.
     """
 
-    MANAGE_KEYS = "make, change or revoke keys"
-    MANAGE_BY_PROGRAM = "make or revoke management keys"  # with which a program does what MANAGE_KEYS allows
+    MANAGE_KEYS = "create, change or revoke keys"
+    MANAGE_BY_PROGRAM = "create or revoke management keys"  # with which a program does what MANAGE_KEYS allows
     SEND_REQUESTS = "send requests from the playground"
     PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and warnings of a low balance
     MANAGE_WEBHOOKS = "manage webhooks"
@@ -27,10 +27,10 @@ ACTS: dict[Role, frozenset[Act]] = {
 }
 
 DESCRIPTIONS: dict[Role, str] = {
-    Role.OWNER: "may do everything: keys, management keys, payments and members",
-    Role.DEVELOPER: "makes and changes keys, manages webhooks, uses the playground; sees the statement, but no payments",
-    Role.BILLING: "pays and sees payments and receipts; sees keys, but cannot change them",
-    Role.VIEWER: "sees the balance, keys and the statement, and changes nothing",
+    Role.OWNER: "can do everything: keys, management keys, payments and members",
+    Role.DEVELOPER: "can create and change keys, manage webhooks, use the playground and see the statement, but no payments",
+    Role.BILLING: "can pay and see payments and receipts; sees keys, but cannot change them",
+    Role.VIEWER: "can see the balance, keys and the statement, but change nothing",
 }
 
 

@@ -14,7 +14,7 @@ class PaymentAdmin(ReadOnlyAdmin):
     list_filter = ("status", "processor", "is_live")
     list_select_related = ("account",)
     search_fields = ("intent_id__exact", "session_id__exact")
-    search_help_text = "The exact id of the payment at the processor."
+    search_help_text = "The exact ID of the payment at the processor."
     fields = (
         *("id", "account", "amount", "state", "failure", "taken_back", "refunded", "disputed", "credit"),
         *("processor", "is_live", "intent_id", "session_id", "created_by", "created_at", "paid_at", "billed_to"),
@@ -67,7 +67,7 @@ class PaymentEventAdmin(ReadOnlyAdmin):
     list_display = ("received_at", "type", "outcome", "note", "payment")
     list_filter = ("outcome", "processor")
     search_fields = ("event_id__exact",)
-    search_help_text = "The exact id of the event."
+    search_help_text = "The exact ID of the event."
     fields = ("event_id", "type", "processor", "received_at", "outcome", "note", "payment")
     ordering = ("-id",)
 

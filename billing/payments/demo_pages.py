@@ -65,14 +65,14 @@ def _actions(demo: DemoPayment) -> dict[str, Action]:
         return {
             name: Action(label, "checkout.session.completed", {"status": paid, "method": method}, returns=True)
             for name, label, method in (
-                ("pay", "Pay by a card that works", demo_processor.WORKING),
-                ("confirm", "Pay by a card whose bank will want you to confirm", demo_processor.CONFIRMED),
-                ("lose", "Pay by a card that you will report as lost", demo_processor.LOST),
+                ("pay", "Pay with a card that works", demo_processor.WORKING),
+                ("confirm", "Pay with a card whose bank will ask you to confirm", demo_processor.CONFIRMED),
+                ("lose", "Pay with a card that you will report lost", demo_processor.LOST),
             )
         }
     if demo.status == Payment.Status.OPEN:
         return {
-            "pay": Action("Pay by card", "checkout.session.completed", {"status": paid}, returns=True),
+            "pay": Action("Pay with a card", "checkout.session.completed", {"status": paid}, returns=True),
             "bank": Action("Pay by bank transfer", "checkout.session.completed", {"status": processing}, returns=True),
             "leave": Action(
                 "Let the page expire", "checkout.session.expired", {"status": Payment.Status.EXPIRED}, returns=True

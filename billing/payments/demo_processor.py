@@ -66,7 +66,7 @@ class DemoProcessor:
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a card, which is what its id says: of a bank that pays, declines, or wants the payer to confirm."""
         if card.method_id != WORKING:
-            message = "The bank wants you to confirm payments." if card.method_id == CONFIRMED else "The card was declined."
+            message = "Your bank asks you to confirm payments." if card.method_id == CONFIRMED else "Your card was declined."
             raise Declined(message, is_final=card.method_id == LOST, needs_payer=card.method_id == CONFIRMED)
         charged_id = f"demo_{payment.pk.hex[:22]}"
         if (_directory() / f"{charged_id}.json").exists():

@@ -33,7 +33,7 @@ class CreditForm(forms.Form):
     def clean(self) -> None:
         super().clean()
         if not self.errors and self.cleaned_data.get("preset") is None and self.cleaned_data.get("amount") is None:
-            self.add_error("amount", "Enter an amount, or choose one of the buttons.")
+            self.add_error("amount", "Enter an amount or choose a preset.")
 
     @property
     def amount_cents(self) -> int:
@@ -45,9 +45,9 @@ class CreditForm(forms.Form):
 class TopUpForm(forms.Form):
     """When credit is bought automatically, how much of it, and how much at most in a month."""
 
-    threshold = DollarsField(label="When less is available than", max_cents=money.CENTS_MAX)
-    amount = DollarsField(label="Buy credit of", max_cents=money.CENTS_MAX)
-    month_max = DollarsField(label="At most in a month", max_cents=money.CENTS_MAX)
+    threshold = DollarsField(label="When available balance falls below", max_cents=money.CENTS_MAX)
+    amount = DollarsField(label="Amount to buy", max_cents=money.CENTS_MAX)
+    month_max = DollarsField(label="Maximum per month", max_cents=money.CENTS_MAX)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,13 +55,13 @@ class TopUpForm(forms.Form):
         fields["threshold"].max_cents = settings.PAYMENT_CENTS_MAX
         fields["amount"].min_cents, fields["amount"].max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
         fields["amount"].help_text = f"From {_usd(settings.PAYMENT_CENTS_MIN)} to {_usd(settings.PAYMENT_CENTS_MAX)}."
-        fields["month_max"].help_text = "Of calendar months in UTC. Payments that you make yourself do not count."
+        fields["month_max"].help_text = "Per calendar month in UTC. Payments you make yourself do not count."
 
     def clean(self) -> None:
         super().clean()
         amount, month_max = self.cleaned_data.get("amount"), self.cleaned_data.get("month_max")
         if amount is not None and month_max is not None and month_max < amount:
-            self.add_error("month_max", "It must be enough for one purchase.")
+            self.add_error("month_max", "Enter at least the amount of one top-up.")
 
     @property
     def rule(self) -> dict[str, int]:
@@ -79,7 +79,7 @@ class BillingDetailsForm(forms.ModelForm):
         model = BillingDetails
         fields = ("name", "address", "tax_id")
         widgets = {"address": forms.Textarea(attrs={"rows": 4, "autocomplete": "street-address"})}
-        help_texts = {"tax_id": "Such as DE123456789. Leave it empty if you have none."}
+        help_texts = {"tax_id": "For example, DE123456789. Optional."}
 
 
 def _usd(cents: int) -> str:

@@ -55,9 +55,9 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
         try:
             return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
         except ProcessorUnavailable:
-            form.add_error(None, "The payment page could not be opened. Nothing was paid. Try again in a minute.")
+            form.add_error(None, "We could not open the payment page. You were not charged. Try again in a minute.")
         except purchases.TooManyBegun:
-            form.add_error(None, "Too many payments were begun within an hour. Nothing was paid. Try again later.")
+            form.add_error(None, "Too many payments started in the last hour. You were not charged. Try again later.")
     pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
     context = {
@@ -128,6 +128,6 @@ def change_details(request: HttpRequest, account: Account) -> HttpResponse:
             saved = form.save()
             summary = "Changed the billing details."
             log.record(request, Activity.Act.BILLING_CHANGED, saved, summary, account_id=account.pk, after=form.cleaned_data)
-        messages.success(request, "The billing details are saved. New receipts name them.")
+        messages.success(request, "Billing details saved. New receipts show them.")
         return redirect("billing")
     return render(request, "billing/details.html", {"form": form})

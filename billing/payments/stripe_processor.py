@@ -120,7 +120,7 @@ class StripeProcessor:
             except stripe.CardError as error:
                 raise _declined(error) from error
             except stripe.InvalidRequestError as error:  # such as a card that Stripe does not keep any more
-                raise Declined("The card cannot be charged any more.", is_final=True, needs_payer=False) from error
+                raise Declined("The card can no longer be charged.", is_final=True, needs_payer=False) from error
             return self._report_intent(intent)
 
     def report_session(self, session_id: str) -> Report:
@@ -302,7 +302,7 @@ def _declined(error: stripe.CardError) -> Declined:
     decline_code, advice = getattr(details, "decline_code", None), getattr(details, "advice_code", None)
     needs_payer = "authentication_required" in (error.code, decline_code)
     is_final = advice == "do_not_try_again" or not {error.code, decline_code}.isdisjoint(_FINAL_DECLINES)
-    return Declined(error.user_message or "The card was declined.", is_final=is_final, needs_payer=needs_payer)
+    return Declined(error.user_message or "Your card was declined.", is_final=is_final, needs_payer=needs_payer)
 
 
 def _card(intent: Any) -> Card | None:

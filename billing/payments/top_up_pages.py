@@ -34,15 +34,15 @@ def change(request: HttpRequest, account: Account) -> HttpResponse:
         rule = _write(request, account, processor, form.rule)
         is_ready = top_ups.has_working_card(rule) and rule.processor == processor.name
         if is_ready and "new_card" not in request.POST:
-            messages.success(request, "The automatic top-up is changed.")
+            messages.success(request, "Automatic top-up saved.")
             return redirect("billing")
         try:
             payment = purchases.begin(request, account, processor, amount_cents=rule.amount_cents, keeps_card=True)
             return redirect(payment.page_url)
         except ProcessorUnavailable:
-            form.add_error(None, "The payment page could not be opened. Nothing was paid. Try again in a minute.")
+            form.add_error(None, "We could not open the payment page. You were not charged. Try again in a minute.")
         except purchases.TooManyBegun:
-            form.add_error(None, "Too many payments were begun within an hour. Nothing was paid. Try again later.")
+            form.add_error(None, "Too many payments started in the last hour. You were not charged. Try again later.")
     return render(request, "billing/top_up.html", {"form": form if processor else None, "rule": top_ups.summarize(rule)})
 
 
@@ -73,7 +73,7 @@ def _turn_off(request: HttpRequest, account: Account) -> HttpResponse:
         if rule and (rule.is_on or rule.card_payment_id):
             TopUpRule.objects.filter(pk=rule.pk).update(is_on=False, card_payment=None)
             _record(request, rule, "Turned the automatic top-up off.", is_defence=True)
-    messages.success(request, "The automatic top-up is off.")
+    messages.success(request, "Automatic top-up is off.")
     return redirect("billing")
 
 

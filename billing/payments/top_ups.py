@@ -142,7 +142,7 @@ def has_working_card(rule: TopUpRule) -> bool:
 def _why_stopped(rule: TopUpRule) -> str:
     if rule.stopped_because or TopUpRule.objects.filter(Q(_gave_card_and_may_pay()), pk=rule.pk).exists():
         return rule.stopped_because
-    return "Who gave the card may not pay for the account any more."
+    return "The member who added the card can no longer pay for the account."
 
 
 def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
@@ -177,7 +177,7 @@ def _finish(account_id: UUID, payment: Payment, declined: Declined | None) -> No
             return
         if payment.status in _WAITING and (declined or (not payment.intent_id and _is_forgotten(payment))):
             payment.status = Payment.Status.FAILED
-            payment.failure = str(declined or "The processor did not answer.")[:300]
+            payment.failure = str(declined or "The payment processor did not answer.")[:300]
             payment.revision += 1
             payment.save(update_fields=["status", "failure", "revision"])
         if payment.status in _WAITING:
@@ -213,7 +213,7 @@ def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
         "amount": format_cents(rule.amount_cents),
         "reason": rule.stopped_because,
         "needs_payer": needs_payer,
-        "link": hosts.mailed_page("top-up", "the page Automatic top-up of your dashboard"),
+        "link": hosts.mailed_page("top-up", "the Automatic top-up page of your dashboard"),
     }
     transaction.on_commit(partial(mails.send, rule.set_by.email, "top_up_stopped", **context))
 

@@ -16,7 +16,7 @@
 - ``codes``             codes of authenticator apps: each counts once
 - ``password_links``    links by mail to set a password: invitations, and for those who forgot it
 - ``password_pages``    their pages
-- ``addresses``         signing up, and changing one's e-mail address, by links that prove the address
+- ``addresses``         signing up, and changing one's email address, by links that prove the address
 - ``address_pages``     their pages
 - ``links``             what is mailed to prove an address: signed, and void once the credentials change
 - ``mails``             sends every mail, within limits

@@ -22,7 +22,7 @@ class SignInAdapter(DefaultAccountAdapter):
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
-        "email_password_mismatch": "This is not the e-mail address and password of a user here.",
+        "email_password_mismatch": "Wrong email address or password.",
     }
 
     def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""The pages of those who sign up, and of those who change their e-mail address."""
+"""The pages of those who sign up, and of those who change their email address."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from gateway_project.web.client_address import client_address, client_network
 
 
 class AddressForm(forms.Form):
-    email = forms.EmailField(label="E-mail address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
+    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
 
     def clean_email(self) -> str:
         return backend.canonical(self.cleaned_data["email"])
@@ -31,7 +31,7 @@ class SignUpForm(AddressForm):
     def clean_email(self) -> str:
         email = super().clean_email()
         if not addresses.may_sign_up(email):
-            raise forms.ValidationError("Only people of some organizations can sign up here, and this address is of another.")
+            raise forms.ValidationError("Only certain organizations can sign up here, and this address belongs to another.")
         return email
 
 
@@ -69,7 +69,7 @@ class ChangeAddress(SendLink):
         try:
             return super().form_valid(form)
         except addresses.FormerNotTold:
-            message = "Your present address could not be sent a mail about it. Nothing was changed. Try again later."
+            message = "We could not email your current address about it. Nothing was changed. Try again later."
             form.add_error(None, message)
             return self.form_invalid(form)
 
@@ -108,7 +108,7 @@ def confirm_address(request: HttpRequest) -> HttpResponse:
     made = addresses.change(request, key) if asked else None
     if made is None:
         return _ended(request)
-    messages.success(request, f"From now on you sign in as {made.address}.")
+    messages.success(request, f"You now sign in as {made.address}.")
     return redirect("account_email" if request.user == made.user else "account_login")
 
 
@@ -125,7 +125,7 @@ def undo_address(request: HttpRequest) -> HttpResponse:
         return render(request, "account/email_undo.html", {"is_taken": True}, status=409)
     if user is None:
         return _ended(request)
-    messages.success(request, "The address is yours again, and everybody is signed out. Set a new password now.")
+    messages.success(request, "You have your address back, and all sessions are signed out. Set a new password now.")
     return redirect(f"{reverse('password-link')}?key={password_links.reset_key(user)}")
 
 

@@ -1,4 +1,4 @@
-"""E-mail addresses that their owners prove with a link: of new people who sign up, and of users who change theirs.
+"""Email addresses that their owners prove with a link: of new people who sign up, and of users who change theirs.
 
 Whoever does not open the link of a sign-up leaves no row. Each link works once, because what it does can be done once. The
 former address is told of a change when it is asked for and when it is made, and can undo it.
@@ -84,7 +84,7 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():
         asked = _find_or_make_change(user, email)
-        log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own e-mail address to {email}.")
+        log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
     if not _tell_former(request, asked, "change_asked"):
         raise FormerNotTold
     key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
@@ -117,7 +117,7 @@ def change(request: HttpRequest, key: str) -> AddressChange | None:
             if asked is None:
                 return None
             record_change(request, asked)
-            summary, user = "Changed their own e-mail address.", asked.user
+            summary, user = "Changed their own email address.", asked.user
             before, after = {"email": asked.former}, {"email": asked.address}
             log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after)
     except IntegrityError:
@@ -189,7 +189,7 @@ def undo(request: HttpRequest, key: str) -> User | None:
         links.void(user)
         SocialAccount.objects.filter(user=user, date_joined__gte=asked.asked_at).delete()
         second_factor.remove_those(user, since=asked.asked_at)
-        summary = "Undid the change of the e-mail address. All sessions ended, and a new password must be set."
+        summary = "Undid the change of the email address. All sessions ended, and a new password must be set."
         before, after = {"email": taken}, {"email": user.email}
         log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after, is_defence=True)
     return user

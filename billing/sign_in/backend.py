@@ -1,4 +1,4 @@
-"""Django's authentication by e-mail address and password, limited. Every sign-in, of owners and of staff, passes here."""
+"""Django's authentication by email address and password, limited. Every sign-in, of owners and of staff, passes here."""
 
 import logging
 import unicodedata
@@ -88,7 +88,7 @@ def canonical(username: str) -> str:
 
 def log_wrong_code(email: str, address: str) -> None:
     """Log an attempt that had the password, and then a wrong code."""
-    _log("failed at the second factor", email, address)
+    _log("failed at two-factor authentication", email, address)
 
 
 def log_refusal(email: str, address: str) -> None:

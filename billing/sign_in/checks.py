@@ -30,5 +30,5 @@ def check_support_address(**kwargs: Any) -> list[CheckMessage]:
             validate_email(settings.SUPPORT_ADDRESS)
     except ValidationError:
         hint = "It is such as help@example.com, or empty."
-        return [Error("GATEWAY_SUPPORT_ADDRESS is no e-mail address.", hint=hint, id="gateway.E031")]
+        return [Error("GATEWAY_SUPPORT_ADDRESS is no email address.", hint=hint, id="gateway.E031")]
     return []

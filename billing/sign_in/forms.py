@@ -21,7 +21,7 @@ class SignInForm(LoginForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["login"] = forms.CharField(
-            label="E-mail address",
+            label="Email address",
             max_length=backend.EMAIL_CHARACTERS_MAX,
             widget=forms.EmailInput(attrs={"autocomplete": "username webauthn", "autofocus": True}),
         )
@@ -60,7 +60,7 @@ class CodeForm(AuthenticateForm):
             if not is_used:
                 return str(super().clean_code())
         codes.tell_of_second_use(self.user)
-        raise forms.ValidationError("This code was used already. Wait for the next one.")
+        raise forms.ValidationError("This code was already used. Wait for the next one.")
 
 
 class NewAppForm(ActivateTOTPForm):
@@ -77,10 +77,10 @@ class NewAppForm(ActivateTOTPForm):
 class NewPasskeyForm(AddWebAuthnForm):
     """A passkey. Unless told otherwise it also signs in by itself."""
 
-    name = forms.CharField(required=False, max_length=100, help_text="How you will recognize it, such as “laptop”.")
+    name = forms.CharField(required=False, max_length=100, help_text="To recognize it later, such as “laptop”.")
     passwordless = forms.BooleanField(
-        label="Also sign in with it alone, without e-mail address and password",
+        label="Sign in with it alone, without email address and password",
         required=False,
         initial=True,
-        help_text="The device then asks for your finger, face or PIN each time.",
+        help_text="Your device asks for your fingerprint, face or PIN each time.",
     )

@@ -1,7 +1,7 @@
 """Identities: accounts of people at Google or GitHub, by which they sign in. Each provider is there if it is configured.
 
 An identity is somebody's who proved it while signed in (``connect``), or who signed up with it. A user who merely has the same
-e-mail address signs in as before and connects it: whoever opened an account with the address of somebody else, here or at the
+email address signs in as before and connects it: whoever opened an account with the address of somebody else, here or at the
 provider, gets nothing by it. Only addresses that the provider has verified count.
 """
 
@@ -129,7 +129,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
         logger.warning(
             "sign-in with %s from %s failed: %s", name, address or "an unknown address", reason, extra={"address": address}
         )
-        messages.error(request, f"{name} did not confirm who you are. Nothing was changed. Try again, or sign in another way.")
+        messages.error(request, f"{name} did not confirm who you are. Nothing was changed. Try again or sign in another way.")
         page = "socialaccount_connections" if request.user.is_authenticated else "account_login"
         raise ImmediateHttpResponse(redirect(page))
 
@@ -157,13 +157,13 @@ def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
                 identity.user = request.user
                 identity.save()
                 _tell(request, identity, Activity.Act.ADDED, f"Connected {text} for signing in.")
-            messages.success(request, f"From now on you can sign in with {text}.")
+            messages.success(request, f"You can now sign in with {text}.")
         except IntegrityError:
-            messages.error(request, f"{text} is connected already.")
+            messages.error(request, f"{text} is already connected.")
     elif sociallogin.user == request.user:
-        messages.info(request, f"{text} is connected already.")
+        messages.info(request, f"{text} is already connected.")
     else:
-        messages.error(request, f"{text} is connected to another sign-in here. Disconnect it there first.")
+        messages.error(request, f"{text} is connected to another user. Disconnect it there first.")
     return redirect("socialaccount_connections")
 
 

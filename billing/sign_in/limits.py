@@ -146,7 +146,7 @@ def known_refusal(limit: Limit) -> errors.RateLimitExceeded | None:
 def _refusal(wait: timedelta) -> errors.RateLimitExceeded:
     headers = errors.retry_after(wait)
     seconds = headers["Retry-After"]
-    message = f"There were too many attempts to sign in. Try again in {seconds} second{'s' if seconds != '1' else ''}."
+    message = f"Too many sign-in attempts. Try again in {seconds} second{'s' if seconds != '1' else ''}."
     return errors.RateLimitExceeded(message, headers=headers)
 
 

@@ -91,7 +91,7 @@ def use(request: HttpRequest, key: str, password_hash: str) -> bool:
 def _other_ways(user: User) -> list[str]:
     """Say what else signs the user in: somebody else may have connected it."""
     found = [identities.describe(identity) for identity in SocialAccount.objects.filter(user=user)]
-    return [f"Who is signed in at {' or '.join(found)} signs in as you, too."] if found else []
+    return [f"Anyone signed in at {' or '.join(found)} can sign in as you."] if found else []
 
 
 def revoke(request: HttpRequest, chosen: QuerySet[PasswordLink]) -> int:

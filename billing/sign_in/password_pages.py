@@ -17,7 +17,7 @@ from gateway_project.web.client_address import client_address, client_network
 
 
 class ResetForm(forms.Form):
-    email = forms.EmailField(label="E-mail address", widget=forms.EmailInput(attrs={"autocomplete": "username"}))
+    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "username"}))
 
 
 @method_decorator(never_cache, name="dispatch")

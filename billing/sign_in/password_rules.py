@@ -28,21 +28,21 @@ class LengthValidator:
             raise ValidationError(f"This password is too long. It may have at most {self.maximum} characters.")
 
     def get_help_text(self) -> str:
-        return f"{self.minimum} to {self.maximum} characters, of any kind. A sentence is good."
+        return f"{self.minimum} to {self.maximum} characters of any kind. A sentence works well."
 
 
 class ContextWordsValidator:
-    """Refuses a password that is little more than the name of the product and parts of the user's e-mail address."""
+    """Refuses a password that is little more than the name of the product and parts of the user's email address."""
 
     def validate(self, password: str, user: Any = None) -> None:
         rest = letters = _letters(password)
         for word in sorted({*_PRODUCT, *_email_words(user)}, key=len, reverse=True):
             rest = rest.replace(word, "")
         if rest != letters and len(rest) < _OWN_CHARACTERS_MIN:
-            raise ValidationError("This password is little more than your e-mail address or the name of this service.")
+            raise ValidationError("This password is too close to your email address or the name of this service.")
 
     def get_help_text(self) -> str:
-        return "Not your e-mail address or the name of this service."
+        return "Not close to your email address or the name of this service."
 
 
 def _letters(text: str) -> str:

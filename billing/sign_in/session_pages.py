@@ -88,4 +88,4 @@ def describe_browser(user_agent: str) -> str:
     system = next((name for part, name in _SYSTEMS.items() if part in user_agent), None)
     if browser and system:
         return f"{browser} on {system}"
-    return user_agent[:_CHARACTERS_MAX] or "an unknown program"
+    return user_agent[:_CHARACTERS_MAX] or "an unknown browser"

@@ -162,7 +162,7 @@ def _judge(endpoint: WebhookEndpoint, delivery: WarningDelivery, attempt: Attemp
     is_useless = endpoint.failing_since is not None and endpoint.failing_since <= now - DISABLED_AFTER
     if delivery.state == State.DEAD and not endpoint.is_paused and (attempt.is_final or is_useless):
         endpoint.is_paused, endpoint.disabled_at = True, now
-        summary = f"Paused the webhook endpoint {endpoint}: nothing could be delivered to it."
+        summary = f"Paused the webhook {endpoint}: nothing could be delivered to it."
         log.record(None, Activity.Act.ENDPOINT_CHANGED, endpoint, summary, account_id=endpoint.account_id)
         _tell(endpoint, attempt.reason)
     endpoint.save(update_fields=["failing_since", "is_paused", "disabled_at"])
@@ -176,8 +176,8 @@ def _tell(endpoint: WebhookEndpoint, reason: str) -> None:
 
 
 def page_address() -> str:
-    """Return the address of the page of warnings for mails; without a configured host, its name."""
-    return hosts.mailed_page("warnings", "the page Warnings of your dashboard")
+    """Return the address of the page Alerts for mails; without a configured host, its name."""
+    return hosts.mailed_page("alerts", "the Alerts page of your dashboard")
 
 
 def forget_old() -> int:

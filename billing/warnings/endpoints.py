@@ -31,21 +31,21 @@ class EndpointRefused(Exception):
 def check_url(url: str) -> None:
     """Raises EndpointRefused for an address that nothing may be sent to. What its name leads to is checked at each attempt."""
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise EndpointRefused("The address must be written in ASCII, without spaces.")
+        raise EndpointRefused("The address must be ASCII, without spaces.")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise EndpointRefused("This is no address of the web.") from None
+        raise EndpointRefused("Enter a web address.") from None
     schemes = ("https", "http") if settings.GATEWAY_DEVELOPMENT else ("https",)
     if parts.scheme not in schemes or not host:
         raise EndpointRefused(f"The address must begin with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host.")
     if parts.username is not None or parts.password is not None or parts.fragment:
-        raise EndpointRefused("The address must have no user, password or fragment. Deliveries are signed instead.")
+        raise EndpointRefused("Remove the user, password or fragment. Deliveries are signed instead.")
     try:
         addresses.check_host(host, settings.PRIVATE_WEBHOOKS)
     except ValueError:
-        raise EndpointRefused("The host must be a public one.") from None
+        raise EndpointRefused("The host must be public.") from None
 
 
 def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpoint, str]:
@@ -55,11 +55,11 @@ def make(request: HttpRequest, account: Account, url: str) -> tuple[WebhookEndpo
     with transaction.atomic():
         locks.lock_account(account.pk)
         if account.webhook_endpoints.count() >= settings.ACCOUNT_WEBHOOKS_MAX:
-            raise EndpointRefused(f"An account has at most {settings.ACCOUNT_WEBHOOKS_MAX} endpoints. Delete one first.")
+            raise EndpointRefused(f"An account has at most {settings.ACCOUNT_WEBHOOKS_MAX} webhooks. Delete one first.")
         endpoint = WebhookEndpoint(account=account, url=url)
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(force_insert=True)
-        _record(request, Activity.Act.ENDPOINT_MADE, endpoint, f"Made the webhook endpoint {endpoint}.")
+        _record(request, Activity.Act.ENDPOINT_MADE, endpoint, f"Created the webhook {endpoint}.")
     return endpoint, secret
 
 
@@ -71,7 +71,7 @@ def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
         endpoint.sealed_previous_secret, endpoint.previous_until = endpoint.sealed_secret, pool.database_time() + GRACE
         endpoint.sealed_secret = secretbox.encrypt(secret, purpose=_purpose(endpoint))
         endpoint.save(update_fields=["sealed_secret", "sealed_previous_secret", "previous_until"])
-        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook endpoint {endpoint}.")
+        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"Rotated the secret of the webhook {endpoint}.")
     return secret
 
 
@@ -81,15 +81,15 @@ def set_paused(request: HttpRequest, endpoint: WebhookEndpoint, *, is_paused: bo
         endpoint = _lock(endpoint)
         endpoint.is_paused, endpoint.disabled_at, endpoint.failing_since = is_paused, None, None
         endpoint.save(update_fields=["is_paused", "disabled_at", "failing_since"])
-        verb = "Paused" if is_paused else "Went on with"
-        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook endpoint {endpoint}.")
+        verb = "Paused" if is_paused else "Resumed"
+        _record(request, Activity.Act.ENDPOINT_CHANGED, endpoint, f"{verb} the webhook {endpoint}.")
 
 
 def delete(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
     """Delete the endpoint, with its deliveries."""
     with transaction.atomic():
         endpoint = _lock(endpoint)
-        _record(request, Activity.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook endpoint {endpoint}.")
+        _record(request, Activity.Act.ENDPOINT_DELETED, endpoint, f"Deleted the webhook {endpoint}.")
         endpoint.delete()
 
 
@@ -104,7 +104,7 @@ def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
         kind = AccountWarning.Kind.TEST
         warning = AccountWarning.objects.create(account_id=endpoint.account_id, kind=kind, data={}, prepared_at=now)
         WarningDelivery.objects.create(warning=warning, endpoint=endpoint, next_try_at=now)
-        _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook endpoint {endpoint}.")
+        _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook {endpoint}.")
 
 
 def send_again(request: HttpRequest, delivery: WarningDelivery) -> bool:
@@ -115,7 +115,7 @@ def send_again(request: HttpRequest, delivery: WarningDelivery) -> bool:
         if not again.update(**waiting):
             return False
         assert delivery.endpoint
-        summary = f"Sent a warning to the webhook endpoint {delivery.endpoint} again."
+        summary = f"Sent an alert to the webhook {delivery.endpoint} again."
         _record(request, Activity.Act.WARNING_REPEATED, delivery.endpoint, summary)
     return True
 

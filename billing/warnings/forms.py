@@ -10,11 +10,11 @@ class ThresholdForm(forms.Form):
     """Below which balance members are warned. Empty: they are not."""
 
     threshold = DollarsField(
-        label="Warn when the balance falls below",
+        label="Alert when the balance falls below",
         min_cents=1,
         max_cents=money.CENTS_MAX,
         required=False,
-        help_text="In US dollars. Leave it empty for no warning.",
+        help_text="In US dollars. Leave empty for no alert.",
     )
 
 
@@ -25,5 +25,5 @@ class EndpointForm(forms.Form):
         label="Address",
         max_length=500,
         widget=forms.URLInput(attrs={"placeholder": "https://example.org/hooks/gateway", "autocomplete": "off"}),
-        help_text="It gets a signed POST for each warning, and has to answer with a status of 200 to 299 within 10 seconds.",
+        help_text="It receives a signed POST for each alert and must answer with a status of 200 to 299 within 10 seconds.",
     )

@@ -3,8 +3,8 @@ from django.urls import path
 from billing.warnings import pages
 
 urlpatterns = [
-    path("", pages.show, name="warnings"),
-    path("threshold/", pages.change_threshold, name="warning-threshold"),
+    path("", pages.show, name="alerts"),
+    path("threshold/", pages.change_threshold, name="alert-threshold"),
     path("webhooks/new/", pages.new_endpoint, name="new-webhook"),
     path("webhooks/<uuid:endpoint_id>/", pages.show_endpoint, name="webhook"),
     path("webhooks/<uuid:endpoint_id>/rotate/", pages.rotate, name="rotate-webhook"),

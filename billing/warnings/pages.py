@@ -1,13 +1,16 @@
-"""/dashboard/warnings/: what members were warned of and how it was told, the threshold of the balance, and webhooks."""
+"""/dashboard/alerts/: the alerts of an account and who got them, the threshold of the balance, and webhooks."""
 
+import logging
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks, money
@@ -23,8 +26,21 @@ from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 
+logger = logging.getLogger("gateway.warnings")
+
 WARNINGS_PER_PAGE = 25
 DELIVERIES_SHOWN = 25
+DEPRECATED_SINCE = "@1795478400"  # 24 November 2026, as RFC 9745 writes it
+
+
+def moved(request: HttpRequest, rest: str) -> HttpResponse:
+    """Redirect from /dashboard/warnings/, the former address, and say so: to clients in headers, to operators in the log."""
+    logger.info("deprecated path %s", request.path)
+    query = request.META["QUERY_STRING"]
+    address = f"{reverse('alerts')}{quote(rest)}{f'?{query}' if query else ''}"
+    reply = HttpResponsePermanentRedirect(address, preserve_request=True)
+    reply["Deprecation"], reply["Link"] = DEPRECATED_SINCE, f'<{address}>; rel="successor-version"'
+    return reply
 
 
 @require_safe
@@ -52,18 +68,18 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
     form = ThresholdForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
         words = _set_threshold(request, account, form.cleaned_data["threshold"])
-        messages.success(request, f"Members are warned {words}.")
-        return redirect("warnings")
+        messages.success(request, f"Members get an alert {words}.")
+        return redirect("alerts")
     return render(request, "warnings/threshold.html", {"form": form})
 
 
 def _set_threshold(request: HttpRequest, account: Account, cents: int | None) -> str:
-    words = f"when the balance falls below {dollars.format_usd(money.nanos(cents))}" if cents else "of no balance any more"
+    words = f"when the balance falls below {dollars.format_usd(money.nanos(cents))}" if cents else "for no balance"
     with transaction.atomic():
         locked = locks.lock_account(account.pk)
         before = {"threshold": locked.warning_threshold_cents}
         Account.objects.filter(pk=account.pk).update(warning_threshold_cents=cents)
-        summary = f"Members are warned {words}."
+        summary = f"Members get an alert {words}."
         after = {"threshold": cents}
         log.record(request, Activity.Act.THRESHOLD_SET, account, summary, account_id=account.pk, before=before, after=after)
     return words
@@ -127,7 +143,7 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     is_paused = "pause" in request.POST
     endpoints.set_paused(request, endpoint, is_paused=is_paused)
-    said = "is paused. Nothing is sent to it" if is_paused else "goes on. What waits is sent now"
+    said = "is paused. We send nothing to it" if is_paused else "is resumed. Waiting deliveries are sent now"
     messages.success(request, f"{endpoint.url} {said}.")
     return redirect("webhook", endpoint_id)
 
@@ -140,7 +156,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     try:
         endpoints.send_test(request, endpoint)
-        messages.success(request, "A test is on its way. Open this page again in a few seconds to see what became of it.")
+        messages.success(request, "We are sending a test. Reload this page in a few seconds to see the result.")
     except EndpointRefused as refusal:
         messages.error(request, str(refusal))
     return redirect("webhook", endpoint_id)
@@ -155,7 +171,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
     if request.method == "POST":
         endpoints.delete(request, endpoint)
         messages.success(request, f"{endpoint.url} is deleted.")
-        return redirect("warnings")
+        return redirect("alerts")
     return render(request, "warnings/delete.html", {"url": endpoint.url, "id": endpoint.pk})
 
 
@@ -167,7 +183,7 @@ def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> Htt
     sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")
     delivery = get_object_or_404(sent, pk=delivery_id)
     if endpoints.send_again(request, delivery):
-        messages.success(request, "It is on its way again.")
+        messages.success(request, "We are sending it again.")
     else:
-        messages.warning(request, "It waits to be sent already.")
+        messages.warning(request, "It is already waiting to be sent.")
     return redirect("webhook", delivery.endpoint_id)

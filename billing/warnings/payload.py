@@ -70,11 +70,13 @@ def describe(warning: AccountWarning) -> Words:
         case Kind.TOP_UP_STOPPED:
             return Words("The automatic top-up stopped", f"The bank says: {data['reason']}")
         case Kind.PAYMENT_TAKEN_BACK:
-            return Words(f"A payment was taken back: {usd['amount_nanos']}", f"{data['reason']}. The balance is less by it.")
-    return Words("A test", "Somebody asked for it, to see whether it arrives.")
+            return Words(
+                f"A payment was taken back: {usd['amount_nanos']}", f"{data['reason']}. Your balance was reduced by it."
+            )
+    return Words("A test", "A member sent it to see whether it arrives.")
 
 
 def _spent(data: dict[str, Any], usd: dict[str, str]) -> str:
-    period = {"DAILY": " a day", "WEEKLY": " a week", "MONTHLY": " a month"}.get(data["period"], " in all")
-    ends = f" It begins anew on {data['resets_at'][:10]} at 00:00 UTC." if data["resets_at"] else ""
+    period = {"DAILY": " a day", "WEEKLY": " a week", "MONTHLY": " a month"}.get(data["period"], " in total")
+    ends = f" It resets on {data['resets_at'][:10]} at 00:00 UTC." if data["resets_at"] else ""
     return f"It spent {usd['spent_nanos']} of {usd['limit_nanos']}{period}.{ends}"

@@ -37,7 +37,7 @@ class _Deadlines:
 
 
 _DEADLINES = _Deadlines()
-_UNREADABLE = Attempt(0, "its secret cannot be read: make a new one", is_final=True)
+_UNREADABLE = Attempt(0, "its secret cannot be read: create a new one", is_final=True)
 _UNWRITABLE = Attempt(0, "it cannot be written: the gateway's log says why", is_final=True, is_ours=True)
 
 
@@ -130,12 +130,12 @@ def _describe(error: http.OutboundError) -> str:
     """Return the reason in words of our own: what a server sent may be anything."""
     match error:
         case http.LocalFault() if isinstance(error.__cause__, addresses.NotPermitted):
-            return "its name leads to a private address, which nothing is sent to"
+            return "its host name resolves to a private address, and we do not send there"
         case http.ConnectFailed():
-            return "there was no connection: its name is not found, it does not answer, or its certificate is not valid"
+            return "could not connect: host name not found, no answer, or an invalid certificate"
         case http.TimedOut():
-            return f"it did not answer within {_DEADLINES.total_seconds} seconds"
-    return "the connection broke off, or its answer is not HTTP"
+            return f"no answer within {_DEADLINES.total_seconds} seconds"
+    return "the connection broke off, or the answer was not HTTP"
 
 
 # --- Mails --------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def _send_mails(claimed: list[WarningDelivery]) -> None:
     for delivery in claimed:
         begun_at = time.monotonic()
         if not deliveries.is_still_a_payer(delivery):
-            attempt = Attempt(0, "who was to get it pays for the account no more", is_final=True)
+            attempt = Attempt(0, "the recipient is no longer an owner or billing member", is_final=True)
         elif (words := _words(delivery)) is None:
             attempt = _UNWRITABLE
         else:

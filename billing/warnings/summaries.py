@@ -30,7 +30,7 @@ class AttemptRow:
 
 @dataclass(frozen=True)
 class DeliveryRow:
-    """One delivery. ``to`` is an e-mail address or a host: a path may be a secret. ``kind`` is a class of the style sheet."""
+    """One delivery. ``to`` is an email address or a host: a path may be a secret. ``kind`` is a class of the style sheet."""
 
     id: UUID
     to: str
@@ -95,7 +95,7 @@ def summarize_delivery(delivery: WarningDelivery) -> DeliveryRow:
 
 
 def _attempt(facts: dict[str, Any]) -> AttemptRow:
-    words = facts["reason"] or (f"arrived, answered {facts['status']}" if facts["status"] else "sent")
+    words = facts["reason"] or (f"delivered, it answered {facts['status']}" if facts["status"] else "sent")
     return AttemptRow(datetime.fromisoformat(facts["at"]), words, facts["ms"])
 
 

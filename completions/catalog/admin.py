@@ -106,16 +106,16 @@ class ProviderAdmin(ShowsMeasurements):
         if not provider.is_key_refused or provider.key_refused_at is None:
             return where
         refused = f"{where}; the provider refused it on {provider.key_refused_at:%Y-%m-%d %H:%M} UTC: {provider.key_refusal}"
-        return f"{refused}. Its models are not available until the key is changed or accepted again"
+        return f"{refused}. Its models are unavailable until the key is changed or accepted again"
 
-    @admin.action(description="Use the key again, which the provider refused", permissions=("change",))
+    @admin.action(description="Use refused keys again", permissions=("change",))
     def forget_refusals(self, request: HttpRequest, providers: QuerySet[Provider]) -> None:
         refused = [provider for provider in providers if provider.is_key_refused]
         for provider in refused:
             provider.refused_key, provider.key_refused_at, provider.key_refusal = "", None, ""
             with transaction.atomic():
                 provider.save(update_fields=["refused_key", "key_refused_at", "key_refusal"])
-                self.record(request, Activity.Act.CHANGED, provider, "Use the key again that the provider refused.")
+                self.record(request, Activity.Act.CHANGED, provider, "Use the refused key again.")
         self.message_user(request, f"{len(refused)} refused keys are used again.")
 
     def _where_key_is(self, provider: Provider) -> str:
@@ -133,7 +133,7 @@ class ProviderAdmin(ShowsMeasurements):
 class PricesInDollars:
     """Price columns in US dollars per million tokens."""
 
-    @admin.display(description="In force from")
+    @admin.display(description="Effective from")
     def since(self, price: Price) -> str:
         return f"{price.effective_from:%Y-%m-%d %H:%M:%S} UTC" if price.pk else "now"
 
@@ -288,7 +288,7 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
             writes.lock_catalog()
             price = price_changes.scheduled(model).filter(pk=price_id).first()
             if price is None:
-                messages.error(request, "This price has begun, or was withdrawn already. Nothing was changed.")
+                messages.error(request, "This price has already started or was withdrawn. Nothing was changed.")
                 return self.back_to(model)
             text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
             if request.method == "POST":

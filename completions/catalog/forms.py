@@ -6,7 +6,9 @@ from django import forms
 
 from billing import money
 from completions.catalog import rules
-from completions.models import Price, Provider
+from completions.models import LanguageModel, Price, Provider
+
+_DEADLINE = "Leave empty for the gateway's setting."
 
 
 class ProviderForm(forms.ModelForm):
@@ -19,13 +21,24 @@ class ProviderForm(forms.ModelForm):
         max_length=2_000,
         label="API key",
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted and never shown again. Empty: as it is.",
+        help_text="Stored encrypted and never shown again. Leave empty to keep the current one.",
     )
     forget_api_key = forms.BooleanField(required=False, label="Forget the stored API key")
 
     class Meta:
         model = Provider
         exclude = ("base_url", "sealed_api_key")
+        help_texts = {
+            "api_key_env": "The environment variable with the key, if it is not stored here.",
+            "connect_seconds": _DEADLINE,
+            "first_byte_seconds": _DEADLINE,
+            "idle_seconds": _DEADLINE,
+            "total_seconds": "The gateway's setting applies if it is lower, or if this is empty.",
+            "cancels": "Its documentation says that it stops charging when the connection is closed. When a client disconnects,"
+            " we then end the request, unless the model may reason. Otherwise we read every reply to its end.",
+            "passes_unknown_fields": "Your own server, in OpenAI's format. It gets all fields, also unknown ones.",
+            "sync": "What its list of models changes here. We read it once a day.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,7 +65,7 @@ class ProviderForm(forms.ModelForm):
         if "base_url" in cleaned and bool(cleaned["base_url"]) == is_echo:
             self.add_error("base_url", "The built-in echo has no base URL." if is_echo else "This kind of provider needs one.")
         if cleaned.get("api_key") and cleaned.get("forget_api_key"):
-            self.add_error("forget_api_key", "Either forget the key or enter one.")
+            self.add_error("forget_api_key", "Enter a key or forget it, not both.")
         if cleaned.get("sync", Provider.Sync.OFF) != Provider.Sync.OFF and kind != Provider.Kind.OPENAI:
             self.add_error("sync", "Only the lists of OpenAI-compatible providers can be read.")
         if self._would_send_a_key_elsewhere(cleaned):
@@ -116,6 +129,16 @@ class PriceForm(forms.ModelForm):
 
 
 class LanguageModelForm(forms.ModelForm):
+    class Meta:
+        model = LanguageModel
+        fields = "__all__"
+        help_texts = {
+            "maker": "The company that built it.",
+            "image_tokens_max": "Maximum tokens that the provider counts for one image. Each image is held at this number.",
+            "reasoning": "Whether it reasons in tokens that replies do not show. Unknown: only when a request asks for it.",
+            "requests_in_flight_max": "For each key at a time. Leave empty for the limit of all models together.",
+        }
+
     def clean_id(self) -> str:
         try:
             return rules.clean_model_id(self.cleaned_data["id"])
@@ -125,5 +148,5 @@ class LanguageModelForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("max_output_tokens", 0) > cleaned.get("context_window", 2**31):
-            self.add_error("max_output_tokens", "A model cannot write more than its context window holds.")
+            self.add_error("max_output_tokens", "The maximum output cannot exceed the context window.")
         return cleaned

@@ -28,33 +28,44 @@ class PriceChangeForm(forms.Form):
 
     input = DollarField(label="Input, $ per million tokens", max_length=30)
     output = DollarField(label="Output, $ per million tokens", max_length=30)
-    cached_input = DollarField(label="Cached input", max_length=30, required=False, help_text="Empty: as input.")
-    cache_write = DollarField(label="Cache write", max_length=30, required=False, help_text="Empty: as input.")
+    cached_input = DollarField(
+        label="Cached input", max_length=30, required=False, help_text="Leave empty to use the input price."
+    )
+    cache_write = DollarField(
+        label="Cache write", max_length=30, required=False, help_text="Leave empty to use the input price."
+    )
     cache_write_1h = DollarField(
-        label="Cache write for an hour", max_length=30, required=False, help_text="Empty: an hour is refused."
+        label="Cache write for an hour", max_length=30, required=False, help_text="Leave empty to refuse one-hour caching."
     )
-    flex_input = DollarField(label="Flex tier, input", max_length=30, required=False, help_text="Empty: the tier is refused.")
+    flex_input = DollarField(
+        label="Flex tier, input", max_length=30, required=False, help_text="Leave empty to refuse this tier."
+    )
     flex_cached_input = DollarField(
-        label="Flex tier, cached input", max_length=30, required=False, help_text="Empty: as its input."
+        label="Flex tier, cached input", max_length=30, required=False, help_text="Leave empty to use the tier's input price."
     )
-    flex_output = DollarField(label="Flex tier, output", max_length=30, required=False, help_text="Empty: the tier is refused.")
+    flex_output = DollarField(
+        label="Flex tier, output", max_length=30, required=False, help_text="Leave empty to refuse this tier."
+    )
     priority_input = DollarField(
-        label="Priority tier, input", max_length=30, required=False, help_text="Empty: the tier is refused."
+        label="Priority tier, input", max_length=30, required=False, help_text="Leave empty to refuse this tier."
     )
     priority_cached_input = DollarField(
-        label="Priority tier, cached input", max_length=30, required=False, help_text="Empty: as its input."
+        label="Priority tier, cached input",
+        max_length=30,
+        required=False,
+        help_text="Leave empty to use the tier's input price.",
     )
     priority_output = DollarField(
-        label="Priority tier, output", max_length=30, required=False, help_text="Empty: the tier is refused."
+        label="Priority tier, output", max_length=30, required=False, help_text="Leave empty to refuse this tier."
     )
-    image = DollarField(label="Each image, $", max_length=30, required=False, help_text="Empty: nothing.")
+    image = DollarField(label="Each image, $", max_length=30, required=False, help_text="Leave empty for no charge.")
     starts_at = forms.DateTimeField(
-        label="In force from, in UTC",
+        label="Effective from (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        help_text="Empty: at once. Requests are charged at the price that is in force when they are admitted.",
+        help_text="Leave empty to apply now. Requests are charged at the price in force when they are admitted.",
     )
-    is_large = forms.BooleanField(label="The large change is right", required=False)
+    is_large = forms.BooleanField(label="Confirm large change", required=False)
     seen = forms.CharField(required=False, widget=forms.HiddenInput)  # the price that the form opened with
     confirmed = forms.CharField(required=False, widget=forms.HiddenInput)  # the change that the form has shown
 
@@ -75,9 +86,9 @@ class PriceChangeForm(forms.Form):
     def clean_starts_at(self) -> datetime | None:
         starts_at: datetime | None = self.cleaned_data["starts_at"]
         if starts_at and starts_at <= pool.database_time():
-            raise forms.ValidationError("This is in the past. Leave it empty for a price that is in force at once.")
+            raise forms.ValidationError("This is in the past. Leave empty to apply the price now.")
         if starts_at and self.model.prices.filter(effective_from=starts_at).exists():
-            raise forms.ValidationError("A price that begins then is there already.")
+            raise forms.ValidationError("A price that starts then already exists.")
         return starts_at
 
     def clean(self) -> dict[str, Any]:
@@ -117,7 +128,7 @@ class PriceChangeForm(forms.Form):
         base = price_at(self.model, starts_at)
         before = diff.price_values(base) if base else {}
         if self.after == before:
-            self.add_error(None, "This is the price already. Nothing was changed.")
+            self.add_error(None, "This is already the price. Nothing was changed.")
             return
         start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else "at once"
         self.change = f"{diff.describe_price_change(before, self.after)}, {start}"
@@ -126,9 +137,9 @@ class PriceChangeForm(forms.Form):
         is_shown = cleaned["confirmed"] == self.change
         self.data["confirmed"] = self.change  # type: ignore[index]
         if not is_shown:
-            self.add_error(None, f"Look over what changes: {self.change}. Send it again to set it.")
+            self.add_error(None, f"Review the change: {self.change}. Send the form again to set it.")
         elif self.is_far and not cleaned["is_large"]:
-            self.add_error("is_large", "Tick this if it is so.")
+            self.add_error("is_large", "Select this to confirm.")
 
 
 def price_at(model: LanguageModel, moment: datetime | None) -> Price | None:

@@ -9,6 +9,7 @@ nothing of the relay, which calls it.
 - ``settlement``     ends a completion: charges its usage or releases its hold
 - ``batch``          the transaction that concurrent admissions and settlements share
 - ``resolution``     how a completion ends, decided in a batch
+- ``corrections``    corrects what the sweeper charged, when the settlement comes late
 - ``records``        the values of a completion's row, and their SQL
 - ``idempotency``    idempotency keys and the replies stored for them
 - ``stored_responses`` the responses that later requests may go on from

@@ -116,12 +116,15 @@ class PendingWrites(msgspec.Struct):
     holds_resolved: list[Hold] = []
     holds_placed: list[NewHold] = []
     entries_inserted: list[NewEntry] = []
+    manual_entries_inserted: list[NewEntry] = []  # of these, those of which a record says who booked them
     warnings_inserted: list[NewWarning] = []
     completions_ended: list[CompletionOutcome] = []
     completions_begun: list[CompletionRecord] = []
     replies_stored: list[tuple[str, str | None]] = []  # completion id and sealed reply
     replies_evicted: dict[UUID, int] = {}  # by account: how many bytes must be free
     idempotency_keys_deleted: list[str] = []  # by completion id
+    idempotency_keys_expired: list[str] = []  # likewise: those that have no reply stay
+    runs_followed: list[tuple[str, str]] = []  # ids of a completion and of that to which its idempotency key leads now
     idempotency_keys_inserted: list[tuple[CompletionRecord, IdempotencyKey]] = []
     responses_stored: list[tuple[str, UUID, datetime, ResponseRecord]] = []  # completion and account id, and until when
     responses_evicted: set[UUID] = set()  # ids of accounts that may have too many bytes
@@ -135,12 +138,15 @@ class PendingWrites(msgspec.Struct):
             (holds.insert_holds_statement, self.holds_placed),
             (standing.update_standing_statement, self.standings_updated.values()),
             (ledger.insert_entries_statement, self.entries_inserted),
+            (ledger.insert_manual_entries_statement, self.manual_entries_inserted),
             (crossings.insert_warnings_statement, self.warnings_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),
             (idempotency.store_replies_statement, self.replies_stored),
             (idempotency.evict_replies_statement, self.replies_evicted),
             (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
+            (idempotency.delete_answered_keys_statement, self.idempotency_keys_expired),
+            (idempotency.follow_runs_statement, self.runs_followed),
             (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
             (stored_responses.store_responses_statement, self.responses_stored),
             (stored_responses.evict_responses_statement, self.responses_evicted),
@@ -172,10 +178,10 @@ class LockedRows(msgspec.Struct):
             or (operation.is_settlement and operation.completion_id not in self.holds)
         )
 
-    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta) -> None:
+    def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta, *, is_bounded: bool = False) -> None:
         """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
         account, key = self.accounts[completion.account_id], self.keys[completion.key_id]
-        holds.place(account, amount_nanos)
+        holds.place(account, amount_nanos, is_bounded=is_bounded)
         if window := self.windows.get(key.id):
             window.held_nanos += amount_nanos
         key.open_holds = (key.open_holds or 0) + 1

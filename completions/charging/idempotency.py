@@ -5,10 +5,11 @@ fits deletes the oldest. A retry comes within minutes, so the newest matter. A r
 refused: it never runs. A request that is answered before it runs stores that answer then, and a retry gets it.
 
 A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
-or broke off is deleted: a retry runs. When the process of a request died, and the sweeper charged what it had relayed, the key
-stays without a reply: a retry runs, and pays only what exceeds that charge. However many runs that takes, they cost together
-what the dearest of them costs. The rows are read and written in the transactions of admission and settlement, under the
-lock of the account. So of two concurrent requests with one key, one runs and the other is refused as a conflict.
+or broke off is deleted: a retry runs. When the process of a request died, and the sweeper resolved its hold, the key stays
+without a reply: a retry runs, and pays only what exceeds what was charged. However many runs that takes, they cost together
+what the dearest of them costs, also if it turns out later what an earlier one cost (``corrections``). The rows are read and
+written in the transactions of admission and settlement, under the lock of the account. So of two concurrent requests with
+one key, one runs and the other is refused as a conflict.
 """
 
 import hashlib
@@ -103,7 +104,7 @@ class StoredReply:
             logger.error("the reply stored for retries of %s cannot be read: %s", self.completion_id, error, extra=facts)
             raise errors.ReplyUnreadable(
                 f"The request with this {HEADER} ran as {self.completion_id} and was charged once. Its reply is stored, but the"
-                " gateway cannot decrypt it any more. To run and pay the request again, send another key.",
+                f" gateway can no longer decrypt it. To run and pay for the request again, send another {HEADER}.",
                 param=HEADER,
             ) from None
 
@@ -132,8 +133,8 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
     if stored.is_too_large:
         raise errors.InvalidRequest(
             f"The request with this {HEADER} ran as {stored.completion_id} and was charged once. Its reply was not kept,"
-            " because it was too large or the account has stored many since, and cannot be repeated. To run and pay the request"
-            " again, send another key.",
+            " because it was too large or the account has stored many since, and cannot be repeated. To run and pay for the"
+            f" request again, send another {HEADER}.",
             param=HEADER,
             headers={NOT_STORED_HEADER: "false"},
         )
@@ -341,18 +342,39 @@ def evict_replies_statement(bytes_to_free: Mapping[UUID, int]) -> Statement:
     )
 
 
-def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """SQL that deletes the keys of completions whose requests may run again, and what was replied before they ran."""
+def follow_runs_statement(runs: Sequence[tuple[str, str]]) -> Statement:
+    """SQL that lets the keys of completions lead to those that follow them, by both ids, unless a reply is stored."""
     return Statement(
         """
+        UPDATE completions_idempotentrequest AS request SET completion_id = run.following_id
+        FROM json_to_recordset($1::json) AS run (completion_id text, following_id text)
+        WHERE request.completion_id = run.completion_id AND sealed_reply IS NULL AND NOT is_too_large
+        """,
+        [{"completion_id": completion_id, "following_id": following_id} for completion_id, following_id in runs],
+    )
+
+
+def delete_answered_keys_statement(completion_ids: Sequence[str]) -> Statement:
+    """SQL that deletes the keys of completions that have a reply, which they got before they ran."""
+    return _delete_keys_statement(completion_ids, "AND sealed_reply IS NOT NULL")
+
+
+def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
+    """SQL that deletes the keys of completions whose requests may run again, and what was replied before they ran."""
+    return _delete_keys_statement(completion_ids)
+
+
+def _delete_keys_statement(completion_ids: Sequence[str], condition: str = "") -> Statement:
+    return Statement(
+        f"""
         WITH deleted AS (
             DELETE FROM completions_idempotentrequest
-            WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
+            WHERE completion_id = ANY (ARRAY(SELECT json_array_elements_text($1::json))) {condition}
             RETURNING account_id, reply_bytes
         )
         UPDATE billing_account SET stored_reply_bytes = stored_reply_bytes - less.bytes
         FROM (SELECT account_id, sum(reply_bytes) AS bytes FROM deleted GROUP BY account_id HAVING sum(reply_bytes) > 0) AS less
         WHERE id = less.account_id
-        """,
+        """,  # noqa: S608  constants of this module
         list(completion_ids),
     )

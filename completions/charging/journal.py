@@ -25,7 +25,7 @@ from django.conf import settings
 from django.db import connection
 
 from completions.charging import outbox
-from completions.charging.resolution import Resolution
+from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import pool, repetition
@@ -103,12 +103,17 @@ def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found
     found: Counter[Found] = Counter()
     every_line = _lines()
     while lines := list(islice(every_line, _BATCH_LINES)):
-        charges = {json.loads(line)["completion"]: line for line in lines}
+        charges = {(record := json.loads(line))["completion"]: (record["settlement"], line) for line in lines}
         with pool.time_limit():
-            settled = Completion.objects.filter(pk__in=charges).exclude(settlement=None).values_list("pk", flat=True)
-            settled_ids = set(settled)
-        for completion_id, line in charges.items():
-            found[Found.SETTLED if completion_id in settled_ids else _give_back(completion_id, line)] += 1
+            rows = Completion.objects.filter(pk__in=charges).exclude(settlement=None)
+            settled = dict(rows.values_list("pk", "settlement"))
+            corrections = Completion.objects.filter(repeats__in=charges, settlement=Completion.Settlement.CORRECTED)
+            corrected_ids = set(corrections.values_list("repeats", flat=True))
+        for completion_id, (settlement, line) in charges.items():
+            # The correction of a sweeper's estimate may be lost, and not the estimate.
+            is_estimate_only = settled.get(completion_id) in SWEPT and completion_id not in corrected_ids
+            is_settled = completion_id in settled and (settlement in SWEPT or not is_estimate_only)
+            found[Found.SETTLED if is_settled else _give_back(completion_id, line)] += 1
         progress(f"{found.total()} charges read, {found[Found.LOST]} lost")
     if found[Found.LOST]:
         logger.error("the database has lost %s charges: they are given to the outbox again", found[Found.LOST])

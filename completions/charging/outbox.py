@@ -56,8 +56,8 @@ _LOCK_SECONDS = 10
 # been promoted yet (InternalError). Waiting would not cure any other error.
 UNAVAILABLE = (*pool.UNAVAILABLE, InternalError, OutcomeUnknown, WaitTimedOut)
 
-# Commits resolutions. Returns for each what was charged, None when its hold was resolved before, Skipped when its account is
-# locked, or the error because of which it can never be committed.
+# Commits resolutions, and corrects what the sweeper charged instead of them. Returns for each what was charged, None when that
+# had been done before, Skipped when its account is locked, or the error because of which it can never be committed.
 ResolveAll = Callable[[list[Resolution]], list[int | Exception | None]]
 
 
@@ -359,8 +359,6 @@ def _end_file(path: Path, resolution: Resolution, outcome: int | Exception | Non
         return Outcome.WAITING
     if isinstance(outcome, Exception):
         return _move_to_dead_letters(path, outcome)
-    if outcome is None:
-        report_discrepancy(resolution)
     path.unlink(missing_ok=True)
     return Outcome.ALREADY_RESOLVED if outcome is None else Outcome.RESOLVED
 
@@ -398,25 +396,3 @@ def _stated_cost_nanos(path: Path) -> int:
     except (OSError, ValueError, LookupError, TypeError):
         return 0
     return cost_nanos if type(cost_nanos) is int and cost_nanos > 0 else 0
-
-
-def report_discrepancy(resolution: Resolution) -> None:
-    """Log when a completion was settled otherwise than ``resolution`` says, and count the loss.
-
-    This happens when the sweeper settled by its estimate, because it took a process that could not write for dead.
-    """
-    with pool.time_limit():
-        completion = Completion.objects.get(pk=resolution.completion.id)
-    if completion.settlement == resolution.settlement:
-        return
-    cost_nanos, charged_nanos = resolution.cost_nanos or 0, completion.cost_nanos or 0
-    metrics.operator_loss_nanos.inc(max(cost_nanos - charged_nanos, 0))
-    logger.error(
-        "%s was already settled: %s, %s nanodollars; this settlement was %s, %s nanodollars",
-        completion.pk,
-        completion.settlement,
-        charged_nanos,
-        resolution.settlement,
-        cost_nanos,
-        extra={"completion": completion.pk},
-    )

@@ -14,6 +14,7 @@ from completions.models import Completion
 from keys.limits import limit_marks, rate_limits
 from keys.limits.spending import SpendingChange
 
+SWEPT = (Completion.Settlement.EXPIRED, Completion.Settlement.RECOVERED)  # by a sweeper, which does not know the usage
 _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settlement.EXPIRED: Hold.State.EXPIRED}
 
 
@@ -45,6 +46,11 @@ class Resolution(CompletionOperation):
     unpaid_nanos: int = 0
     response: ResponseRecord | None = None
     is_settlement = True
+
+    @property
+    def replied_id(self) -> str:
+        """The completion id that is in the reply."""
+        return self.completion.id
 
     @property
     def had_spending_limit(self) -> bool:
@@ -88,13 +94,15 @@ class Resolution(CompletionOperation):
                 writes.warnings_inserted.append(warning)
         if self.response:
             self._store_response(self.response, account, rows)
-        # A retry gets the reply of a request that was answered; a request that was not answered may run again. After a recovery
-        # the key stays, because it leads to what was charged: the next run pays only the difference.
+        # A retry gets the reply of a request that was answered; a request that was not answered may run again. If the sweeper
+        # ended it, the key stays, as it leads to what was charged, or will be yet: the next run pays only the difference.
         if self.usage and self.reply_retention and self.reply_retention.is_kept:
             sealed_reply = idempotency.count_stored_bytes(account, self.reply_retention.sealed_reply)
             writes.replies_stored.append((completion_id, sealed_reply))
             if excess_bytes := idempotency.excess_bytes(account):
                 writes.replies_evicted[account.id] = excess_bytes
+        elif self.settlement == Completion.Settlement.EXPIRED:
+            writes.idempotency_keys_expired.append(completion_id)
         elif self._is_credited_to_the_next_run:
             return
         elif not self.usage or self.reply_retention:
@@ -104,13 +112,15 @@ class Resolution(CompletionOperation):
         if not stored_responses.count_stored_bytes(account, response):
             return
         expires_at = rows.now + stored_responses.retention()
-        rows.writes.responses_stored.append((self.completion.id, account.id, expires_at, response))
+        rows.writes.responses_stored.append((self.replied_id, account.id, expires_at, response))
         if stored_responses.may_exceed(account):
             rows.writes.responses_evicted.add(account.id)
 
     @property
     def _is_credited_to_the_next_run(self) -> bool:
-        return self.settlement == Completion.Settlement.RECOVERED or self.completion.charged_before_nanos > 0
+        if self.settlement == Completion.Settlement.CORRECTED:
+            return False
+        return self.settlement == Completion.Settlement.RECOVERED or self.completion.repeats is not None
 
     def _spending_change(self, hold: Hold) -> SpendingChange:
         usage = self.usage or Usage(0, 0)

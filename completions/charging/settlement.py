@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import DataError, IntegrityError
 
 from completions.catalog import lookup
-from completions.charging import batch, idempotency, journal, outbox
+from completions.charging import batch, corrections, idempotency, journal, outbox
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
@@ -24,6 +24,7 @@ from completions.models import Completion
 from completions.pricing import cost
 from gateway_project import errors, metrics
 from gateway_project.db import pool
+from gateway_project.db.group_commit import Skipped, WaitTimedOut
 
 logger = logging.getLogger("gateway.settlement")
 
@@ -47,11 +48,11 @@ def settle(
 ) -> int | None:
     """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
 
-    Return None when the hold was resolved before, or when the database is unavailable: then the settlement is stored in the
-    outbox and charged from there. So it does when the database forgot the admission: then nothing is charged, and the loss is
-    counted. ``reply`` is what the client gets, and gets again for the same Idempotency-Key. Without a
-    reply, a retry under that key runs again; with one that is not stored, it is refused. ``response`` is stored for later
-    requests. Raises the database's error when the disk refuses, too.
+    Return None when the hold was resolved before, and correct what was charged then; or when the database is unavailable:
+    then the settlement is stored in the outbox and charged from there. So it does when the database forgot the admission:
+    then nothing is charged, and the loss is counted. ``reply`` is what the client gets, and gets again for the same
+    Idempotency-Key. Without a reply, a retry under that key runs again; with one that is not stored, it is refused.
+    ``response`` is stored for later requests. Raises the database's error when the disk refuses, too.
     """
     cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
     reply_retention = None
@@ -107,8 +108,9 @@ def resolve(resolution: Resolution) -> int | None:
 
 
 def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
-    """Commit resolutions together. Return for each what ``resolve`` returns, Skipped when another session locks its account,
-    or the error because of which it can never be committed.
+    """Commit resolutions together, or correct what the sweeper charged instead. Return for each what was charged, None when its
+    hold was resolved before and nothing is to be corrected, Skipped when another session locks its account, or the error
+    because of which it can never be committed.
 
     Does not wait for locked accounts, nor for the database to come back. Raises its errors when it is unavailable.
     """
@@ -125,7 +127,29 @@ def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
     for resolution, charged_nanos in zip(resolutions, outcomes, strict=True):
         if isinstance(charged_nanos, int) and resolution.cost_nanos is not None:
             _report(resolution, resolution.cost_nanos, charged_nanos)
-    return outcomes
+    return [
+        _correct_or_refuse(resolution) if outcome is None else outcome
+        for resolution, outcome in zip(resolutions, outcomes, strict=True)
+    ]
+
+
+def _correct_or_refuse(resolution: Resolution) -> int | Exception | None:
+    """Correct what the sweeper charged. Return the error because of which that is impossible: it holds up no other file."""
+    try:
+        return _correct(resolution)
+    except (DataError, IntegrityError) as error:
+        return error
+    except (*pool.DATABASE_ERRORS, *outbox.UNAVAILABLE):
+        raise
+    except Exception as error:  # a bug of the gateway
+        return error
+
+
+def _correct(resolution: Resolution) -> int | Skipped | None:
+    corrected = corrections.correct(resolution)
+    if isinstance(corrected, int) and settings.SETTLEMENT_JOURNAL_MINUTES:
+        journal.record(resolution)
+    return corrected
 
 
 def _resolve_each(resolutions: list[Resolution], error: Exception) -> list[int | Exception | None]:
@@ -144,7 +168,7 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
     deadline, pause_seconds = time.monotonic() + _RETRY_SECONDS, 0.1
     while True:
         try:
-            return _resolve_and_compare(resolution)
+            return _resolve_or_correct(resolution)
         except AdmissionLost as error:
             outbox.store_dead_letter(resolution, error)
             return None
@@ -158,10 +182,11 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
         pause_seconds *= 3
 
 
-def _resolve_and_compare(resolution: Resolution) -> int | None:
+def _resolve_or_correct(resolution: Resolution) -> int | None:
     charged_nanos = resolve(resolution)
-    if charged_nanos is None:  # resolved before: by a sweeper, or by our own commit whose answer was lost (no discrepancy)
-        outbox.report_discrepancy(resolution)
+    # Resolved before: by a sweeper, or by our own commit whose answer was lost (then there is nothing to correct).
+    if charged_nanos is None and isinstance(_correct(resolution), Skipped):
+        raise WaitTimedOut("what the sweeper charged cannot be corrected yet")
     return charged_nanos
 
 

@@ -69,7 +69,7 @@ def unseal(account_id: UUID, sealed: str | None) -> bytes:
         return secretbox.decrypt_bytes(sealed or "", purpose=_purpose(account_id))
     except secretbox.Unreadable as error:
         logger.error("a stored response cannot be read: %s", error, extra={"account": str(account_id)})
-        raise errors.ReplyUnreadable("The response is stored, but the gateway cannot decrypt it any more.") from None
+        raise errors.ReplyUnreadable("The response is stored, but the gateway can no longer decrypt it.") from None
 
 
 def _purpose(account_id: UUID) -> str:

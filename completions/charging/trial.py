@@ -55,7 +55,7 @@ def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int 
         chat = schema.parse(fields if max_tokens is None else {**fields, "max_tokens": max_tokens})
         offers = eligibility.eligible_offers(chat)
     except errors.ModelNotFound as refusal:
-        return Trial(refusal, "The catalog: no such model, or it is not available now")
+        return Trial(refusal, "Catalog: no such model, or not available now")
     except errors.ApiError as refusal:
         return Trial(refusal, "The request, or what the model can do")
     return _Attempt(key, chat, offers).decide()
@@ -106,14 +106,12 @@ class _Attempt:
         offer, tokens = self.offers[0], self.request.max_tokens
         prompt_tokens = cost.max_prompt_tokens(self.request, offer)
         prompt = f"Its prompt counts as at most {prompt_tokens:,} tokens, {_dollars(self.request, offer, 0)}"
-        return (
-            prompt if tokens is None else f"{prompt}; with {tokens:,} generated tokens {_dollars(self.request, offer, tokens)}"
-        )
+        return prompt if tokens is None else f"{prompt}; with {tokens:,} output tokens {_dollars(self.request, offer, tokens)}"
 
 
 def _rule(refusal: errors.ApiError) -> str:
     if isinstance(refusal, errors.ModelNotFound):
-        return "The models that the key may use"
+        return "Models that the key can use"
     return refusal_summaries.describe_error(type(refusal).__name__)
 
 

@@ -53,7 +53,7 @@ def _first_token(now: datetime) -> Content:
     hours = _last_hours(_read_hours(now, 1), now)
     measured = [(hour, found) for hour, found in hours if found and found.first_token_p50_ms is not None]
     if not measured:
-        return Content("-", "No stream began in the last 24 hours.")
+        return Content("-", "No streams in the last 24 hours.")
     _, last = measured[-1]
     values = [(hour, (found and found.first_token_p99_ms) or 0) for hour, found in hours]
     return Content(
@@ -90,7 +90,7 @@ def _routes(now: datetime) -> Content:
     number = len(rows)
     return Content(
         str(number),
-        f"of {len(routes)} routes failed often in the last hour, or rest after failures",
+        f"of {len(routes)} routes failed often in the last hour or are paused after failures",
         rows=rows[:ROWS_SHOWN],
         needs_attention=number > 0,
     )
@@ -100,7 +100,7 @@ def _trouble(route: Route, measured: dict[measurements.Route, measurements.Measu
     found = measured.get((route.provider_id, route.model_id), measurements.NOTHING)
     words = []
     if route.rests_until and route.rests_until > now:
-        words.append(f"rests until {route.rests_until:%H:%M:%S} UTC")
+        words.append(f"paused until {route.rests_until:%H:%M:%S} UTC")
     if found.attempts >= FAILING_ATTEMPTS and found.failed_percent >= FAILING_PERCENT:
         words.append(f"{found.failed_percent:.0f} % of {found.attempts:,} attempts failed")
     if not words:
@@ -129,7 +129,7 @@ def _low_accounts(now: datetime) -> Content:
     number = found[0][3] if found else 0
     return Content(
         str(number),
-        "accounts that were used in the last 24 hours have less than $1 left",
+        "accounts used in the last 24 hours have less than $1 left",
         rows=rows,
         needs_attention=number > 0,
     )
@@ -150,7 +150,7 @@ _LIST = "admin:completions_completion_changelist"
 PANELS = [
     Panel(10, "spending", "Spending today", "completions.view_completion", _LIST, _spending),
     Panel(30, "first-token", "Time to first token", "completions.view_completion", _LIST, _first_token),
-    Panel(50, "routes", "Failing and resting routes", "completions.view_route", "admin:completions_route_changelist", _routes),
+    Panel(50, "routes", "Failing and paused routes", "completions.view_route", "admin:completions_route_changelist", _routes),
     Panel(
         80,
         "proposals",

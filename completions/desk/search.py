@@ -40,7 +40,7 @@ def _describe(completion: Completion) -> str:
 
 
 FINDERS = [
-    Finder(Completion, _by_id, _describe, "a completion's id, or its beginning"),
-    Finder(Completion, _by_request, _describe, "a request id (x-request-id)"),
-    Finder(Completion, _by_provider_request, _describe, "a provider's own id of a request"),
+    Finder(Completion, _by_id, _describe, "a completion's ID, or its beginning"),
+    Finder(Completion, _by_request, _describe, "a request ID (x-request-id)"),
+    Finder(Completion, _by_provider_request, _describe, "a provider's own ID of a request"),
 ]

@@ -19,6 +19,7 @@ class Status(Enum):
     """How a completion stands. ``settlements`` are the stored values; running ones have none."""
 
     SUCCEEDED = ("succeeded", "active", (_Settlement.REPORTED, _Settlement.ESTIMATED))
+    CORRECTION = ("correction", "active", (_Settlement.CORRECTED,))
     CUT_SHORT = ("cut short", "expired", (_Settlement.PARTIAL, _Settlement.RECOVERED))
     FAILED = ("failed", "revoked", (_Settlement.RELEASED, _Settlement.EXPIRED))
     RUNNING = ("running", "waiting", ())
@@ -36,21 +37,24 @@ SETTLEMENTS_IN_SHORT: dict[str, str] = {
     _Settlement.RECOVERED: "recovered",
     _Settlement.RELEASED: "not charged",
     _Settlement.EXPIRED: "expired, not charged",
+    _Settlement.CORRECTED: "correction",
 }
 _SETTLEMENTS: dict[str, str] = {
-    _Settlement.REPORTED: "Charged by the provider's own token counts.",
-    _Settlement.ESTIMATED: "The provider sent no token counts. The prompt and the reply are estimated, 4 bytes a token.",
-    _Settlement.PARTIAL: "It broke off. Charged are the estimated prompt and the text that had arrived, or the provider's "
-    "counts so far, if they are higher.",
-    _Settlement.RECOVERED: "A process of the gateway died in the middle of it. Charged are the estimated prompt and what the "
-    "process had recorded as passed on.",
-    _Settlement.RELEASED: "Nothing was charged, and the hold was given back: no text of a provider arrived, or the caller left "
-    "before one was asked.",
-    _Settlement.EXPIRED: "Nobody settled it in time. Nothing was charged, and the hold was given back.",
+    _Settlement.REPORTED: "Charged from the provider's token counts.",
+    _Settlement.ESTIMATED: "The provider sent no token counts, so input and output are estimated at 4 bytes per token.",
+    _Settlement.PARTIAL: "The reply broke off. You are charged the estimated input and the text that arrived, or "
+    "the provider's counts so far if they are higher.",
+    _Settlement.RECOVERED: "A gateway process died during the request. You are charged the estimated input and the output "
+    "that it recorded as delivered.",
+    _Settlement.RELEASED: "Not charged, and the hold was released: no text arrived from a provider, or the caller left "
+    "before one was called.",
+    _Settlement.EXPIRED: "Not settled in time. You were not charged, and the hold was released.",
+    _Settlement.CORRECTED: "Corrects a request that the gateway could not settle in time, so it charged an estimate or nothing."
+    " You are charged what it cost, less what was already charged.",
 }
-_RUNNING = "It is running. When it ends, it is charged, and what the hold has beyond that is given back."
+_RUNNING = "Still running. When it ends, it is charged and the rest of the hold is released."
 
-_REFUSED_REQUEST = "refused the request: the reply to the caller said why"
+_REFUSED_REQUEST = "refused the request: the reply says why"
 _FAILURES: dict[int | None, str] = {
     None: "could not be reached, did not answer in time, or broke off",
     **dict.fromkeys((400, 413, 422), _REFUSED_REQUEST),
@@ -93,6 +97,12 @@ def status_of(completion: Completion) -> Status:
 def describe_settlement(completion: Completion) -> str:
     """Return how it was settled, in a sentence, as docs/charging.md has it."""
     return _SETTLEMENTS[completion.settlement] if completion.settlement else _RUNNING
+
+
+def find_correction(completion: Completion) -> str | None:
+    """Return the id of the completion that corrects what this one was charged."""
+    corrections = Completion.objects.filter(repeats=completion.pk, settlement=_Settlement.CORRECTED)
+    return corrections.values_list("pk", flat=True).first()
 
 
 def total_tokens(completion: Completion) -> int | None:
@@ -138,17 +148,13 @@ def list_attempts(completion: Completion) -> list[Attempt]:
     """Return the tries at providers, in their order. A provider's own words about a failure are for staff only."""
     attempts = [_failed(failed) for failed in completion.failed_attempts or []]
     if completion.settlement and len(attempts) < (completion.attempts or 0):
-        words = (
-            "answered"
-            if _is_charged(completion)
-            else "was asked, and had not answered when the caller left or the gateway stopped"
-        )
+        words = "answered" if _is_charged(completion) else "had not answered when the caller left or the gateway stopped"
         attempts.append(Attempt(completion.provider_id, None, words))
     return attempts
 
 
 def _is_charged(completion: Completion) -> bool:
-    return status_of(completion) in (Status.SUCCEEDED, Status.CUT_SHORT)
+    return status_of(completion) in (Status.SUCCEEDED, Status.CUT_SHORT, Status.CORRECTION)
 
 
 def _failed(failed: dict[str, Any]) -> Attempt:

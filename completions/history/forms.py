@@ -19,7 +19,7 @@ class HistoryForm(ListForm):
 
     field_order = ("status", "key", "model", "user", "since", "until")
 
-    status = forms.ChoiceField(required=False, choices=[*_STATUSES, (REFUSED, "refused before anything was sent")])
+    status = forms.ChoiceField(required=False, choices=[*_STATUSES, (REFUSED, "Refused before sending")])
     key = forms.ChoiceField(required=False)
     model = forms.ChoiceField(required=False)
     user = forms.CharField(required=False, max_length=512, label="End user", strip=False)
@@ -30,7 +30,7 @@ class HistoryForm(ListForm):
         super().__init__(data)
         models = LanguageModel.objects.values_list("pk", "pk")
         self.fields["key"] = spender_field(account)
-        self.field("model").choices = [("", "all models"), *models]
+        self.field("model").choices = [("", "All models"), *models]
 
     @property
     def shows_refusals(self) -> bool:

@@ -6,6 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
+from billing.ledger import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
 from billing.pages import Pager, member_page
 from completions.history import explanation, reading
@@ -111,6 +112,9 @@ def _explain(completion: Completion) -> dict[str, Any]:
         "attempts": explanation.list_attempts(completion),
         "total_ms": explanation.total_ms(completion),
         "entry": LedgerEntry.objects.filter(reference=completion.pk).first(),
+        "correction_id": explanation.find_correction(completion),
+        "is_correction": completion.settlement == Completion.Settlement.CORRECTED,
+        "given_back": LedgerEntry.objects.filter(reference=f"{OVERCHARGE}{completion.pk}").first(),
         "refusal": _describe(refused) if refused else None,
     }
 

@@ -31,20 +31,20 @@ class PlaygroundForm(forms.Form):
         required=False,
         max_length=PROMPT_CHARACTERS_MAX,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="What the model should be or do. May be empty.",
+        help_text="Optional. Tells the model how to behave.",
     )
     prompt = forms.CharField(max_length=PROMPT_CHARACTERS_MAX, widget=forms.Textarea(attrs={"rows": 6}))
     max_tokens = forms.IntegerField(
-        label="Most tokens of the reply", required=False, min_value=1, initial=500, help_text="A token is about four letters."
+        label="Maximum output tokens", required=False, min_value=1, initial=500, help_text="A token is about four letters."
     )
     temperature = forms.FloatField(
         required=False,
         min_value=0,
         max_value=2,
         widget=forms.NumberInput(attrs={"step": "0.1"}),
-        help_text="0 to 2: the higher, the more varied. Empty: as the model does by itself.",
+        help_text="0 to 2. Higher values give more varied replies. Leave empty for the model's default.",
     )
-    makes_key = forms.BooleanField(label="Make a new Playground key", required=False)
+    makes_key = forms.BooleanField(label="Create a new Playground key", required=False)
     account = forms.CharField(widget=forms.HiddenInput)
 
     def __init__(self, for_account: Account, models: list[Listing], *args: Any, **kwargs: Any) -> None:
@@ -58,9 +58,7 @@ class PlaygroundForm(forms.Form):
     def clean_account(self) -> str:
         if self.cleaned_data["account"] != str(self.for_account.pk):
             self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
-            raise forms.ValidationError(
-                f"The selected account is now {self.for_account.name}. Send it again to charge that one."
-            )
+            raise forms.ValidationError(f"The selected account is now {self.for_account.name}. Send again to charge it.")
         return str(self.for_account.pk)
 
     def fields_of_request(self, *, is_streamed: bool) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def _choices(models: list[Listing]) -> list[Any]:
     """Return the models, and then the aliases with the models that they mean now."""
     named = [(each.model.pk, f"{each.model.name} ({each.model.pk})") for each in models if not each.alias]
     aliases = [(each.alias, f"{each.alias}: now {each.model.name}") for each in models if each.alias]
-    return [*named, ("The first of a ranking", aliases)] if aliases else [*named]
+    return [*named, ("Best by ranking", aliases)] if aliases else [*named]
 
 
 def _id(listing: Listing) -> str:

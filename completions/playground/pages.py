@@ -21,7 +21,7 @@ from gateway_project import dollars, errors
 from gateway_project.web import error_replies, hosts
 from keys.authentication import Caller
 
-_REVOKED = "The key Playground was revoked or has expired, so the playground cannot spend. Tick this to make another one."
+_REVOKED = "The Playground key was revoked or has expired. Select this to create a new one."
 _EXAMPLE = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hello"}]}
 
 

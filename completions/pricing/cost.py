@@ -113,11 +113,11 @@ def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPar
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     brief_tokens = usage.cache_write_tokens - usage.cache_write_1h_tokens
     return [
-        CostPart("prompt tokens", uncached_tokens, price.input_nanos),
-        CostPart("cached prompt tokens", usage.cached_tokens, price.cached_input_nanos),
-        CostPart("prompt tokens written to a cache", brief_tokens, price.cache_write_nanos),
-        CostPart("prompt tokens written to a cache for an hour", usage.cache_write_1h_tokens, price.cache_write_1h_nanos),
-        CostPart("generated tokens", usage.completion_tokens, price.output_nanos),
+        CostPart("input tokens", uncached_tokens, price.input_nanos),
+        CostPart("cached input tokens", usage.cached_tokens, price.cached_input_nanos),
+        CostPart("input tokens written to the cache", brief_tokens, price.cache_write_nanos),
+        CostPart("input tokens cached for one hour", usage.cache_write_1h_tokens, price.cache_write_1h_nanos),
+        CostPart("output tokens", usage.completion_tokens, price.output_nanos),
         CostPart("images", images, price.image_nanos, per=1),
     ]
 

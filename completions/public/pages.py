@@ -30,7 +30,7 @@ def _public(view: View) -> View:
         try:
             return view(request, *args, **kwargs)
         except pool.DATABASE_ERRORS:
-            return error_handlers.respond(request, errors.ServiceUnavailable("The models cannot be read at the moment."))
+            return error_handlers.respond(request, errors.ServiceUnavailable("The models are unavailable right now."))
 
     return page
 

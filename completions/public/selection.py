@@ -24,7 +24,7 @@ FILTERS: dict[str, tuple[str, Callable[[ListedModel], Any]]] = {
     "tools": ("Calls tools", lambda each: each.model.function_calling),
     "reasoning": ("Reasons", lambda each: each.model.reasoning),
     "commercial": ("Commercial use", lambda each: each.model.commercial_use),
-    "available": ("Can be called now", lambda each: each.is_available),
+    "available": ("Available now", lambda each: each.is_available),
 }
 
 

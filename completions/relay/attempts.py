@@ -250,12 +250,15 @@ class Dispatch:
         try:
             outcome = send(call)
         except ProviderFailed as error:
+            metrics.observe_attempt(call.route.provider_slug, error.kind.name.lower(), time.monotonic() - self.attempted_at)
             self.record_failure(error)
             self._tell_failure(call.route, error)
             raise
         except BaseException:
             circuit_breaker.record_no_verdict(call.route, self._account_id)
             raise
+        outcome_name = "stream" if call.request.stream else "whole"
+        metrics.observe_attempt(call.route.provider_slug, outcome_name, time.monotonic() - self.attempted_at)
         circuit_breaker.record_success(call.route, self._account_id)
         local_faults.record_success(call.route)
         provider_keys.record_success(call.route)

@@ -102,6 +102,6 @@ def _leave(place: tuple[int, UUID]) -> None:
 def _refusal() -> errors.TooManyInFlight:
     number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
     return errors.TooManyInFlight(
-        f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, the most that it may"
-        " have until it was charged for one. Try again when one has ended."
+        f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, which is the maximum"
+        " of an account that has not yet been charged for a request. Try again when one has ended."
     )

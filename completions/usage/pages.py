@@ -74,7 +74,7 @@ def _read_range(parameters: Mapping[str, str], now: datetime) -> tuple[Range, st
     try:
         first, last = (date.fromisoformat(parameters.get(which, "")) for which in ("from", "to"))
     except ValueError:
-        return ranges.preset(ranges.DEFAULT, now), "Give two days, such as 2026-11-01 and 2026-11-22."
+        return ranges.preset(ranges.DEFAULT, now), "Enter two days, such as 2026-11-01 and 2026-11-22."
     if not (first.year in _YEARS and last.year in _YEARS and 0 <= (last - first).days < ranges.DAYS_MAX):
         message = f"The last day must not be before the first one, and at most {ranges.DAYS_MAX} days are shown."
         return ranges.preset(ranges.DEFAULT, now), message

@@ -131,8 +131,8 @@ class Change:
 def describe_change(now: int | None, before: int | None) -> Change:
     """Describe the difference in percent: "up 12 %"."""
     if not before:
-        return Change("none before") if now else Change("none before either")
+        return Change("No earlier data")
     percent = round(100 * ((now or 0) - before) / before)
     if percent == 0:
-        return Change("as before")
+        return Change("No change")
     return Change(f"{'up' if percent > 0 else 'down'} {abs(percent):,} %", percent > 0)

@@ -42,7 +42,7 @@ class ActivityAdmin(NewestFirstAdmin):
     list_filter = (ActFilter, ("at", admin.DateFieldListFilter))
     list_select_related = ("actor",)
     search_fields = ("actor__email__iexact", "object_id__exact", "ticket__exact", "request_id__exact")
-    search_help_text = "Who did it (an e-mail address), the id of what was changed, a ticket, or a request id."
+    search_help_text = "Email address of the person, ID of the changed object, ticket, or request ID."
     fields = (
         *("at", "who", "summary", "before", "after", "reason", "ticket"),
         *("object_type", "object_id", "object_text", "account_id", "request_id", "address"),

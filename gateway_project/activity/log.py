@@ -89,8 +89,8 @@ def _require_pace(account_id: UUID | None, user: Any, *, is_program: bool) -> No
     if first is not None and (wait := first + _HOUR - pool.database_time()) > timedelta():
         whose = "The account" if account_id else "The user"
         raise errors.RateLimitExceeded(
-            f"{whose} has been changed {maximum:,} times within an hour, the most that may be. Try again later."
-            " Keys can be paused and revoked all the same.",
+            f"{whose} was changed {maximum:,} times in an hour, which is the maximum. Try again later."
+            " You can still pause and revoke keys.",
             headers=errors.retry_after(min(wait, timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX))),
         )
 

@@ -19,7 +19,7 @@ def act_once(request: HttpRequest, form: ActForm, act: Callable[[], str]) -> boo
     is rolled back, and the same form may be mended and sent again. ``act`` raises ValidationError for what only it finds out.
     """
     if re.fullmatch(SHORT_ID, request.POST.get("token", "")) and not sent_forms.use(request.POST["token"]):
-        messages.warning(request, "This form was sent before, and acted on then. Nothing was done again.")
+        messages.warning(request, "This form was already sent. Nothing was done again.")
         return True
     try:
         if form.is_valid():

@@ -36,12 +36,12 @@ class SeenForm(forms.Form):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         seen, now = cleaned.get("seen") or {}, self.fields["seen"].initial
         if not isinstance(seen, dict) or set(seen) != set(now):
-            self.add_error(None, "This form is damaged. Open it anew.")
+            self.add_error(None, "This form is damaged. Open it again.")
             return cleaned
         for name in now:
             if seen[name] != now[name]:
                 words = f"Changed since you opened this page: it was {seen[name]}, and is {now[name]}."
-                self.add_error(name if name in self.fields else None, f"{words} Look again, and send it once more.")
+                self.add_error(name if name in self.fields else None, f"{words} Check again and resend the form.")
         # The page is shown again with what is true now, so that it can be sent on purpose.
         self.data = {**self.data.dict(), "seen": json.dumps(now)}  # type: ignore[attr-defined]
         return cleaned
@@ -62,7 +62,7 @@ class ReasonForm(ActForm):
     reason = forms.CharField(
         max_length=500,
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
-        help_text="Why, for those who read the activity log.",
+        help_text="Reason, for the activity log.",
     )
     ticket = forms.CharField(max_length=100, required=False, help_text="The number of the ticket, if there is one.")
 

@@ -9,6 +9,7 @@ from django.db import connection, transaction
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from gateway_project import installation
 from gateway_project.db import pool
 from gateway_project.monitoring import facts, processes
 from gateway_project.monitoring.models import Process
@@ -35,6 +36,7 @@ class FactsCollector(Collector):
         self._broker = Reading("the broker", _read_queue)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield _gauge("gateway_build_info", "1, for the version that replies.", [[installation.VERSION, 1]], ["version"])
         found = self._database.latest()
         yield _gauge("gateway_database_up", "1 if the facts of the database could be read, else 0.", [[found is not None]])
         yield from found.metrics if found else ()

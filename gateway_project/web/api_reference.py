@@ -45,7 +45,7 @@ MEANINGS = {
     ),
     "invalid_api_key": ("The key is missing, unknown, revoked, expired or paused, or its account is closed.", "No."),
     "insufficient_quota": ("The account has too few credits for what the request may cost.", "After credit was added."),
-    "previous_response_not_found": ("The response to go on from is unknown, deleted or expired.", "No: send the conversation."),
+    "previous_response_not_found": ("The previous response is unknown, deleted or expired.", "No: send the conversation."),
     "model_not_found": ("The model is unknown, not available, or not for this key.", "No."),
     "request_in_progress": ("A request with the same Idempotency-Key is still running.", "After Retry-After."),
     "reply_unreadable": (

@@ -12,7 +12,7 @@ from gateway_project import errors, logs
 from gateway_project.web import error_replies, wrong_paths
 from gateway_project.web.hosts import is_api
 
-_NOTHING = "There is nothing at this path."
+_NOTHING = "Page not found."
 
 
 def _wants_page(request: HttpRequest) -> bool:
@@ -54,7 +54,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def permission_denied(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return respond(request, errors.Forbidden("You may not do this."))
+    return respond(request, errors.Forbidden("You do not have permission to do this."))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -29,7 +29,9 @@ def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
     """Return the reply to ``error``. The message of an InternalError names only the request id."""
     logs.explain(error)
     if isinstance(error, errors.InternalError):
-        error.message = f"Something went wrong on our side. Quote request {getattr(request, 'id', 'unknown')}."
+        error.message = (
+            f"Something went wrong on our side. If you contact support, quote request {getattr(request, 'id', 'unknown')}."
+        )
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 
 
@@ -44,11 +46,11 @@ def translate(exception: Exception) -> errors.ApiError:
             return api_error(message or str(exception))
     if pool.is_too_slow(exception):
         logs.explain(exception)
-        return errors.ServiceUnavailable("This takes longer than the gateway gives it. Select less, such as fewer days.")
+        return errors.ServiceUnavailable("This takes too long. Select less, such as fewer days.")
     if pool.is_unavailable(exception) or isinstance(exception, (OutcomeUnknown, WaitTimedOut)):
         if not logs.explain(exception):
             logger.error("the database is unavailable: %s: %s", type(exception).__name__, errors.reason(exception))
-        return errors.ServiceUnavailable("The gateway cannot reach its own store at the moment.")
+        return errors.ServiceUnavailable("The gateway's database is not available right now.")
     if not logs.explain(exception, is_unexpected=True):
         logger.error("unexpected %s", type(exception).__name__, exc_info=exception)
     return errors.InternalError("")
@@ -61,10 +63,10 @@ _TRANSLATIONS: list[tuple[type[Exception], type[errors.ApiError], str]] = [
     (exceptions.MethodNotAllowed, errors.MethodNotAllowed, ""),
     (exceptions.UnsupportedMediaType, errors.UnsupportedMediaType, "Send the body as Content-Type: application/json."),
     (exceptions.ParseError, errors.InvalidRequest, ""),
-    (exceptions.NotFound, errors.PathNotFound, "There is nothing at this path."),
-    (Http404, errors.PathNotFound, "There is nothing at this path."),
+    (exceptions.NotFound, errors.PathNotFound, "Path not found."),
+    (Http404, errors.PathNotFound, "Path not found."),
     (exceptions.PermissionDenied, errors.Forbidden, ""),
-    (PermissionDenied, errors.Forbidden, "You may not do this."),
+    (PermissionDenied, errors.Forbidden, "You do not have permission to do this."),
     (RequestDataTooBig, errors.RequestTooLarge, "The request body is too large."),
     (UnreadablePostError, errors.InvalidRequest, "The request body ended before its Content-Length."),
     (SuspiciousOperation, errors.InvalidRequest, "The request is malformed."),

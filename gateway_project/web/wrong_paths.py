@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from gateway_project.web import hosts
 
-_NOTHING = "There is nothing at this path"
+_NOTHING = "Path not found"
 _CHAT = ("chat", "completions")
 _MESSAGES = (("messages",), ("messages", "count_tokens"))
 _QUOTES = (("messages", "quote"), ("responses", "quote"), ("quote",))  # the last is the end of the others

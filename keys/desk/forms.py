@@ -49,12 +49,12 @@ class SupportLimitForm(KeyActForm, LimitForm):
 class RaiseForm(KeyActForm):
     """A higher spending limit for a time. The limit's kind and period stay."""
 
-    raised_limit = DollarsField(label="At most, in US dollars", max_cents=money.CENTS_MAX)
+    raised_limit = DollarsField(label="Amount in US dollars", max_cents=money.CENTS_MAX)
     until = forms.DateTimeField(
         label="Until (UTC)",
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
-        help_text=f"At most {RAISE_DAYS_MAX} days from now. From that moment on the limit is what it was: nobody needs to act.",
+        help_text=f"At most {RAISE_DAYS_MAX} days from now. The limit then returns to what it was.",
     )
     field_order = ("raised_limit", "until")
 
@@ -104,7 +104,7 @@ class RatesForm(KeyActForm):
 
     def clean(self) -> dict[str, Any]:
         if not set(_RATES) <= set(self.data):  # a form that lost its fields must not clear a limit
-            raise forms.ValidationError("This form is damaged. Open it anew.")
+            raise forms.ValidationError("This form is damaged. Open it again.")
         return super().clean()
 
     @property

@@ -54,10 +54,10 @@ FINDERS = [
         ApiKey,
         _keys_by_id,
         _describe_key,
-        "a key: its secret, which is not kept, its id, or the id's beginning",
+        "a key's secret (not stored), its ID, or the ID's beginning",
         conceal=secret.conceal_all,
     ),
     Finder(ApiKey, _keys_by_last_four, _describe_key, "a key as owners see it, or the last four of its secret"),
     Finder(ApiKey, _keys_by_former_last_four, _describe_key, "a key by the last four of a secret from before it was rotated"),
-    Finder(RefusedRequest, _refused_requests, _describe_refused, "the request id of a refusal"),
+    Finder(RefusedRequest, _refused_requests, _describe_refused, "the request ID of a refusal"),
 ]

@@ -18,12 +18,12 @@ from keys.limits import reads
 from keys.models import ManagementKey
 
 INVALID_MESSAGE = (
-    "Incorrect API key provided: this is no management key that works. An owner makes one on the dashboard's page of management"
-    " keys. Send it as Authorization: Bearer <MANAGEMENT_KEY>."
+    "Incorrect API key provided: this is not an active management key. An owner creates one on the dashboard's Management keys"
+    " page. Send it as Authorization: Bearer <MANAGEMENT_KEY>."
 )
 COMPLETION_KEY_MESSAGE = (
-    "Incorrect API key provided: this key completes and cannot manage keys. Send a management key, which an owner makes on the"
-    " dashboard's Management keys page."
+    "Incorrect API key provided: this is an API key, which cannot manage keys. Send a management key, which an owner creates on"
+    " the dashboard's Management keys page."
 )
 
 requests = reads.ReadLimit("managing keys")

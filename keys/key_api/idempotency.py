@@ -78,7 +78,7 @@ def _require_room(key: ManagementKey) -> None:
     stored = ManagementReply.objects.filter(management_key__account=key.account_id, at__gte=Now() - RETENTION)
     if stored.count() >= maximum:
         raise errors.RateLimitExceeded(
-            f"{maximum:,} replies to requests with an {HEADER} are stored for the account, the most that may be."
+            f"{maximum:,} replies to requests with an {HEADER} are stored for the account, which is the maximum."
             " Each is kept for an hour. Try again later, or send the request without one.",
             headers=errors.retry_after(timedelta(seconds=errors.RETRY_AFTER_SECONDS_MAX)),
         )
@@ -90,6 +90,6 @@ def _replay(stored: ManagementReply, fingerprint: str) -> Response:
     try:
         body = json.loads(secretbox.decrypt(stored.sealed_body, purpose=_PURPOSE))
     except secretbox.Unreadable:
-        message = f"The request with this {HEADER} was done. The gateway cannot decrypt its reply any more. List the keys."
+        message = f"The request with this {HEADER} was carried out, but its reply can no longer be decrypted. List the keys."
         raise errors.ReplyUnreadable(message, param=HEADER) from None
     return Response(body, status=stored.status, headers={"Idempotent-Replayed": "true"})

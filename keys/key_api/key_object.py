@@ -33,7 +33,7 @@ class ApiKeySerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="The name of the key.")
     state = serializers.ChoiceField(choices=STATES, help_text="Whether its requests are admitted: only while it is active.")
     lastFour = serializers.CharField(help_text="The end of its secret.")
-    createdAt = serializers.DateTimeField(help_text="When it was made.")
+    createdAt = serializers.DateTimeField(help_text="When it was created.")
     expiresAt = serializers.DateTimeField(allow_null=True, help_text="When it expires. null: never.")
     pausedAt = serializers.DateTimeField(allow_null=True, help_text="When it was paused. null: it is not.")
     revokedAt = serializers.DateTimeField(allow_null=True, help_text="When it was revoked. null: it is not.")
@@ -66,7 +66,7 @@ class ApiKeyPageSerializer(serializers.Serializer[Any]):
     """A page of keys."""
 
     keys = ApiKeySerializer(many=True, help_text="The keys: those not revoked first, each newest first.")
-    limit = serializers.IntegerField(help_text="The most keys that were asked for.")
+    limit = serializers.IntegerField(help_text="The limit that was asked for.")
     offset = serializers.IntegerField(help_text="How many keys were skipped.")
     count = serializers.IntegerField(help_text="How many keys this reply has.")
 

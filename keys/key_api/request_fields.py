@@ -110,7 +110,7 @@ class RotationSerializer(serializers.Serializer[Any]):
         min_value=0,
         max_value=GRACE_SECONDS_MAX,
         default=GRACE_SECONDS_DEFAULT,
-        help_text="How long the secrets that work now go on working, at most.",
+        help_text="How long the current secrets keep working, at most.",
     )
 
 

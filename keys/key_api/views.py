@@ -52,7 +52,7 @@ class Page:
 class PageFilterSet(ParameterSet):
     """Selects one page of keys."""
 
-    limit = WholeNumber(1, LIMIT_MAX, default=LIMIT_DEFAULT, description="The most keys to return.")
+    limit = WholeNumber(1, LIMIT_MAX, default=LIMIT_DEFAULT, description="Maximum number of keys to return.")
     offset = WholeNumber(0, None, default=0, description="How many keys to skip.")
 
 
@@ -77,7 +77,7 @@ class KeyListView(FilteredView):
 
     @extend_schema(
         operation_id="createKey",
-        summary="Make a key",
+        summary="Create a key",
         description="The reply has the key's secret, which cannot be read again.",
         parameters=[_IDEMPOTENCY_KEY],
         filters=False,
@@ -207,7 +207,7 @@ def _account(request: Request) -> Account:
 def _find(account: Account, key_id: str) -> ApiKey:
     key = account.keys.select_related("account").filter(pk=key_id).first()
     if key is None:
-        raise errors.PathNotFound("The account has no key with this id.")
+        raise errors.PathNotFound("The account has no key with this ID.")
     return key
 
 
@@ -224,7 +224,7 @@ def _act_on(request: Request, key_id: str, act: Callable[[ApiKey], Any]) -> Resp
         try:
             outcome = act(_find(account, key_id))
         except acts.KeyRevoked:
-            raise errors.InvalidRequest("The key is revoked, and cannot be changed any more.") from None
+            raise errors.InvalidRequest("The key is revoked and can no longer be changed.") from None
         return 200, _describe(account, key_id) | (outcome if isinstance(outcome, dict) else {})
 
     return idempotency.once(request, act_and_describe)

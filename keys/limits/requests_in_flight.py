@@ -99,13 +99,13 @@ def require_room_for_model(model_id: str, running: int, maximum: int | None) -> 
     """Raises TooManyInFlightOfModel when the key has ``maximum`` requests for the model in flight. None: any number may be."""
     if maximum is not None and running >= maximum:
         raise errors.TooManyInFlightOfModel(
-            f"The key has {_requests(maximum)} for {model_id} in flight, the most that a key may have. {_TRY_AGAIN}"
+            f"The key has {_requests(maximum)} for {model_id} in flight, which is the maximum of a key. {_TRY_AGAIN}"
         )
 
 
 def refusal(whose: str, maximum: int) -> errors.TooManyInFlight:
     """Return the refusal of one request more than the key or the account (``whose``) may have in flight."""
-    return errors.TooManyInFlight(f"The {whose} has {_requests(maximum)} in flight, the most that it may have. {_TRY_AGAIN}")
+    return errors.TooManyInFlight(f"The {whose} has {_requests(maximum)} in flight, which is its maximum. {_TRY_AGAIN}")
 
 
 def _requests(number: int) -> str:

@@ -139,7 +139,7 @@ def require_available(window: SpendingWindow | None, need_nanos: int, now: datet
     if window is None or window.available_nanos >= need_nanos:
         return
     if window.unspent_nanos >= need_nanos:
-        raise errors.TiedUp("The key's spending limit would do, but running requests hold it. Try again in a moment.")
+        raise errors.TiedUp("The key's spending limit is enough, but running requests hold it. Try again in a moment.")
     headers = errors.retry_after(window.resets_at - now) if window.resets_at else {}
     limit = f"key's spending limit of ${dollars.format_plain(window.limit_nanos)}"
     if window.unspent_nanos == 0:

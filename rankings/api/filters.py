@@ -53,7 +53,7 @@ class RankingFilter(ParameterSet):
         description="The leaderboard: the source's ranks and scores for this kind of work.",
     )
     category = Choice(tuple(Category.values), description="Only models whose own category this is.")
-    limit = WholeNumber(1, LIMIT_MAX, default=DEFAULTS.limit, description="The most models to return.")
+    limit = WholeNumber(1, LIMIT_MAX, default=DEFAULTS.limit, description="Maximum number of models to return.")
     offset = WholeNumber(0, OFFSET_MAX, default=DEFAULTS.offset, description="How many of the models that match to skip.")
     sortBy = Choice(tuple(SORTS), default=DEFAULTS.sort_by, attribute="sort_by", description="What to sort by.")
     sortOrder = Choice(ORDERS, default=DEFAULTS.sort_order, attribute="sort_order", description="Ascending or descending.")

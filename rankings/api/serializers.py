@@ -14,7 +14,7 @@ class RankedModelSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="The name of the model.")
     provider = serializers.CharField(help_text="The maker of the model.")
     category = serializers.ChoiceField(choices=Category.values, help_text="As in GET /v1/models.")
-    contextWindow = serializers.IntegerField(help_text="The most tokens of prompt and reply together.")
+    contextWindow = serializers.IntegerField(help_text="Maximum tokens of prompt and reply together.")
     imageSupport = serializers.BooleanField(help_text="Whether it reads images.")
     functionCalling = serializers.BooleanField(help_text="Whether it calls functions and other tools.")
     commercialUse = serializers.BooleanField(help_text="Whether its license permits commercial use.")
@@ -55,7 +55,7 @@ class RankingEntrySerializer(serializers.Serializer[Any]):
 
 class RankingPaginationSerializer(serializers.Serializer[Any]):
     total = serializers.IntegerField(help_text="How many entries match.")
-    limit = serializers.IntegerField(help_text="The most entries that were asked for.")
+    limit = serializers.IntegerField(help_text="The limit that was asked for.")
     offset = serializers.IntegerField(help_text="How many entries were skipped.")
     hasMore = serializers.BooleanField(help_text="Whether there are more after these.")
 

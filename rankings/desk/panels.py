@@ -20,12 +20,12 @@ def _sources(now: datetime) -> Content:
 def _names(now: datetime) -> Content:
     snapshots = [mapping.latest_snapshot(spec.source) for spec in registry.specs()]
     number = sum(len(mapping.unmatched(each)) for each in snapshots if each)
-    return Content(f"{number:,}", "names at the sources mean no model yet")
+    return Content(f"{number:,}", "source names are not mapped to a model yet")
 
 
 PANELS = [
     Panel(
         75, "sources", "Stale ranking sources", "rankings.view_sourcestate", "admin:rankings_sourcestate_changelist", _sources
     ),
-    Panel(85, "names", "Aliases that wait", "rankings.add_alias", "admin:rankings_alias_queue", _names),
+    Panel(85, "names", "Pending aliases", "rankings.add_alias", "admin:rankings_alias_queue", _names),
 ]

@@ -52,7 +52,7 @@ def _public(view: View) -> View:
         except errors.ApiError as error:
             return _error_page(error)
         except pool.DATABASE_ERRORS:
-            return _error_page(errors.ServiceUnavailable("The rankings cannot be read at the moment. Please try again."))
+            return _error_page(errors.ServiceUnavailable("The rankings are unavailable right now. Please try again."))
 
     return page
 

@@ -112,7 +112,7 @@ def test_a_search_for_a_model_is_bounded_and_says_how_far_it_came(bobs, bob, mon
     reply = bobs.get(LEDGER, {"model": "rare", **({"newer": 0} if direction == "newer" else {})})
     pages = [[row.id for row in reply.context["rows"]]]
     while reply.context[direction]:
-        assert "Searched 2 entries, as far as" in text(reply)
+        assert "Searched 2 entries, back to" in text(reply)
         reply = bobs.get(LEDGER + reply.context[direction])
         pages.append([row.id for row in reply.context["rows"]])
     found = [str(rare[4].pk), str(rare[0].pk)]
@@ -157,8 +157,8 @@ def test_a_row_opens_to_everything_the_entry_says_and_leads_to_its_request(api, 
     completion_id = chat.ask(api).json()["id"]
     entry = LedgerEntry.objects.get(reference=completion_id)
     page = text(owner.get(LEDGER))
-    exact = f"Exactly {dollars.format_usd(entry.amount_nanos)} Balance after it, exactly"
-    assert f"{exact} {dollars.format_usd(entry.balance_after_nanos)} Prompt tokens" in page
+    exact = f"Exact amount {dollars.format_usd(entry.amount_nanos)} Exact balance after"
+    assert f"{exact} {dollars.format_usd(entry.balance_after_nanos)} Input tokens" in page
     assert f"Charged by the provider's token counts Key test Model demo/echo Request {completion_id} Entry 2 {entry.pk}" in page
     markup = owner.get(LEDGER).content.decode()
     assert f'href="/dashboard/requests/{completion_id}/"' in markup
@@ -196,8 +196,8 @@ def test_a_month_adds_up_from_its_opening_to_its_closing_balance_by_type_and_by_
     shown = text(bobs.get(f"{LEDGER}2025/10/"))
     assert "Opening balance, 1 Oct 2025, 00:00 UTC $10.00 Support credit (1) $5.00 Usage (3) -$1.750000004" in shown
     assert "Closing balance, 1 Nov 2025, 00:00 UTC $13.249999996" in shown
-    assert "acme/large 2 14 $1.750000001 acme/small 1 7 $0.000000003 In all 3 21 $1.750000004" in shown
-    assert "The month is not over" not in shown
+    assert "acme/large 2 14 $1.750000001 acme/small 1 7 $0.000000003 Total 3 21 $1.750000004" in shown
+    assert "This month is not over" not in shown
     shown = text(bobs.get(f"{LEDGER}2025/11/"))
     assert "Opening balance, 1 Nov 2025, 00:00 UTC $13.249999996 Usage (1) -$0.007 Closing balance" in shown
     shown = text(bobs.get(f"{LEDGER}2025/9/"))
@@ -209,7 +209,7 @@ def test_the_running_month_is_linked_and_says_that_it_is_not_over(bobs, entries)
     links = re.findall(rf'href="({LEDGER}\d+/\d+/)"', bobs.get(LEDGER).content.decode())
     [link] = {each for each in links if each == f"{LEDGER}{entries[0].created_at:%Y/%-m}/"}
     shown = text(bobs.get(link))
-    assert "The month is not over: more may be added." in shown
+    assert "This month is not over: figures may still change." in shown
     assert f"Balance now {dollars.format_usd(entries[0].balance_after_nanos)}" in shown
 
 
@@ -223,5 +223,5 @@ def test_a_month_names_the_address_to_those_who_may_pay(bob, bobs):
     viewer = factories.make_user("viewer@example.org")
     Membership.objects.create(account=bob, user=viewer, role=Role.VIEWER)
     path = f"{LEDGER}2026/1/"
-    assert "Bob Bob Ltd 1 High Street Tax id GB 1" in text(bobs.get(path))
+    assert "Bob Bob Ltd 1 High Street Tax ID GB 1" in text(bobs.get(path))
     assert "High Street" not in text(signed_in(viewer).get(path))

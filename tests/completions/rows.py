@@ -4,8 +4,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from billing import audit
 from billing.models import Account, Hold, LedgerEntry
+from completions.charging import settlement
 from completions.models import Completion
 from gateway_project import metrics
 from keys.models import SpendingDay
@@ -43,6 +46,13 @@ def disconnect(reply: Any) -> None:
     """
     for close in reply._resource_closers:
         close()
+
+
+def abandon(reply: Any) -> None:
+    """Close a reply as if its process had died: nothing of it is settled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settlement, "_resolve_or_store", lambda resolution: None)
+        disconnect(reply)
 
 
 def parsed(body: bytes) -> list[Any]:

@@ -10,7 +10,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
-from completions.checks import check_idempotent_replies, check_requests_in_flight, check_stored_responses
+from completions import checks
+from completions.checks import check_idempotent_replies, check_requests_in_flight, check_stored_responses, check_tracing
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import secretbox
 from tests import factories
@@ -117,6 +118,14 @@ def test_no_room_for_the_largest_reply_is_w007(settings):
         "gateway.W007",
         "Set it to 1700 or more, or lower GATEWAY_IDEMPOTENT_REPLY_BYTES_MAX.",
     )
+
+
+def test_traces_without_what_sends_them_are_e017(settings, monkeypatch):
+    assert check_tracing() == []
+    settings.TRACING_ENDPOINT = "http://127.0.0.1:4318"
+    assert check_tracing() == []
+    monkeypatch.setattr(checks, "TRACES_ARE_SENT_BY", "opentelemetry.no_such_package.http")
+    assert [message.id for message in check_tracing()] == ["gateway.E017"]
 
 
 def test_a_room_for_responses_that_is_too_small_for_the_largest_is_w012(settings):

@@ -17,7 +17,7 @@ from completions.models import Completion
 from keys.models import ApiKey
 from tests import chat, factories
 from tests.completions.routes import add
-from tests.completions.rows import ask, ask_streamed, begin, disconnect, events
+from tests.completions.rows import abandon, ask, ask_streamed, begin, disconnect, events
 from tests.conftest import client_for
 from tests.test_promises import TIMESTAMP
 from tests.upstream import CLOSE, ROLE, refusal, stream, streamed, usage, whole, words
@@ -167,7 +167,7 @@ def test_a_run_after_a_death_names_the_one_before_and_what_that_was_charged(api,
     silence = checkpoints.ABANDONED_AFTER + timedelta(seconds=1)
     Completion.objects.update(checkpointed_at=Now() - silence, relayed_bytes=16)
     assert tasks.release_expired_holds() == 1
-    disconnect(dead)
+    abandon(dead)
     first = latest(api)
     events(api.post(chat.PATH, fields, headers={"Idempotency-Key": "a"}))
     second = latest(api)

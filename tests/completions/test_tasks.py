@@ -107,11 +107,10 @@ def test_sweeping_again_changes_nothing(alice, key):
     assert_released(alice, "expired")
 
 
-def test_settling_after_the_expiry_does_nothing(alice, key):
+def test_a_release_after_the_expiry_does_nothing(alice, key):
     admitted = admit(key)
     expire(admitted)
     tasks.release_expired_holds()
-    assert settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED) is None
     assert settlements.release(admitted) is False
     assert_released(alice, "expired")
 

@@ -100,4 +100,4 @@ def test_kustomize_renders_the_base():
     assert done.returncode == 0, done.stderr
     rendered = [each for each in yaml.safe_load_all(done.stdout) if "template" in each.get("spec", {})]
     images = {each["spec"]["template"]["spec"]["containers"][0]["image"] for each in rendered}
-    assert (len(rendered), images) == (4, {"registry.example.com/model-gateway:0.1.0"})
+    assert (len(rendered), images) == (4, {f"registry.example.com/model-gateway:{installation.VERSION}"})

@@ -54,6 +54,19 @@ def test_the_command_explains_itself_in_an_empty_directory(installed, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("word", ["version", "--version"])
+def test_the_command_prints_the_version_of_the_gateway(installed, tmp_path, word):
+    done = installed.run(word, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{installation.VERSION}\n", "")
+    assert installed.wheel.name.startswith(f"model_gateway-{installation.VERSION}-")
+
+
+def test_the_version_of_the_package_is_in_the_changelog_and_the_image():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert re.findall(r"^## (\d\S*)", changelog, re.MULTILINE)[0] == installation.VERSION
+    assert f"newTag: {installation.VERSION}}}" in (ROOT / "deploy" / "kubernetes" / "kustomization.yaml").read_text()
+
+
 def test_a_check_in_an_empty_directory_finds_what_is_missing(installed, tmp_path):
     done = installed.run("check", cwd=tmp_path, GATEWAY_VAR=str(tmp_path / "var"))
     assert done.returncode == 1

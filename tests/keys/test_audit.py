@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
-from billing import audit
+from billing import audit, ledger, locks
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as completions_audit
 from completions.charging import settlement
@@ -16,6 +16,7 @@ from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import Resolution
 from completions.models import Completion, Price
 from gateway_project import identifiers
+from gateway_project.db import pipelined_transaction
 from keys import audit as keys_audit
 from keys.models import ApiKey, SpendingDay
 from tests import chat, factories, usage
@@ -169,7 +170,16 @@ def be_credited_with_too_much(key: ApiKey) -> None:
 
 
 def be_credited_twice(key: ApiKey) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX a_run_is_repeated_once")
     Completion.objects.filter(settlement="reported").update(repeats="released")
+
+
+def give_back_what_was_not_charged(key: ApiKey) -> None:
+    account = locks.lock_account(key.account_id)
+    entries = [ledger.return_overcharge(account, amount_nanos=1, reference="forged", model="demo/echo")]
+    pipelined_transaction.execute(ledger.insert_entries_statement(entries))
+    pipelined_transaction.execute(ledger.insert_manual_entries_statement(entries))
 
 
 def cost_other_tokens(key: ApiKey) -> None:
@@ -240,6 +250,7 @@ BREAKS: list[tuple[Callable[[ApiKey], None], set[str]]] = [
         {"reruns_pay_the_difference", "completions_are_booked_as_used", "completions_cost_their_tokens"},
     ),
     (be_credited_twice, {"reruns_pay_the_difference", "completions_are_booked_as_used"}),
+    (give_back_what_was_not_charged, {"overcharges_were_charged"}),
     (count_replies_that_are_not_stored, {"accounts_count_their_stored_replies"}),
     (count_responses_that_are_not_stored, {"accounts_count_their_stored_responses"}),
 ]

@@ -37,8 +37,8 @@ def assert_refused(reply, words, status=400, code="invalid_request_error"):
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("ACCOUNT_KEYS_MAX", "The account has 1 keys that are not revoked, the most that it may have. Revoke one."),
-        ("ACCOUNT_KEYS_EVER_MAX", "The account has made 1 keys, with those that are revoked, the most that it may make."),
+        ("ACCOUNT_KEYS_MAX", "The account has 1 keys that are not revoked, which is its maximum. Revoke one."),
+        ("ACCOUNT_KEYS_EVER_MAX", "The account has created 1 keys, including revoked ones, which is its maximum."),
     ],
 )
 def test_an_account_has_a_bounded_number_of_keys(alice, bob, api, owner, settings, setting, words):  # noqa: F811
@@ -68,7 +68,7 @@ def test_an_account_has_a_bounded_number_of_management_keys(alice, owner, settin
     key, _ = management_keys.issue(alice, name="terraform", created_by=alice.members.get())
     settings.ACCOUNT_MANAGEMENT_KEYS_MAX = 1
     refused = owner.post(NEW_MANAGEMENT_KEY, {"name": "other"})
-    assert "The account has 1 management keys, the most that it may have. Revoke one." in refused.content.decode()
+    assert "The account has 1 management keys, which is its maximum. Revoke one." in refused.content.decode()
     assert (ManagementKey.objects.count(), Activity.objects.count()) == (1, 0)
     management_keys.revoke(key)
     assert owner.post(NEW_MANAGEMENT_KEY, {"name": "other"}).status_code == 200
@@ -110,7 +110,7 @@ def test_an_account_is_changed_a_bounded_number_of_times_in_an_hour(alice, bob, 
     for name in ("first", "second"):
         assert api.post(KEYS, {"name": name}).status_code == 201
         assert owner.post(NEW_KEY, form(alice, f"{name} by hand")).status_code == 200
-    words = "The account has been changed 2 times within an hour, the most that may be. Try again later."
+    words = "The account was changed 2 times in an hour, which is the maximum. Try again later."
     assert_refused(api.post(KEYS, {"name": "third"}), words, 429, "rate_limit_exceeded")
     refused = owner.post(NEW_KEY, form(alice, "third"), headers={"accept": "text/html"})
     assert (refused.status_code, refused["Retry-After"]) == (429, "60")

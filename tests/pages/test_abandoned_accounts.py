@@ -50,8 +50,8 @@ def test_an_account_is_closed_with_its_last_active_member(superuser, alice, char
     assert caller.get("/v1/models").status_code == 401
     assert set(Account.objects.filter(is_active=True)) & {alice, charlie} == {charlie}
     said = text(superuser.get(account_page(alice)))
-    assert "The account Alice is closed, because no member of it is active any more." in said
-    assert "Closed, because no member is active any more." in text(superuser.get(account_page(alice, "history"), follow=True))
+    assert "The account Alice is closed, because no member is active." in said
+    assert "Closed, because no member is active." in text(superuser.get(account_page(alice, "history"), follow=True))
 
 
 @pytest.mark.parametrize("way", ["deactivated", "deleted", "removed on the user's page"])
@@ -60,7 +60,9 @@ def test_an_account_with_another_active_member_stays_open(superuser, alice, way)
     Membership.objects.create(account=alice, user=factories.make_user("second@example.org"))
     assert superuser.post(path, form).status_code == 302
     assert Account.objects.get(pk=alice.pk).is_active
-    assert "active any more" not in text(superuser.get(account_page(alice)))
+    shown = text(superuser.get(account_page(alice)))
+    assert "No active members" not in shown
+    assert "no member is active" not in shown
 
 
 def test_an_inactive_member_does_not_keep_an_account_open(superuser, alice):
@@ -80,12 +82,12 @@ def test_a_form_that_is_refused_closes_nothing(superuser, alice, rows):
 def test_an_account_that_staff_opened_on_purpose_stays_open_and_its_page_says_why(superuser, alice):
     User.objects.filter(pk=owner_of(alice).pk).update(is_active=False)
     Account.objects.filter(pk=alice.pk).update(is_active=False)
-    assert "No member of this account is active" in text(superuser.get(account_page(alice)))
+    assert "No active members: no one can sign in to manage this account." in text(superuser.get(account_page(alice)))
     reopen(superuser, alice)
     assert superuser.post(account_page(alice), accounts_form(alice, name="Renamed")).status_code == 302
     kept = Account.objects.get(pk=alice.pk)
     assert (kept.name, kept.is_active) == ("Renamed", True)
-    assert "Its keys work all the same" in text(superuser.get(account_page(alice)))
+    assert "Its keys still work because the account is open." in text(superuser.get(account_page(alice)))
     assert "no member is active" not in str(Activity.objects.values_list("summary"))
 
 

@@ -103,8 +103,8 @@ def test_the_spending_of_thirty_days_has_its_amounts(desk, alice, key):
     section = desk.get(account_page(alice)).content.decode().partition('id="account-spending"')[2].partition("</figure>")[0]
     assert {bar.partition(": ")[2] for bar in re.findall("<title>(.*?)</title>", section)} == {"$1.234", "$0.000195", "$0.00"}
     said = " ".join(re.sub(r"<title>.*?</title>|<[^>]+>", " ", section).split())
-    caption, _, table = said.partition("As a table")
-    assert "$1.23 exactly $1.234195 in the last 30 days, $1.23 exactly $1.234 on the day with the most" in caption
+    caption, _, table = said.partition("View as table")
+    assert "$1.23 exactly $1.234195 in the last 30 days, at most $1.23 exactly $1.234 per day" in caption
     spent = re.findall(r"\d (\$[\d.]+(?: exactly \$[\d.]+)?)", table)
     assert (len(spent), spent[0], spent[3]) == (30, "$1.23 exactly $1.234", "$0.000195")
 
@@ -215,7 +215,7 @@ def test_a_bank_transfer_is_booked_once_as_a_purchase_when_a_second_person_appro
     assert "BANK-1" in text(colleague.get(f"/admin/billing/creditrequest/{asked.pk}/approve/"))
     page = act_page(charlie, "purchase")
     again = desk.post(page, open_form(desk, page, amount="120.50", payment_id="BANK-1"))
-    assert "waits for approval already" in errors_of(again)["payment_id"]
+    assert "already waiting for approval" in errors_of(again)["payment_id"]
     approve(colleague, asked)
     approve(colleague, asked)
     booked = entry(alice, 2)
@@ -227,7 +227,7 @@ def test_a_bank_transfer_is_booked_once_as_a_purchase_when_a_second_person_appro
     for account in (alice, charlie):
         page = act_page(account, "purchase")
         again = desk.post(page, open_form(desk, page, amount="120.50", payment_id="BANK-1"))
-        assert "booked already" in errors_of(again)["payment_id"]
+        assert "already booked" in errors_of(again)["payment_id"]
     assert LedgerEntry.objects.filter(type="CREDIT_PURCHASE").count() == 1
     assert audit.verify() == []
 
@@ -254,7 +254,7 @@ def test_a_credit_is_corrected_once_by_at_most_what_it_was(desk, desk_user, paye
     booked = entry(payer, 5)
     assert (booked.type, booked.issued_by) == ("REFUND_DEBIT", desk_user)
     assert booked.metadata == {"reason": "typed twice", "entryId": str(entry(payer, 2).pk)}
-    assert "corrected already" in errors_of(desk.post(page, open_form(desk, page, amount="0.000000001")))["__all__"]
+    assert "already corrected" in errors_of(desk.post(page, open_form(desk, page, amount="0.000000001")))["__all__"]
     assert Activity.objects.get().act == "CORRECTED"
     assert usage.violations() == []
 
@@ -283,9 +283,9 @@ def test_a_correction_makes_the_balance_negative_only_on_purpose(desk, payer):
 def test_refunds_of_a_payment_are_booked_up_to_what_it_was_each_once(desk, payer):
     page = act_page(payer, "refund", entry(payer, 3))
     assert desk.post(page, open_form(desk, page, amount="10", refund_id="re_1")).status_code == 302
-    assert "booked already" in errors_of(desk.post(page, open_form(desk, page, amount="10", refund_id="re_1")))["refund_id"]
+    assert "already booked" in errors_of(desk.post(page, open_form(desk, page, amount="10", refund_id="re_1")))["refund_id"]
     too_much = desk.post(page, open_form(desk, page, amount="20.01", refund_id="re_2"))
-    assert "The most is $20.00" in errors_of(too_much)["amount"]
+    assert "The maximum is $20.00" in errors_of(too_much)["amount"]
     assert desk.post(page, open_form(desk, page, amount="20", refund_id="re_2", overdraws="on")).status_code == 302
     assert usage.violations() == []
 
@@ -303,7 +303,7 @@ def test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases(d
     page = act_page(payer, "closing-refund")
     shown = text(desk.get(page))
     # $22.000000001 used the first payment and $2.000000001 of the support credit.
-    assert "To be paid out: $30.00" in shown
+    assert "To pay out: $30.00" in shown
     assert "$5.00 $0.00 $2.000000001 $2.999999999 -" in shown
     assert desk.post(page, open_form(desk, page)).status_code == 302
     payer.refresh_from_db()
@@ -311,7 +311,7 @@ def test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases(d
     assert entry(payer, 5).metadata["entryId"] == str(entry(payer, 3).pk)
     assert Activity.objects.get().summary == "Closed the account with a refund of $30.00, what was unused of its purchases."
     assert usage.violations() == []
-    assert "nothing of its purchases is unused" in errors_of(desk.post(page, open_form(desk, page)))["__all__"]
+    assert "has no unused purchases" in errors_of(desk.post(page, open_form(desk, page)))["__all__"]
 
 
 def test_a_closing_refund_waits_for_running_requests(desk, payer, rows):

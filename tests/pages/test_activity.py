@@ -47,7 +47,7 @@ def test_what_an_owner_does_with_keys_is_recorded(owner, alice):
         owner.post(f"/dashboard/keys/{made.pk}/revoke/")
     recorded = Activity.objects.filter(actor=owner_of(alice), account_id=alice.pk, object_id=made.pk).order_by("pk")
     assert [(act.act, act.summary) for act in recorded] == [
-        ("KEY_MADE", "Made the key with $5.00 in total."),
+        ("KEY_MADE", "Created the key with $5.00 in total."),
         ("KEY_LIMITED", "Set the spending limit to no limit; it was $5.00 in total."),
         ("KEY_REVOKED", "Revoked the key."),
     ]

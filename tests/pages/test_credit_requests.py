@@ -63,7 +63,7 @@ def test_a_credit_above_the_threshold_waits_and_its_requester_is_told(support, s
     assert (asked.amount_cents, asked.reason, asked.ticket) == (20_000, "Sorry for the outage", "T-1")
     assert (asked.requested_by, asked.decision, asked.entry) == (support_user, "", None)
     page = text(support.get(account_page(alice)))
-    assert "A credit of $200.00 waits for approval. Nothing is credited before a colleague approves it." in page
+    assert "A credit of $200.00 waits for approval. Nothing is credited until a colleague approves it." in page
     log = Activity.objects.get()
     assert (log.act, log.actor, log.account_id) == ("CREDIT_REQUESTED", support_user, alice.pk)
     assert (log.summary, log.reason, log.ticket) == ("Asked for a credit of $200.00.", "Sorry for the outage", "T-1")
@@ -71,7 +71,8 @@ def test_a_credit_above_the_threshold_waits_and_its_requester_is_told(support, s
         assert "$200.00 credit Sorry for the outage T-1 support@example.org waits for approval" in text(
             client.get(LIST, {"state": "waiting"})
         )
-    assert "$200.00 for Alice , which support@example.org asked for." in text(lead.get(account_page(alice, "credit")))
+    page = text(lead.get(account_page(alice, "credit")))
+    assert "Waiting for approval: $200.00 for Alice , requested by support@example.org." in page
 
 
 def test_credit_at_the_threshold_is_booked_and_leaves_the_ticket_in_the_log(support, alice):
@@ -96,7 +97,7 @@ def test_a_form_sent_twice_asks_once_and_says_what_became_of_it(support, lead, a
         assert support.post(account_page(alice, "credit"), form).status_code == 302
         return text(support.get(account_page(alice)))
 
-    assert "waits for approval. Nothing is credited before" in sent_again()
+    assert "waits for approval. Nothing is credited until a colleague approves it." in sent_again()
     assert "A credit of $200.00 waits for approval. Nothing was added." in sent_again()
     lead.post(request_page(CreditRequest.objects.get(), "approve"))
     assert "A credit of $200.00 is approved and booked. Nothing was added." in sent_again()
@@ -121,7 +122,7 @@ def test_what_waits_counts_for_the_cap_of_the_day_until_it_is_declined(support, 
     settings.SUPPORT_CREDIT_DAY_CENTS_MAX = 25_000
     asked = ask(support, alice)
     form = credit_form(support, charlie, amount="60")
-    assert "You may credit $50.00 more until midnight UTC." in text(support.post(account_page(charlie, "credit"), form))
+    assert "You can credit $50.00 more until midnight UTC." in text(support.post(account_page(charlie, "credit"), form))
     lead.post(request_page(asked, "decline"), {"reason": "Not due"})
     assert support.post(account_page(charlie, "credit"), form).status_code == 302
     assert balance_of(charlie) == 7_000
@@ -177,10 +178,10 @@ def test_a_second_person_approves_and_the_credit_is_booked_once(settings, suppor
     assert log.summary == "Approved the credit of $200.00 that support@example.org asked for."
     assert log.after == {"entry": str(entry.pk), "amountInCents": 20_000, "request": str(asked.pk)}
     [told] = mail.outbox
-    assert (told.to, told.subject) == (["support@example.org"], "Your credit of $200.00 for Alice is decided")
+    assert (told.to, told.subject) == (["support@example.org"], "Decision on your credit of $200.00 for Alice")
     assert "It is approved and booked. The balance is $210.00." in told.body
     lead.post(request_page(asked, "approve"))
-    assert "Approved already, by lead@example.org on" in text(lead.get(request_page(asked)))
+    assert "Already approved by lead@example.org on" in text(lead.get(request_page(asked)))
     assert (balance_of(alice), alice.last_seq, Activity.objects.count()) == (21_000, 2, 2)
 
 
@@ -208,7 +209,7 @@ def test_concurrent_approvals_and_a_decline_decide_once(transactional_db, alice)
 def test_nobody_approves_what_they_asked_for(lead, alice, rows):
     asked = ask(lead, alice)
     before = rows()
-    assert "You asked for this. Somebody else must approve it." in text(lead.get(request_page(asked, "approve")))
+    assert "You asked for this. Someone else must approve it." in text(lead.get(request_page(asked, "approve")))
     assert "Approve…" not in text(lead.get(request_page(asked)))
     lead.post(request_page(asked, "approve"))
     assert "You asked for this." in text(lead.get(request_page(asked)))
@@ -222,7 +223,7 @@ def test_a_request_is_declined_with_a_reason_and_never_booked(support, lead, lea
     assert "is declined" in text(support.get(request_page(asked)))
     assert "Not due" in text(support.get(request_page(asked)))
     lead.post(request_page(asked, "approve"))
-    assert "Declined already, by lead@example.org on" in text(lead.get(request_page(asked)))
+    assert "Already declined by lead@example.org on" in text(lead.get(request_page(asked)))
     assert balance_of(alice) == 1_000
     log = Activity.objects.order_by("-pk").first()
     assert (log.act, log.actor, log.reason) == ("CREDIT_DECLINED", lead_user, "Not due")
@@ -230,7 +231,7 @@ def test_a_request_is_declined_with_a_reason_and_never_booked(support, lead, lea
 
 def test_who_asked_takes_it_back(support, support_user, lead, alice):
     asked = ask(support, alice)
-    assert "Take back…" in text(support.get(request_page(asked)))
+    assert "Withdraw…" in text(support.get(request_page(asked)))
     support.post(request_page(asked, "decline"), {"reason": "Wrong account"})
     asked.refresh_from_db()
     assert (asked.decision, asked.decided_by) == ("DECLINED", support_user)
@@ -263,12 +264,12 @@ def test_an_old_request_says_so_and_is_not_booked(support, lead, alice):
 def test_a_request_for_an_account_that_closed_says_so_and_is_not_booked(support, lead, alice):
     asked = ask(support, alice)
     Account.objects.filter(pk=alice.pk).update(is_active=False)
-    assert "The account was closed since." in text(lead.get(request_page(asked, "approve")))
+    assert "The account has been closed since." in text(lead.get(request_page(asked, "approve")))
     lead.post(request_page(asked, "approve"))
-    assert "The account was closed since." in text(lead.get(request_page(asked)))
+    assert "The account has been closed since." in text(lead.get(request_page(asked)))
     assert balance_of(alice) == 1_000
     refused = support.post(account_page(alice, "credit"), credit_form(support, alice))
-    assert "The account is closed. It must be opened again" in text(refused)
+    assert "The account is closed. Reopen it before you credit it." in text(refused)
 
 
 @pytest.mark.parametrize("member", ["lead@example.org", "support@example.org"])
@@ -276,7 +277,9 @@ def test_no_member_has_a_part_in_a_credit(support, lead, alice, member):
     asked = ask(support, alice)
     Membership.objects.create(user=factories.User.objects.get(email=member), account=alice)
     lead.post(request_page(asked, "approve"))
-    assert f"Members have no part in crediting their account, and {member} is one." in text(lead.get(request_page(asked)))
+    assert f"Members cannot take part in crediting their own account, and {member} is one." in text(
+        lead.get(request_page(asked))
+    )
     assert balance_of(alice) == 1_000
 
 

@@ -44,7 +44,7 @@ def queries_of(client, path):
 def test_without_the_database_a_page_replies_503_in_words(owner):
     reply = outage.with_the_database_unavailable(lambda: owner.get("/dashboard/", headers={"accept": "text/html"}))
     assert (reply.status_code, reply["retry-after"]) == (503, "2")
-    assert "cannot reach its own store" in reply.content.decode()
+    assert "database is not available right now." in reply.content.decode()
 
 
 # --- Overview ----------------------------------------------------------------------------------------------------
@@ -71,34 +71,34 @@ def test_what_running_requests_hold_is_shown(owner, alice):
 def test_an_empty_account_explains_the_next_steps(bob):
     reply = signed_in(owner_of(bob)).get("/dashboard/", headers={"host": "localhost:8123"})
     page = text(reply)
-    assert "There is no credit yet" in page
-    assert "There is no key yet" in page
-    assert "Three steps to a first reply Add credit Requests are paid" in page
+    assert "No credit yet" in page
+    assert "No keys yet" in page
+    assert "Get started in three steps Add credit Requests are paid" in page
     assert 'href="/dashboard/keys/new/"' in reply.content.decode()
     assert "curl http://localhost:8123/v1/chat/completions" in page
-    assert "There are no entries yet" in page
-    assert "Nothing was spent in the last 30 days" in page
+    assert "No entries yet" in page
+    assert "No spending in the last 30 days" in page
 
 
 def test_the_first_steps_show_how_far_the_account_is_until_a_request_was_answered(owner, alice):
     page = text(owner.get("/dashboard/"))
-    assert "Add credit done Make a key A program" in page
-    assert "Waiting for it" not in page
+    assert "Add credit done Create a key Programs spend" in page
+    assert "Waiting for your first request" not in page
     key, _ = factories.make_key(alice, "laptop")
     page = text(owner.get("/dashboard/"))
-    assert "Make a key done Send a request" in page
-    assert "Waiting for it. Look again" in page
+    assert "Create a key done Send a request" in page
+    assert "Waiting for your first request. Refresh" in page
     use(key, cost_nanos=1, day=timezone.now().date() - timedelta(days=90))
-    assert "Three steps" not in text(owner.get("/dashboard/"))
+    assert "Get started in three steps" not in text(owner.get("/dashboard/"))
 
 
 def test_the_first_steps_offer_only_what_the_role_may_do(db):
     viewer = factories.make_user("viewer@example.org")
     Membership.objects.create(account=factories.make_account("New"), user=viewer, role=Role.VIEWER)
     page = text(signed_in(viewer).get("/dashboard/"))
-    assert "An owner or somebody of billing can add to it." in page
-    assert "An owner or a developer can make one." in page
-    assert "Make the first key" not in page
+    assert "An owner or billing member can add credit." in page
+    assert "An owner or developer can create one." in page
+    assert "Create your first key" not in page
 
 
 def test_the_example_request_uses_the_address_of_the_api(owner, settings):
@@ -126,7 +126,7 @@ def test_a_day_with_the_least_spending_shows_a_bar(owner, key):
 
 def test_the_chart_shows_no_other_accounts_spending(owner, charlie):
     use(factories.make_key(charlie)[0], cost_nanos=40_000_000)
-    assert "Nothing was spent in the last 30 days" in text(owner.get("/dashboard/"))
+    assert "No spending in the last 30 days" in text(owner.get("/dashboard/"))
 
 
 def test_the_overview_takes_as_many_queries_for_many_keys_and_entries_as_for_one(owner, alice, key):
@@ -325,7 +325,7 @@ def test_a_revoked_key_is_refused_at_once(owner, alice):
     assert owner.post(f"/dashboard/keys/{key.pk}/revoke/")["Location"] == "/dashboard/keys/"
     assert client_for(secret).get("/api/billing/balance").status_code == 401
     listed = text(owner.get("/dashboard/keys/"))
-    assert "test is revoked. Requests with it are refused from now on." in listed
+    assert "test is revoked. Requests with it are now refused." in listed
     assert "Revoked" in listed
 
 

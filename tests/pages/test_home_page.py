@@ -69,7 +69,7 @@ def test_spending_is_compared_with_yesterday_and_the_week(superuser, caller):
 
 
 def test_the_time_to_first_token_is_shown_for_half_and_nearly_all_streams(superuser, caller):
-    assert "No stream began in the last 24 hours." in panel(superuser, "first-token")
+    assert "No streams in the last 24 hours." in panel(superuser, "first-token")
     for first_token_ms in (200, 420, 1700):
         streamed(caller, "acme/fast", first_token_ms, 0, 10)
     tasks.sum_up_hours()
@@ -92,12 +92,12 @@ def test_refusals_are_counted_by_reason_with_the_code_on_hover(superuser, caller
 
 
 def test_routes_that_fail_or_rest_are_named(superuser, caller):
-    assert panel(superuser, "routes").startswith("Failing and resting routes 0 of 1 routes")
+    assert panel(superuser, "routes").startswith("Failing and paused routes 0 of 1 routes")
     for _ in range(6):
         streamed(caller, "acme/fast", 100, 0, 10, failed_attempts=[OVERLOADED])
     assert "acme/fast at echo 50 % of 12 attempts failed" in panel(superuser, "routes")
     Route.objects.update(rests_until=pool.database_time() + timedelta(seconds=30))
-    assert re.search(r"acme/fast at echo rests until [\d:]{8} UTC; 50 %", panel(superuser, "routes"))
+    assert re.search(r"acme/fast at echo paused until [\d:]{8} UTC; 50 %", panel(superuser, "routes"))
 
 
 def test_an_account_that_is_used_and_has_little_left_is_named(superuser, caller):
@@ -118,24 +118,29 @@ def test_credits_are_summed_up_by_what_they_are(superuser, alice):
 
 
 def test_credits_that_wait_for_a_second_person_are_counted(superuser, alice):
-    assert panel(superuser, "approvals") == "Approvals 0 credits wait for a second person"
+    assert panel(superuser, "approvals") == "Approvals 0 credits wait for approval"
     asker = factories.make_user("asker@example.org")
     form = {"account": alice, "amount_cents": 30_050, "reason": "x", "requested_by": asker}
     CreditRequest.objects.create(reference="form-0", **form)
-    assert panel(superuser, "approvals") == "Approvals 1 credit waits for a second person, of $300.50 in all"
+    assert panel(superuser, "approvals") == "Approvals 1 credit waits for approval, of $300.50 in total"
     CreditRequest.objects.create(reference="form-1", **form)
-    assert panel(superuser, "approvals") == "Approvals 2 credits wait for a second person, of $601.00 in all"
+    assert panel(superuser, "approvals") == "Approvals 2 credits wait for approval, of $601.00 in total"
 
 
 @pytest.mark.parametrize(
     ("result", "days_ago", "said"),
-    [(0, 0, "No findings The whole ledger was checked."), (3, 0, "3 findings"), (0, 2, "No findings That is long ago")],
+    [
+        (0, 0, "No findings The whole ledger was checked."),
+        (3, 0, "3 findings"),
+        (0, 2, "No findings Overdue: check that beat and a worker are running."),
+    ],
 )
 def test_the_last_audit_of_the_book_is_shown(superuser, result, days_ago, said):
-    assert panel(superuser, "audit").startswith("Last audit of the book Never The book was not audited yet.")
+    never = "Last ledger audit Never Not audited yet. The audit runs every day at 03:00 UTC."
+    assert panel(superuser, "audit").startswith(never)
     finished_at = pool.database_time() - timedelta(days=days_ago)
     TaskRun.objects.create(name="billing.tasks.verify_ledger", finished_at=finished_at, result=result)
-    assert panel(superuser, "audit").startswith(f"Last audit of the book {said}")
+    assert panel(superuser, "audit").startswith(f"Last ledger audit {said}")
 
 
 def test_what_waits_is_counted(superuser, db):

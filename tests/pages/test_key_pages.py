@@ -247,7 +247,7 @@ def test_the_key_of_a_secret_is_found_in_another_account_of_the_person(owner, al
     key, minted = factories.make_key(charlie, "theirs")
     reply = find(owner, minted)
     assert reply.redirect_chain == [(address(key), 302)]
-    assert "An owner or a developer of Charlie can revoke it." in text(reply)
+    assert "An owner or developer of Charlie can revoke it." in text(reply)
     Membership.objects.filter(account=charlie, user=alice.members.get()).update(role=Role.DEVELOPER)
     assert find(owner, minted).redirect_chain == [(address(key, "revoke/"), 302)]
 
@@ -257,7 +257,7 @@ def test_keys_of_others_look_like_those_that_do_not_exist(owner, alice, charlie)
     forged = secret.mint(factories.make_key(alice)[0].pk)
     pages = {re.sub(r'value="[^"]*"', "", find(owner, each).content.decode()) for each in (theirs, of_nobody, forged, "x" * 40)}
     assert len(pages) == 1
-    assert "No key of your accounts has, or had, this secret." in pages.pop()
+    assert "No key in your accounts has or had this secret." in pages.pop()
 
 
 def test_a_secret_of_a_revoked_key_says_that_it_is_revoked(owner, alice):

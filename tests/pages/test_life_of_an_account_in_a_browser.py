@@ -60,9 +60,9 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     page.goto("/")
     page.goto("/accounts/signup/")
     page.get_by_label("mail").fill(ANN)
-    page.get_by_role("button", name="Send me the link").click()
+    page.get_by_role("button", name="Email me a link").click()
     page.goto(link_to(ANN))
-    choose_password(page, "Open the account")
+    choose_password(page, "Open account")
     sign_in(page, ANN)
     page.wait_for_url("**/dashboard/")
     picture(page, "life-empty")
@@ -70,30 +70,30 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     # A second factor.
     page.goto("/accounts/2fa/totp/activate/")
     page.get_by_label("code").fill(second_factors.code(page.locator("code").inner_text()))
-    page.get_by_role("button", name="Set it up").click()
-    page.get_by_text("Store these codes now").wait_for()
+    page.get_by_role("button", name="Set up").click()
+    page.get_by_text("Save these codes now").wait_for()
     recovery_code = page.locator("#recovery-codes").inner_text().split()[0]
 
-    # Pay, and make a key.
+    # Pay, and create a key.
     page.goto("/dashboard/billing/")
     page.get_by_role("button", name="$10.00").click()
-    page.get_by_role("button", name="Pay by card").click()
-    expect(page.get_by_text("$10.00 was added to the balance")).to_be_visible()
+    page.get_by_role("button", name="Pay with a card").click()
+    expect(page.get_by_text("$10.00 was added to your balance")).to_be_visible()
     page.goto("/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     former = SECRET.search(page.locator("#secret").inner_text())[0]
     page.get_by_role("link", name="I have copied it").click()
 
     # A first request falls below the balance that the owner wants to be warned of. Pages and a mail say so.
-    page.goto("/dashboard/warnings/")
+    page.goto("/dashboard/alerts/")
     page.get_by_role("link", name="Change when a balance is low").click()
-    page.get_by_label("Warn when the balance falls below").fill("10")
+    page.get_by_label("Alert when the balance falls below").fill("10")
     page.get_by_role("button", name="Save").click()
     asked = ask(live_server, former)
     tasks.mail_warnings()
     assert "The balance fell below $10.00" in sent_to(ANN)
-    page.goto("/dashboard/warnings/")
+    page.goto("/dashboard/alerts/")
     expect(page.get_by_role("heading", name="The balance fell below $10.00")).to_be_visible()
     picture(page, "life-warnings")
     page.goto("/dashboard/requests/")
@@ -105,8 +105,8 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     page.goto("/dashboard/keys/")
     page.get_by_role("link", name="laptop", exact=True).click()
     page.get_by_role("link", name="Rotate").click()
-    page.get_by_label("At once").check()
-    page.get_by_role("button", name="Make a new secret").click()
+    page.get_by_label("Immediately").check()
+    page.get_by_role("button", name="Create new secret").click()
     secret = SECRET.search(page.locator("#secret").inner_text())[0]
     page.get_by_role("link", name="I have copied it").click()
     with pytest.raises(openai.AuthenticationError):
@@ -115,15 +115,15 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     page.get_by_role("link", name="laptop", exact=True).click()
     page.get_by_role("link", name="Limit").click()
     page.get_by_label("One-time limit").check()
-    page.get_by_label("At most, in US dollars").fill("0.01")
-    page.get_by_role("button", name="Save the limit").click()
+    page.get_by_label("Amount in US dollars").fill("0.01")
+    page.get_by_role("button", name="Save limit").click()
     with pytest.raises(openai.RateLimitError, match="spending limit"):
         ask(live_server, secret, max_tokens=4_096, n=1, text="x" * 20_000)
 
     # The seller refunds what was paid: the balance is below zero, and requests are refused.
     page.goto("/dashboard/billing/")
     page.get_by_role("link", name="$10.00").first.click()
-    page.get_by_role("link", name="Its page of this payment").click()
+    page.get_by_role("link", name="View this payment").click()
     page.get_by_role("button", name="As the seller: refund", exact=True).click()
     page.goto("/dashboard/")
     picture(page, "life-overview")
@@ -131,15 +131,15 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
         ask(live_server, secret, max_tokens=1)
     assert refused.value.status_code == 402
 
-    # Invite somebody, who joins.
+    # Invite someone, who joins.
     page.goto("/dashboard/members/")
-    page.get_by_role("link", name="Invite somebody").click()
-    page.get_by_label("E-mail address").fill(BEN)
+    page.get_by_role("link", name="Invite member").click()
+    page.get_by_label("Email address").fill(BEN)
     page.get_by_label("Developer:").check()
-    page.get_by_role("button", name="Send the invitation").click()
+    page.get_by_role("button", name="Send invitation").click()
     guest = open_page()
     guest.goto(link_to(BEN))
-    choose_password(guest, "Join the account")
+    choose_password(guest, "Join account")
     sign_in(guest, BEN)
     guest.wait_for_url("**/dashboard/")
 

@@ -20,7 +20,7 @@ from tests.browser import faults, faults_in_the_dark, faults_on_a_dark_phone, fo
 from tests.pages.conftest import owner_of
 from tests.pages.test_dashboard import use
 
-DARK = ["/rankings", "/dashboard/warnings/"]  # together they have text in, or on, each colour that colours.css names for text
+DARK = ["/rankings", "/dashboard/alerts/"]  # together they have text in, or on, each colour that colours.css names for text
 PUBLIC = [
     "/",
     "/models",
@@ -55,10 +55,10 @@ OWNERS = [
     "/dashboard/billing/",
     "/dashboard/billing/details/",
     "/dashboard/billing/top-up/",
-    "/dashboard/warnings/",
-    "/dashboard/warnings/threshold/",
-    "/dashboard/warnings/webhooks/new/",
-    "/dashboard/warnings/webhooks/{webhook}/",
+    "/dashboard/alerts/",
+    "/dashboard/alerts/threshold/",
+    "/dashboard/alerts/webhooks/new/",
+    "/dashboard/alerts/webhooks/{webhook}/",
     "/dashboard/members/",
     "/dashboard/members/invite/",
     "/dashboard/password/",

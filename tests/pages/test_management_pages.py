@@ -43,7 +43,7 @@ def test_a_form_that_is_sent_twice_makes_one(owner):
 
 def test_an_owner_revokes_a_management_key(owner, manager):
     key, minted = manager
-    assert "Keys that were made with it go on working" in text(owner.get(f"{PAGE}{key.pk}/revoke/"))
+    assert "Keys created with it keep working" in text(owner.get(f"{PAGE}{key.pk}/revoke/"))
     for _ in range(2):
         assert "terraform is revoked" in text(owner.post(f"{PAGE}{key.pk}/revoke/", follow=True))
     assert client_for(minted).get("/api/keys").status_code == 401
@@ -74,7 +74,7 @@ def test_a_leaked_management_key_is_found_to_be_revoked(owner, alice, manager):
 
 def test_a_management_key_of_others_is_not_found(owner, charlie):
     _, minted = management_keys.issue(charlie, name="theirs", created_by=charlie.members.get())
-    assert "No key of your accounts has" in text(owner.post("/dashboard/keys/find/", {"secret": minted}))
+    assert "No key in your accounts has" in text(owner.post("/dashboard/keys/find/", {"secret": minted}))
 
 
 def test_support_sees_which_management_key_acted(superuser, alice, manager):

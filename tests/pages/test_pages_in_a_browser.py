@@ -60,19 +60,19 @@ def test_the_password_is_asked_again_on_a_page_of_its_own(open_page, transaction
     for session in Session.objects.all():
         Session.objects.save(session.session_key, {**session.get_decoded(), "password_given_at": 0}, session.expire_date)
     page.get_by_label("Name").fill("laptop")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.get_by_label("Password of alice@example.org")).to_be_visible()
     picture(page, "reauthentication")
     assert fits(page)
     page.get_by_label("Password of alice@example.org").fill(factories.PASSWORD)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_role("heading", name="laptop is ready").wait_for()
 
 
 def test_a_form_shows_the_fields_of_the_limit_that_is_chosen(transactional_db, alice, open_page):
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
-    amount, period = page.get_by_label("At most, in US dollars"), page.locator("[name=spending_period]")
+    amount, period = page.get_by_label("Amount in US dollars"), page.locator("[name=spending_period]")
     for limit, (shows_amount, shows_period) in (
         ("No limit", (False, False)),
         ("One-time limit", (True, False)),
@@ -88,7 +88,7 @@ def test_going_back_shows_no_secret_and_makes_no_key(transactional_db, alice, op
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     page.get_by_role("link", name="I have copied it").click()
     expect(page.get_by_role("heading", name="laptop")).to_be_visible()
     with pytest.raises(playwright.Error, match="ERR_CACHE_MISS"):  # it would ask before it posts again
@@ -100,7 +100,7 @@ def test_reloading_the_page_of_the_secret_shows_no_secret_and_makes_no_key(trans
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("#secret")).to_have_text(SECRET)
     page.reload()
     expect(page.get_by_text("its secret was shown then")).to_be_visible()
@@ -112,7 +112,7 @@ def test_the_secret_is_removed_when_the_browser_leaves_the_page(transactional_db
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")
-    page.get_by_role("button", name="Make the key").click()
+    page.get_by_role("button", name="Create key").click()
     expect(page.locator("#secret")).to_have_text(SECRET)
     page.wait_for_load_state()
     page.evaluate("window.dispatchEvent(new Event('pagehide'))")
@@ -123,7 +123,7 @@ def test_a_double_click_makes_one_key_and_shows_its_secret(transactional_db, ali
     page = open_page()
     sign_in(page, "alice@example.org", "/dashboard/keys/new/")
     page.get_by_label("Name").fill("laptop")
-    page.get_by_role("button", name="Make the key").dblclick()
+    page.get_by_role("button", name="Create key").dblclick()
     expect(page.locator("#secret")).to_be_visible()
     assert SECRET.search(page.content())
     assert ApiKey.objects.count() == 1
@@ -134,14 +134,14 @@ def test_the_overview_sees_the_first_request_arrive(transactional_db, alice, ope
     page = open_page()
     page.clock.install()
     sign_in(page, "alice@example.org")
-    expect(page.get_by_text("Waiting for it.")).to_be_visible()
+    expect(page.get_by_text("Waiting for your first request.")).to_be_visible()
     picture(page, "owner-first-steps")
     with transaction.atomic():
         use(key, cost_nanos=1)
     page.clock.run_for(3_000)
     expect(page.get_by_text("Your first request has arrived.")).to_be_visible()
     page.clock.run_for(2_000)
-    expect(page.get_by_role("heading", name="Three steps to a first reply")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Get started in three steps")).to_have_count(0)
 
 
 def test_times_are_in_the_readers_zone_with_utc_at_hand(transactional_db, alice, open_page):
@@ -202,7 +202,7 @@ def test_a_double_click_of_support_credits_once(transactional_db, alice, open_pa
     sign_in(page, "support@example.org", account_page(alice, "credit"))
     page.get_by_label("Amount in US dollars").fill("5")
     page.get_by_label("Reason").fill("Sorry for the outage")
-    page.get_by_role("button", name="Issue the credit").dblclick()
+    page.get_by_role("button", name="Issue credit").dblclick()
     expect(page.locator("#account-entries").get_by_text("Sorry for the outage")).to_be_visible()
     picture(page, "support-credited")
     alice.refresh_from_db()

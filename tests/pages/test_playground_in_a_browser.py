@@ -70,7 +70,7 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     expect(page.locator("#cost")).to_have_attribute("title", "exactly $0.000057")
     expect(page.locator("#tokens")).to_have_text("9 in, 2 out")
     assert [entry.amount_nanos for entry in charged()][1:] == [-57_000]
-    page.get_by_role("link", name="What it cost, line by line").click()
+    page.get_by_role("link", name="View cost details").click()
     expect(page).to_have_url(re.compile(rf"/dashboard/requests/{charged().last().reference}/$"))
     assert ApiKey.objects.get().name == "Playground"
 

@@ -41,7 +41,7 @@ def test_a_keys_page_shows_its_last_refusals_and_how_many_there_were(support, re
 
 
 def test_a_keys_page_says_that_nothing_was_refused(support, key):
-    assert "No request with this key was refused in the last 24 hours." in text(support.get(key_page(key)))
+    assert "No refused requests in the last 24 hours." in text(support.get(key_page(key)))
 
 
 def test_a_message_that_quotes_the_request_is_not_shown(support, key, echo_model):
@@ -49,7 +49,7 @@ def test_a_message_that_quotes_the_request_is_not_shown(support, key, echo_model
     chat.send(client_for(secret), b'{"my plan": 1, "my plan": 2}')
     collector.write()
     page = text(support.get(key_page(other)))
-    assert "The message quotes the request, so it is not kept." in page
+    assert "We do not store this message because it quotes the request." in page
     assert "my plan" not in page
 
 
@@ -58,7 +58,7 @@ def test_an_accounts_page_sums_up_why_its_keys_were_refused(support, bob, refuse
     page = text(reply)
     assert "2 The account had too few credits 402 insufficient_quota laptop (2)" in page
     assert f'<a href="{key_page(refused)}#key-refusals">laptop</a> (2)' in reply.content.decode()
-    assert "No request with a key of this account was refused." in text(support.get(account_page(alice)))
+    assert "No refused requests." in text(support.get(account_page(alice)))
 
 
 def test_without_permission_to_see_keys_nothing_is_shown(bob, refused):

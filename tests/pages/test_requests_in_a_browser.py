@@ -42,7 +42,7 @@ def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alic
     expect(page.get_by_text(Completion.objects.latest("id").pk).first).to_be_visible()
     page.get_by_role("link", name="-$").click()
     page.wait_for_url(f"**/dashboard/ledger/?entry={LedgerEntry.objects.latest('seq').pk}*")
-    expect(page.get_by_text("Balance after it, exactly").first).to_be_visible()
+    expect(page.get_by_text("Exact balance after").first).to_be_visible()
     check("entry")
     page.locator("section[aria-labelledby=months] a").first.click()
     page.wait_for_url("**/dashboard/ledger/20*/*/")

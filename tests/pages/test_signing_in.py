@@ -147,5 +147,5 @@ def test_a_wrong_address_answers_with_a_page_that_needs_no_database(stranger, dj
     with django_assert_num_queries(0):
         reply = stranger.get(path, headers={"accept": "text/html"})
     assert reply.status_code == status
-    assert "There is nothing at this path." in reply.content.decode()
+    assert "Page not found." in reply.content.decode()
     assert reply["Content-Type"].startswith("text/html")

@@ -85,7 +85,7 @@ def stronger(kind):
 
 
 ATTACKS_ON_USERS = {
-    "change the e-mail address": lambda user: (page("user", user.pk), user_form(user, email="mine@example.org")),
+    "change the email address": lambda user: (page("user", user.pk), user_form(user, email="mine@example.org")),
     "activate": lambda user: (page("user", user.pk), user_form(user)),
     "deactivate": lambda user: (page("user", user.pk), user_form(user, is_active="")),
     "demote": lambda user: (page("user", user.pk), user_form(user, is_staff="", is_superuser="", groups=[])),
@@ -168,7 +168,7 @@ def test_whose_address_staff_change_is_told_at_the_former_one(manager, alice, ma
         manager.post(page("user", customer.pk), user_form(customer, email="renamed@example.org"))
     [mail] = mailoutbox
     assert mail.to == ["alice@example.org"]
-    assert "alice@example.org signs in at the Model Gateway as renamed@example.org now." in mail.body
+    assert "alice@example.org now signs in to the Model Gateway as renamed@example.org." in mail.body
 
 
 def test_staff_change_a_customer_and_a_weaker_colleague(manager, alice):
@@ -299,7 +299,7 @@ def test_nobody_makes_themselves_a_member(request, alice, rows, subtests, who):
     before = rows()
     for join in WAYS_TO_JOIN:
         with subtests.test(join.__name__), undone():
-            assert "Nobody makes or ends a membership of their own" in errors_of(client.post(*join(user, alice)))
+            assert "You cannot add or remove your own membership" in errors_of(client.post(*join(user, alice)))
             assert rows() == before
 
 
@@ -337,7 +337,7 @@ def test_nobody_ends_their_own_membership(manager, manager_user, alice, rows):
     own = Membership.objects.create(user=manager_user, account=alice)
     before = rows()
     leave = user_form(manager_user, **{"memberships-0-DELETE": "on"})
-    assert "Nobody makes or ends" in errors_of(manager.post(page("user", manager_user.pk), leave))
+    assert "You cannot add or remove your own membership" in errors_of(manager.post(page("user", manager_user.pk), leave))
     assert manager.post(page("membership", own.pk, "delete"), {"post": "yes"}).status_code == 403
     several = {"action": "delete_selected", "_selected_action": [own.pk], "post": "yes"}
     assert manager.post("/admin/billing/membership/", several).status_code == 403
@@ -353,7 +353,7 @@ def test_nobody_makes_an_owner_alone(request, alice, charlie, who, join, django_
         assert client.post(path, form).status_code == 302
         client.post(path, form)
     asked = OwnerRequest.objects.get()
-    assert "Nobody is an owner before a colleague approves it." in text(client.get(path))
+    assert "No one becomes an owner until a colleague approves it." in text(client.get(path))
     assert client.post(page("ownerrequest", asked.pk, "approve")).status_code == 302
     assert "You asked for this." in text(client.get(page("ownerrequest", asked.pk)))
     assert set(alice.members.all()) == {owner_of(alice)}

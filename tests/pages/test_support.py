@@ -225,10 +225,10 @@ def test_an_invalid_credit_shows_errors_and_books_nothing(support, alice, rows, 
 
 def test_the_form_says_the_caps_and_what_is_left_of_them(support, alice):
     page = text(support.get(account_page(alice, "credit")))
-    assert "At most $250.00 each time. Of $1,000.00 a day you have $1,000.00 left until midnight UTC." in page
-    assert "What you credit this account beyond $100.00 a day waits until a colleague approves it." in page
+    assert "Up to $250.00 at a time. You have $1,000.00 of your $1,000.00 per day left until midnight UTC." in page
+    assert "Above $100.00 per day for this account, a colleague must approve." in page
     support.post(account_page(alice, "credit"), credit_form(support, alice, amount="$100"))
-    assert "you have $900.00 left" in text(support.get(account_page(alice, "credit")))
+    assert "You have $900.00 of your" in text(support.get(account_page(alice, "credit")))
 
 
 @pytest.mark.parametrize("who", ["support", "superuser"])
@@ -238,15 +238,15 @@ def test_credits_of_one_person_in_one_day_have_a_cap(request, settings, alice, c
     client.post(account_page(alice, "credit"), credit_form(client, alice, amount="10"))
     before = rows()
     for account, amount, message in (
-        (alice, "10.01", "The most is $10.00."),
-        (charlie, "5.01", "You may credit $5.00 more until midnight UTC."),
+        (alice, "10.01", "The maximum is $10.00."),
+        (charlie, "5.01", "You can credit $5.00 more until midnight UTC."),
     ):
         reply = client.post(account_page(account, "credit"), credit_form(client, account, amount=amount))
         assert list(reply.context["form"].errors) == ["amount"]
         assert message in text(reply)
     assert rows() == before
     client.post(account_page(charlie, "credit"), credit_form(client, charlie, amount="5"))
-    assert "you have $0.00 left" in text(client.get(account_page(alice, "credit")))
+    assert "You have $0.00 of your" in text(client.get(account_page(alice, "credit")))
     assert LedgerEntry.objects.filter(issued_by__isnull=False).count() == 2
 
 
@@ -295,7 +295,7 @@ def test_a_credit_waits_for_another_of_the_same_person_and_counts_it(transaction
     with ThreadPoolExecutor(1) as threads:
         crediting = threads.submit(credit)
         assert credited.wait(60)
-        assert "You may credit $2.00 more" in text(client.post(account_page(charlie, "credit"), form))
+        assert "You can credit $2.00 more" in text(client.post(account_page(charlie, "credit"), form))
         crediting.result()
     assert [entry.account for entry in LedgerEntry.objects.filter(issued_by=user)] == [alice]
 
@@ -335,7 +335,7 @@ def test_a_wrong_limit_is_refused_beside_its_field(support, key, rows):
 
 def test_support_revokes_a_key(support, support_user, alice):
     key, secret = factories.make_key(alice)
-    assert "Revoke the key" in support.get(key_page(key, "revoke")).content.decode()
+    assert "Revoke key" in support.get(key_page(key, "revoke")).content.decode()
     assert client_for(secret).get("/api/billing/balance").status_code == 200
     assert send(support, key_page(key, "revoke"), {})["Location"] == key_page(key)
     assert "The key is revoked." in text(support.get(key_page(key)))
@@ -662,6 +662,25 @@ def test_support_signs_in_by_e_mail(stranger, support_user):
 def test_staff_who_are_members_of_no_account_land_in_the_admin(stranger, support_user):
     credentials = {"login": "support@example.org", "password": factories.PASSWORD}
     assert stranger.post("/accounts/login/", credentials)["Location"] == "/admin/"
+
+
+@pytest.mark.parametrize("path", ["/dashboard/", "/accounts/signup/"])
+def test_staff_who_are_members_of_no_account_are_led_to_the_admin(superuser, path):
+    reply = superuser.get(path, follow=True)
+    assert reply.status_code == 403
+    page = reply.content.decode()
+    assert "You are signed in as root@example.org. You are staff here, and not a member of any account." in page
+    assert "ask an owner of an account to invite you, or sign out and sign up with another email address" in page
+    assert '<a class="button primary" href="/admin/">Go to the admin</a>' in page
+    assert not Account.objects.exists()
+
+
+def test_who_is_neither_staff_nor_a_member_is_not_sent_to_the_admin(db):
+    reply = signed_in(factories.make_user("bob@example.org")).get("/dashboard/")
+    assert reply.status_code == 403
+    page = reply.content.decode()
+    assert "you are not a member of any account. An owner of one can invite you." in page
+    assert "/admin/" not in page
 
 
 def test_the_admins_sign_in_knows_who_is_signed_in(support, owner):

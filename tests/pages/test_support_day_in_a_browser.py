@@ -62,7 +62,7 @@ def desk_of(open_page, live_server):
 
 
 def search(page, term):
-    page.get_by_role("searchbox", name="E-mail, account, key or any id").fill(term)
+    page.get_by_role("searchbox", name="Email, account, key or any ID").fill(term)
     page.get_by_role("button", name="Search", exact=True).first.click()
 
 
@@ -85,17 +85,17 @@ def acts():
 def test_a_colleague_is_invited_into_a_group_and_signs_in_with_a_password_and_a_code(desk_of, open_page):
     boss = desk_of("boss@example.org")
     boss.goto("/admin/billing/user/add/")
-    boss.get_by_label("E-mail address").fill(SUPPORT)
+    boss.get_by_label("Email address").fill(SUPPORT)
     boss.get_by_label("Staff status").check()
     boss.locator("#id_groups_from").get_by_role("option", name="Support", exact=True).dblclick()
     press(boss, "Save")
-    boss.get_by_text(f"{SUPPORT} has been sent a link to set a password. It works for 7 days.").wait_for()
+    boss.get_by_text(f"{SUPPORT} was sent a link to set a password. It works for 7 days.").wait_for()
     page = open_page(**DESK)
     page.goto("/mails/")
     page.get_by_role("link", name="http").first.click()
     for label in ("New password", "New password confirmation"):
         page.get_by_label(label, exact=True).fill("a wholly new sentence")
-    press(page, "Set it")
+    press(page, "Set password")
     page.get_by_label("mail").fill(SUPPORT)
     page.get_by_label("Password").fill("a wholly new sentence")
     press(page, "Sign in")
@@ -105,8 +105,8 @@ def test_a_colleague_is_invited_into_a_group_and_signs_in_with_a_password_and_a_
     follow(page, "Set up an app")
     secret = page.locator(".small code").inner_text()
     page.get_by_label("code").fill(second_factors.code(secret))
-    press(page, "Set it up")
-    follow(page, "I have stored them")
+    press(page, "Set up")
+    follow(page, "I have saved them")
     page.get_by_role("heading", name="Spending today").wait_for()
     expect(page.get_by_role("link", name="Providers")).to_have_count(0)  # of other groups
     user = User.objects.get(email=SUPPORT)
@@ -164,7 +164,7 @@ def test_one_box_finds_by_each_kind_of_id_and_a_pasted_secret_gets_into_no_addre
     page.locator("#account-completions tbody a").first.click()
     page.wait_for_url(f"**{page_of(completion)}")
     search(page, "pi_nobody")
-    page.get_by_text("Nothing that you may view is found for pi_nobody").wait_for()
+    page.get_by_text("No results that you can view for pi_nobody").wait_for()
 
 
 # --- Money -------------------------------------------------------------------------------------------------------
@@ -177,10 +177,10 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     page.get_by_label("Amount in US dollars").fill("200")
     page.get_by_label("Reason").fill("Sorry for the outage")
     page.get_by_label("Ticket").fill("T-1")
-    press(page, "Issue the credit")
-    page.get_by_text("Nothing is credited before a colleague approves it.").wait_for()
+    press(page, "Issue credit")
+    page.get_by_text("Nothing is credited until a colleague approves it.").wait_for()
     follow(page, "A credit of $200.00")
-    page.get_by_role("link", name="Take back…").wait_for()
+    page.get_by_role("link", name="Withdraw…").wait_for()
     expect(page.get_by_role("link", name="Approve…")).to_have_count(0)
     asked = CreditRequest.objects.get()
     alice.refresh_from_db()
@@ -198,10 +198,10 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     # $150.00 were due: the lead, who may correct, takes the rest back.
     lead.goto(account_page(alice))
     lead.locator("#account-entries tr", has_text="+$200.00").get_by_role("link", name="Correct").click()
-    for amount, words in (("200.01", "The most is $200.00"), ("50", "")):
+    for amount, words in (("200.01", "The maximum is $200.00"), ("50", "")):
         lead.get_by_label("Amount in US dollars").fill(amount)
         lead.get_by_label("Reason").fill("$150.00 were due")
-        press(lead, "Take it back")
+        press(lead, "Take back")
         lead.get_by_text(words or "-$50.00").first.wait_for()
     lead.wait_for_url(f"**{account_page(alice)}")
     expect(lead.locator("#account-entries tr", has_text="+$200.00").get_by_role("link", name="Correct")).to_have_count(0)
@@ -231,12 +231,12 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     assert refused.json()["error"]["message"] in page.locator(".support-refused").inner_text()
     _try(page, "No: 429 rate_limit_exceeded")
     page.goto(key_page(key))
-    follow(page, "Raise it for a time")
+    follow(page, "Raise it temporarily")
     until = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
-    page.get_by_label("At most, in US dollars").fill("5")
+    page.get_by_label("Amount in US dollars").fill("5")
     page.get_by_label("Until (UTC)").fill(f"{until:%Y-%m-%dT%H:%M}")
     page.get_by_label("Reason").fill("A batch over the weekend")
-    press(page, "Raise the limit")
+    press(page, "Raise limit")
     page.get_by_text(f"$0.00 per day, raised to $5.00 until {until:%Y-%m-%d %H:%M} UTC").first.wait_for()
     browser.picture(page, "day-raised")
     key.refresh_from_db()
@@ -255,7 +255,7 @@ def _try(page, answer):
     """Ask on the key's page, or again on that of the trial, whether a request would be served: the answer's heading says it."""
     if "/trial/" not in page.url:
         page.goto(re.sub(r"/change/.*", "/change/", page.url))
-        follow(page, "Would it be served?")
+        follow(page, "Test a request")
         page.get_by_label("Model").fill("demo/echo")
         page.get_by_label("Max tokens").fill("100")
     press(page, "Try")
@@ -272,14 +272,14 @@ def test_a_price_that_changes_by_more_than_a_quarter_is_confirmed_twice(desk_of,
     field = page.get_by_label("Input, $ per million tokens")
     expect(field).to_have_value("0.50")
     field.fill("0.80")
-    press(page, "Show what changes")
-    page.get_by_text("Look over what changes: input $0.50 -> $0.80 (+60 %), at once.").wait_for()
-    press(page, "Set this price")
-    page.get_by_text("Tick this if it is so.").wait_for()
+    press(page, "Preview change")
+    page.get_by_text("Review the change: input $0.50 -> $0.80 (+60 %), at once.").wait_for()
+    press(page, "Set price")
+    page.get_by_text("Select this to confirm.").wait_for()
     browser.picture(page, "day-price")
     assert LanguageModel.objects.get().prices.count() == 1
-    page.get_by_label("The large change is right").check()
-    press(page, "Set this price")
+    page.get_by_label("Confirm large change").check()
+    press(page, "Set price")
     page.get_by_text("input $0.50 -> $0.80 (+60 %)").first.wait_for()
     follow(page, "History")
     page.get_by_text("Set the price: input $0.50 -> $0.80 (+60 %), at once.").wait_for()

@@ -70,7 +70,7 @@ def test_what_would_be_held_is_what_the_request_then_holds(support, alice, echo_
     assert chat.everything_written() == before
     assert chat.ask(client_for(secret), messages=MESSAGES, **given).status_code == 200
     held = dollars.format_usd(Hold.objects.get(account=alice, reference__startswith="chatcmpl-").amount_nanos)
-    assert f"Yes It would hold {held} of $10.00 available, for up to {max_tokens or 4_096} generated tokens." in page
+    assert f"Yes It would hold {held} of $10.00 available, for up to {max_tokens or 4_096} output tokens." in page
 
 
 def test_the_figures_behind_it_are_shown(support, alice, echo_model):
@@ -89,10 +89,10 @@ def test_the_figures_behind_it_are_shown(support, alice, echo_model):
 
 def test_the_rule_that_refuses_a_model_is_the_catalog_or_the_key(support, alice, echo_model):
     key, _ = factories.make_key(alice)
-    assert "The catalog: no such model, or it is not available now." in text(try_it(support, key, "demo/nobody"))
+    assert "Catalog: no such model, or not available now." in text(try_it(support, key, "demo/nobody"))
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["a/b"])
     page = text(try_it(support, key))
-    assert "The models that the key may use." in page
+    assert "Models that the key can use." in page
     assert "Key Active, for a/b" in page
 
 
@@ -134,7 +134,7 @@ def test_a_locked_account_is_told(impatient, alice, echo_model):
     key, _ = factories.make_key(alice)
     with meanwhile(lambda: Account.objects.select_for_update().get(pk=alice.pk)):
         page = text(try_it(support, key))
-    assert "It would wait Another session has locked the account or the key" in page
+    assert "It would wait Another session has locked the account or key" in page
 
 
 # --- Failed attempts on the key's page -------------------------------------------------------------------------------

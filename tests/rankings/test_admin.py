@@ -116,7 +116,7 @@ def test_the_queue_has_pages(superuser, snapshot):
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (decision(), "Choose a model, or say that it is none of ours."),
+        (decision(), "Choose a model or select “none of ours”."),
         (decision(model="anthropic/absent"), "Select a valid choice."),
         (decision("not-listed", is_none_of_ours="1"), "The source no longer lists this name."),
         (decision(is_none_of_ours="1") | {"source": "INTERNAL"}, "INTERNAL is not one of the available choices."),

@@ -34,7 +34,8 @@ class EmbeddingRequestSerializer(serializers.Serializer[Any]):
         min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models whose kind is embedding."
     )
     input = SchemaField(
-        _INPUT, help_text=f"A text, or an array of tokens; or many. At most {request.TOKENS_MAX:,} tokens in all, as estimated."
+        _INPUT,
+        help_text=f"A text, or an array of tokens; or many. At most {request.TOKENS_MAX:,} tokens in total, as estimated.",
     )
     dimensions = serializers.IntegerField(
         required=False,

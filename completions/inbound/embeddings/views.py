@@ -15,9 +15,7 @@ from completions.inbound.embeddings.serializers import EmbeddingListSerializer, 
 from completions.request.fields import Fields
 from gateway_project.web import openapi
 
-_DESCRIPTION = (
-    "Returns numbers for the meaning of one text or of many, by a model of the kind embedding. Charged are its tokens."
-)
+_DESCRIPTION = "Returns numbers for the meaning of one or more texts, by a model of the kind embedding. Its tokens are charged."
 
 
 class EmbeddingsView(CompletionView):
@@ -33,7 +31,7 @@ class EmbeddingsView(CompletionView):
 
     @extend_schema(
         operation_id="createEmbedding",
-        summary="Make embeddings",
+        summary="Create embeddings",
         description=_DESCRIPTION,
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],

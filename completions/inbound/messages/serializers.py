@@ -56,7 +56,7 @@ class MessageThinkingSerializer(serializers.Serializer[Any]):
     budget_tokens = serializers.IntegerField(
         required=False,
         min_value=request.THINKING_TOKENS_MIN,
-        help_text="The most tokens of thinking, less than max_tokens. Where the type is enabled.",
+        help_text="Maximum tokens of thinking, less than max_tokens. Where the type is enabled.",
     )
     display = serializers.ChoiceField(choices=DISPLAYS, required=False, help_text="Whether the reply shows the thinking.")
 
@@ -96,7 +96,7 @@ class MessageRequestSerializer(MessageTokensCountRequestSerializer):
     max_tokens = serializers.IntegerField(
         min_value=1,
         max_value=schema.MAX_TOKENS_MAX,
-        help_text="The most tokens to generate. A model that generates fewer is asked for its maximum.",
+        help_text="Maximum tokens to generate. A model that generates fewer is asked for its maximum.",
     )
     models = optional(
         serializers.ListField,

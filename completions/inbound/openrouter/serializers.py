@@ -32,9 +32,9 @@ class KeyDataSerializer(serializers.Serializer[Any]):
     limit = SchemaField(_DOLLARS, allow_null=True, help_text="Its spending limit in US dollars. null: it has none.")
     limit_remaining = SchemaField(_DOLLARS, allow_null=True, help_text="What is left of it beside running requests.")
     limit_reset = serializers.ChoiceField(
-        choices=("daily", "weekly", "monthly"), allow_null=True, help_text="How often the limit begins anew. null: never."
+        choices=("daily", "weekly", "monthly"), allow_null=True, help_text="How often the limit resets. null: never."
     )
-    usage = SchemaField(_DOLLARS, help_text="What the key was charged in all, in US dollars, exactly.")
+    usage = SchemaField(_DOLLARS, help_text="What the key was charged in total, in US dollars, exactly.")
     usage_daily = SchemaField(_DOLLARS, help_text="Of that, today. Days are in UTC.")
     usage_weekly = SchemaField(_DOLLARS, help_text="Of that, since Monday.")
     usage_monthly = SchemaField(_DOLLARS, help_text="Of that, in the calendar month.")

@@ -20,8 +20,8 @@ class KeyView(RatedView):
 
     @extend_schema(
         operation_id="retrieveCurrentKey",
-        summary="Retrieve the key, as OpenRouter says it",
-        description="What the key has used and may use, in OpenRouter's shape. GET /v1/usage tells more.",
+        summary="Retrieve the key, in OpenRouter's format",
+        description="What the key has used and may use, in OpenRouter's format. GET /v1/usage says more.",
         responses={200: KeyObjectSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> HttpResponse:
@@ -34,8 +34,8 @@ class GenerationView(RatedView):
 
     @extend_schema(
         operation_id="retrieveGeneration",
-        summary="Retrieve what happened to a completion, as OpenRouter says it",
-        description="Who answered a completion of the account, its tokens and its exact cost, in OpenRouter's shape.",
+        summary="Retrieve a completion, in OpenRouter's format",
+        description="Who answered a completion of the account, its tokens and its exact cost, in OpenRouter's format.",
         parameters=[_ID],
         responses={
             200: GenerationObjectSerializer,

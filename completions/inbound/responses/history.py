@@ -103,7 +103,7 @@ def _measure_chain(body: Fields, account_id: UUID) -> list[Link]:
     if not chain:
         raise _not_found()
     if len(chain) > length_max:
-        refuse(PREVIOUS, f"must go on from at most {length_max} responses")
+        refuse(PREVIOUS, f"must continue from at most {length_max} responses")
     if chain[0].previous_id is not None:
         raise _not_found(chain[0].previous_id)
     return chain
@@ -111,7 +111,7 @@ def _measure_chain(body: Fields, account_id: UUID) -> list[Link]:
 
 def _not_found(missing: str | None = None) -> errors.PreviousResponseNotFound:
     """Return the refusal; ``missing`` is the earlier response that is not there any more, where it is not the one named."""
-    why = f"goes on from {missing!r}, which is deleted or has expired" if missing else "is unknown, deleted or has expired"
+    why = f"continues from {missing!r}, which is deleted or has expired" if missing else "is unknown, deleted or has expired"
     return errors.PreviousResponseNotFound(f"{PREVIOUS} {why}. Send the whole conversation as input.", param=PREVIOUS)
 
 

@@ -103,7 +103,7 @@ def _check_state(body: Fields, earlier: int) -> None:
     read_boolean(body, "store")
     if read_boolean(body, "background"):
         if body.get("store") is False:
-            refuse("background", "must be false when store is false: nobody could read the response")
+            refuse("background", "must be false when store is false: no one could read the response")
         if body.get("stream"):
             refuse("stream", "must be false when background is true: read the response when it is there")
 

@@ -74,7 +74,7 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     )
     instructions = optional(serializers.CharField, help_text="Come before the input.")
     max_output_tokens = optional(
-        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="The most tokens to generate."
+        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="Maximum tokens to generate."
     )
     models = optional(
         serializers.ListField,
@@ -136,9 +136,9 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
         serializers.CharField, help_text="The id of a stored response: its whole conversation comes before the input."
     )
     store = optional(
-        serializers.BooleanField, default=True, help_text="Whether later requests may go on from the response, and read it."
+        serializers.BooleanField, default=True, help_text="Whether later requests can continue from the response, and read it."
     )
-    background = optional(serializers.BooleanField, help_text="Whether to answer at once, and to go on in the background.")
+    background = optional(serializers.BooleanField, help_text="Whether to answer at once, and to continue in the background.")
     stream = serializers.BooleanField(
         required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
     )

@@ -75,7 +75,7 @@ class StoredResponseView(_ReadsStored):
     @extend_schema(
         operation_id="deleteResponse",
         summary="Delete a stored response",
-        description="Nothing can go on from it any more, nor from a response that went on from it.",
+        description="No request can continue from it, or from a response that continued from it.",
         responses={200: DeletedResponseSerializer, **openapi.error_responses(*_ERRORS)},
     )
     def delete(self, request: Request, response_id: str) -> HttpResponse:

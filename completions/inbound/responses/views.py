@@ -43,8 +43,8 @@ from keys.models import ApiKey
 
 _IGNORED = "x-gateway-ignored-fields"
 _DESCRIPTION = (
-    "OpenAI's Responses, for every model. A response is stored unless `store` is false, and a later request may go on from it. "
-    "A stream has OpenAI's events."
+    "OpenAI's Responses, for every model. A response is stored unless `store` is false, and a later request can continue "
+    "from it. A stream has OpenAI's events."
 )
 
 

@@ -1,12 +1,24 @@
-"""Migrate the database; then let no role but their owner change the rows of append-only tables."""
+"""Migrate the database of a running gateway; then let no role but their owner change the rows of append-only tables.
 
+Who waits for a lock on a table makes every later statement on it wait, too. So a migration waits for two seconds, lets the
+requests pass that waited behind it, and tries again.
+"""
+
+import time
+from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import connections
+from django.db import OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations import Migration
 
-from gateway_project.db import pool
+from gateway_project.db import direct_connections, pool
+
+LOCK_SECONDS, PAUSE_SECONDS, TRIES = 2, 3, 60
+# These wait as long as need be: their locks stop no request, and an index that is given up stays behind as an invalid one.
+_PATIENT = (" CONCURRENTLY ", " VALIDATE CONSTRAINT ")
 
 # Their triggers refuse every change already. So there must be two mistakes before a row is changed, instead of one.
 APPEND_ONLY = (
@@ -25,6 +37,8 @@ WHERE tables.oid = ANY (SELECT to_regclass(name) FROM unnest(%s::text[]) AS name
 
 
 class Command(migrate.Command):
+    _running: Migration | None = None
+
     def execute(self, *args: Any, **options: Any) -> str | None:
         pool.stop_pooling()  # a pool would say that it got no connection, and not why
         try:
@@ -33,8 +47,56 @@ class Command(migrate.Command):
             raise CommandError(f"The database was not migrated: {error}") from None
 
     def handle(self, *args: Any, **options: Any) -> None:
-        super().handle(*args, **options)
-        with connections[options["database"]].cursor() as cursor:
+        connection = connections[options["database"]]
+        with connection.execute_wrapper(self._execute_patiently):
+            self._set_lock_seconds(connection, LOCK_SECONDS)
+            try:
+                self._repeat(lambda: super(Command, self).handle(*args, **options), self._may_run_again)
+                self._protect(connection)
+            finally:
+                if connection.connection is not None and connection.is_usable():
+                    with connection.cursor() as cursor:
+                        cursor.execute(direct_connections.session_sql())
+
+    def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
+        if action.startswith(("apply", "unapply")):
+            self._running = migration if action.endswith("_start") else None
+        super().migration_progress_callback(action, migration, fake)
+
+    def _may_run_again(self) -> bool:
+        """Return whether a migration failed that left nothing behind. Of others each statement is repeated by itself."""
+        return self._running is not None and self._running.atomic
+
+    def _execute_patiently(self, execute: Callable[..., Any], sql: Any, parameters: Any, many: bool, context: Any) -> Any:
+        """Repeat a statement until it gets its lock, unless it is in a transaction: then the whole migration is repeated."""
+        connection = context["connection"]
+        if connection.in_atomic_block:
+            return execute(sql, parameters, many, context)
+        if not any(words in str(sql) for words in _PATIENT):
+            return self._repeat(lambda: execute(sql, parameters, many, context), lambda: True)
+        self._set_lock_seconds(connection, 0)
+        try:
+            return execute(sql, parameters, many, context)
+        finally:
+            self._set_lock_seconds(connection, LOCK_SECONDS)
+
+    def _repeat(self, run: Callable[[], Any], may_run_again: Callable[[], bool]) -> Any:
+        for left in reversed(range(TRIES)):
+            try:
+                return run()
+            except OperationalError as error:
+                if not left or not pool.is_lock_timeout(error) or not may_run_again():
+                    raise
+            self.stdout.write(f"\n  A table is locked by another session. Waiting {PAUSE_SECONDS} seconds ...")
+            time.sleep(PAUSE_SECONDS)
+        raise AssertionError
+
+    def _set_lock_seconds(self, connection: BaseDatabaseWrapper, seconds: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = '{seconds}s'")
+
+    def _protect(self, connection: BaseDatabaseWrapper) -> None:
+        with connection.cursor() as cursor:
             cursor.execute(_GRANTEES, [list(APPEND_ONLY)])
             for table, role in cursor.fetchall():
                 cursor.execute(f"REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM {role}")  # both are quoted where need be

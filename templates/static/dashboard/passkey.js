@@ -8,9 +8,9 @@ const encode = (buffer) =>
   btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 
 const REASONS = {
-  InvalidStateError: "There is a passkey for you on this device already.",
+  InvalidStateError: "This device already has a passkey for you.",
   NotAllowedError: "Your browser did not confirm a passkey. Try again.",
-  SecurityError: "Browsers allow passkeys only at an address that is a name, such as localhost, and over TLS elsewhere.",
+  SecurityError: "Passkeys work only on named hosts over HTTPS, or on localhost.",
 };
 
 // WebAuthn wants bytes where JSON has text.
@@ -41,7 +41,7 @@ async function readOptions(form) {
   const element = document.getElementById(form.dataset.options);
   if (element) return JSON.parse(element.textContent);
   const reply = await fetch(form.action, { headers: { Accept: "application/json" } });
-  if (!reply.ok) throw new Error("There were too many attempts to sign in. Try again later.");
+  if (!reply.ok) throw new Error("Too many sign-in attempts. Try again later.");
   return (await reply.json()).request_options;
 }
 

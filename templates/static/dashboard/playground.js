@@ -73,7 +73,7 @@ function linkRequest(id) {
 function showEnd(usage, isCut) {
   if (usage && usage.cost !== null) showCharge(usage.cost, usage.prompt_tokens, usage.completion_tokens);
   else if (usage) show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
-  show("state", isCut ? "The reply ended at the most tokens that you allowed." : "Done.");
+  show("state", isCut ? "The reply reached your maximum output tokens." : "Done.");
 }
 
 async function* events(body) {
@@ -99,7 +99,7 @@ async function readCharge(id) {
 }
 
 async function settle(sent) {
-  if (!sent.id) return show("state", "Stopped before the first words. Requests lists what it cost, if anything.");
+  if (!sent.id) return show("state", "Stopped before the first token. See Requests for what it cost, if anything.");
   show("cost-kind", "being settled");
   show("cost", `at most ${dollars(sent.maxCost)}`);
   show("state", "Stopped. The charge is being settled.");
@@ -126,7 +126,7 @@ async function receive(response, began, sent) {
       const reasoning = choice.delta.reasoning_content || choice.delta.reasoning || "";
       if (!letters && (text || reasoning)) {
         show("first-token", `${((performance.now() - began) / 1000).toFixed(2)} s`);
-        show("state", "The reply arrives.");
+        show("state", "Receiving the reply.");
       }
       letters += text.length + reasoning.length;
       at("reply").append(text); // as text: markup in it stays text
@@ -150,7 +150,7 @@ async function send(signal, sent) {
   if (response.type === "opaqueredirect") return fail("You are signed out. Reload the page to sign in again.");
   if (!response.ok) return fail(await refusal(response));
   sent.maxCost = Number(response.headers.get("x-gateway-max-cost"));
-  show("state", `Waiting for the first words. At most ${dollars(sent.maxCost)} is charged.`);
+  show("state", `Waiting for the first token. At most ${dollars(sent.maxCost)} is charged.`);
   await receive(response, began, sent);
 }
 

@@ -84,9 +84,9 @@ def test_the_last_owner_neither_leaves_nor_gets_another_role(owner, alice, rows)
     own, before = alice.memberships.get(role=Role.OWNER), rows()
     page = change(owner, own, "VIEWER").content.decode()
     field = page.partition('class="field field-role"')[2]
-    assert "alice@example.org is the last owner. Make somebody else an owner first." in field
+    assert "alice@example.org is the last owner. Make someone else an owner first." in field
     assert "is the last owner" in end(owner, own).content.decode()
-    assert "Leave the account" not in owner.get(f"/dashboard/members/{own.pk}/end/").content.decode()
+    assert "Leave account" not in owner.get(f"/dashboard/members/{own.pk}/end/").content.decode()
     assert rows() == before
 
 
@@ -134,7 +134,7 @@ def test_an_owner_who_is_removed_meanwhile_changes_nothing(transactional_db, ali
         with meanwhile(lambda: changes.end_membership(request_of(first.user), second)):
             later = threads.submit(remove_later)
             until(somebody_waits)
-        assert "You are no owner of the account any more." in later.result().content.decode()
+        assert "You are no longer an owner of the account." in later.result().content.decode()
     assert members(alice) == {"alice@example.org": "OWNER"}
 
 
@@ -176,10 +176,10 @@ def test_members_are_told_of_what_others_change(owner, alice, second, django_cap
 
     [(address, text)] = told(lambda: change(owner, second, "VIEWER"))
     assert address == "second@example.org"
-    assert "the account Alice:\n\nYour role is now Viewer, no longer Owner. alice@example.org decided so.\n" in text
+    assert "the account Alice changed:\n\nYour role is now Viewer, no longer Owner. Changed by alice@example.org.\n" in text
     assert told(lambda: change(owner, second, "VIEWER")) == []  # as before
     [(address, text)] = told(lambda: end(owner, second))
-    assert (address, "You are no member any more." in text) == ("second@example.org", True)
+    assert (address, "You are no longer a member." in text) == ("second@example.org", True)
     third = Membership.objects.create(account=alice, user=factories.make_user("third@example.org"), role=Role.OWNER)
     Membership.objects.create(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
     [(address, text)] = told(lambda: end(signed_in(third.user), third))

@@ -68,15 +68,15 @@ CASES = {
     "payment": Case("billing/payments/{payment}/", PAYS),
     "receipt": Case("billing/payments/{payment}/receipt/", PAYS, get=404),  # it is not paid
     "demo-payment": Case("billing/demo/none/", PAYS, get=404, post=404),
-    "warnings": Case("warnings/"),
-    "warning-threshold": Case("warnings/threshold/", PAYS, post=302, form={"threshold": "7"}, writes=True),
-    "new-webhook": Case("warnings/webhooks/new/", KEYS, post=200, form={"url": "https://example.org/hook"}, writes=True),
-    "webhook": Case("warnings/webhooks/{endpoint}/", KEYS),
-    "rotate-webhook": Case("warnings/webhooks/{endpoint}/rotate/", KEYS, post=200, writes=True),
-    "pause-webhook": Case("warnings/webhooks/{endpoint}/pause/", KEYS, get=405, post=302, form={"pause": ""}, writes=True),
-    "test-webhook": Case("warnings/webhooks/{endpoint}/test/", KEYS, get=405, post=302, writes=True),
-    "delete-webhook": Case("warnings/webhooks/{endpoint}/delete/", KEYS, post=302, writes=True),
-    "send-delivery-again": Case("warnings/deliveries/{delivery}/again/", KEYS, get=405, post=302, writes=True),
+    "alerts": Case("alerts/"),
+    "alert-threshold": Case("alerts/threshold/", PAYS, post=302, form={"threshold": "7"}, writes=True),
+    "new-webhook": Case("alerts/webhooks/new/", KEYS, post=200, form={"url": "https://example.org/hook"}, writes=True),
+    "webhook": Case("alerts/webhooks/{endpoint}/", KEYS),
+    "rotate-webhook": Case("alerts/webhooks/{endpoint}/rotate/", KEYS, post=200, writes=True),
+    "pause-webhook": Case("alerts/webhooks/{endpoint}/pause/", KEYS, get=405, post=302, form={"pause": ""}, writes=True),
+    "test-webhook": Case("alerts/webhooks/{endpoint}/test/", KEYS, get=405, post=302, writes=True),
+    "delete-webhook": Case("alerts/webhooks/{endpoint}/delete/", KEYS, post=302, writes=True),
+    "send-delivery-again": Case("alerts/deliveries/{delivery}/again/", KEYS, get=405, post=302, writes=True),
     "members": Case("members/"),
     "invite-member": Case(
         "members/invite/",
@@ -224,7 +224,7 @@ def test_pages_offer_what_the_role_may_do(alice, ids):
 
 def test_a_refusal_says_which_role_one_has(alice):
     page = member_of(alice, Role.VIEWER).get("/dashboard/keys/new/").content.decode()
-    assert "Your role in Alice is Viewer. It may not make, change or revoke keys." in page
+    assert "Your role in Alice is Viewer. It cannot create, change or revoke keys." in page
 
 
 def test_a_new_role_counts_from_the_next_request(alice):

@@ -57,8 +57,8 @@ def test_a_demo_payment_is_in_the_ledger_under_its_own_name(demo):
     ("card", "cents", "stopped"),
     [
         ("pay", 4_000, ""),
-        ("confirm", 2_000, "The bank wants you to confirm payments."),
-        ("lose", 2_000, "The card was declined."),
+        ("confirm", 2_000, "Your bank asks you to confirm payments."),
+        ("lose", 2_000, "Your card was declined."),
     ],
 )
 def test_an_automatic_top_up_charges_the_card_that_was_kept(demo, bob, card, cents, stopped):
@@ -79,7 +79,7 @@ def test_a_forged_demo_event_is_refused(demo):
 def test_outside_of_development_the_demo_takes_no_payments(demo, settings):
     payment = walk(demo)
     settings.GATEWAY_DEVELOPMENT = False
-    assert "Credit cannot be bought here yet." in demo.get("/dashboard/billing/").content.decode()
+    assert "You cannot buy credit here yet." in demo.get("/dashboard/billing/").content.decode()
     assert demo.post(payment.page_url, {"action": "pay"}).status_code == 404
     reply = demo.post("/api/billing/webhooks/demo", b"{}", content_type="application/json")
     assert (reply.status_code, LedgerEntry.objects.count()) == (404, 0)

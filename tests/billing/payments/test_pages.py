@@ -32,9 +32,9 @@ def at(payment, more=""):
 
 def test_an_account_without_payments_is_told_what_to_do(stripe, owner):
     page = text(owner.get(BILLING))
-    assert "$0.00 No credit is available. Requests are refused until credit is added." in page
-    assert "Nothing was paid yet." in page
-    assert "Receipts name nobody yet." in page
+    assert "$0.00 You have no credit available. Requests are refused until you add credit." in page
+    assert "No payments yet. Your payments and receipts appear here." in page
+    assert "Add the name, address and tax ID to show on your receipts." in page
 
 
 @pytest.mark.parametrize(("form", "cents"), [({"preset": "2500"}, 2_500), ({"amount": "$12.34"}, 1_234)])
@@ -50,9 +50,9 @@ def test_credit_is_added_by_a_preset_or_a_free_amount(stripe, owner, form, cents
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ({}, "Enter an amount, or choose one of the buttons."),
-        ({"amount": "4.99"}, "The least is $5.00."),
-        ({"amount": "1000.01"}, "The most is $1,000.00."),
+        ({}, "Enter an amount or choose a preset."),
+        ({"amount": "4.99"}, "The minimum is $5.00."),
+        ({"amount": "1000.01"}, "The maximum is $1,000.00."),
         ({"amount": "-20"}, "Enter an amount in dollars"),
         ({"amount": "20.001"}, "Enter an amount in dollars"),
         ({"preset": "1"}, "Select a valid choice"),
@@ -68,7 +68,7 @@ def test_the_bounds_and_presets_are_settings(stripe, owner, settings):
     page = text(owner.get(BILLING))
     assert "From $1.00 to $2.00." in page
     assert "$1.50" in page
-    assert "The most is $2.00." in text(owner.post(BILLING, {"amount": "3"}))
+    assert "The maximum is $2.00." in text(owner.post(BILLING, {"amount": "3"}))
 
 
 def test_what_the_form_says_of_account_or_currency_is_not_read(stripe, owner, bob, charlie):
@@ -79,7 +79,7 @@ def test_what_the_form_says_of_account_or_currency_is_not_read(stripe, owner, bo
 
 def test_a_payment_whose_page_cannot_be_opened_is_marked_and_can_be_tried_again(stripe, owner):
     stripe.is_down = True
-    assert "The payment page could not be opened. Nothing was paid." in text(owner.post(BILLING, {"amount": "20"}))
+    assert "We could not open the payment page. You were not charged." in text(owner.post(BILLING, {"amount": "20"}))
     assert Payment.objects.get().status == "FAILED"
     stripe.is_down = False
     assert begin(owner).status == "OPEN"
@@ -90,7 +90,7 @@ def test_an_account_begins_a_bounded_number_of_payments_an_hour(stripe, owner, m
     for _ in range(2):
         begin(owner)
     before = len(stripe.requests)
-    assert "Too many payments were begun within an hour. Nothing was paid." in text(owner.post(BILLING, {"amount": "20"}))
+    assert "Too many payments started in the last hour. You were not charged." in text(owner.post(BILLING, {"amount": "20"}))
     assert (Payment.objects.count(), len(stripe.requests)) == (2, before)
     Payment.objects.update(created_at=timezone.now() - purchases.BEGUN_TIME)
     assert begin(owner).status == "OPEN"
@@ -98,7 +98,7 @@ def test_an_account_begins_a_bounded_number_of_payments_an_hour(stripe, owner, m
 
 def test_a_closed_account_cannot_buy_credit(stripe, owner, bob):
     type(bob).objects.filter(pk=bob.pk).update(is_active=False)
-    assert "Credit cannot be bought here yet." in text(owner.post(BILLING, {"amount": "20"}))
+    assert "You cannot buy credit here yet." in text(owner.post(BILLING, {"amount": "20"}))
     assert Payment.objects.count() == 0
 
 
@@ -110,8 +110,8 @@ def test_browsers_may_follow_the_form_to_the_processor_and_nowhere_else(stripe, 
 
 def test_without_a_processor_nothing_can_be_bought(owner, settings):
     settings.PAYMENT_PROCESSOR = ""
-    assert "Credit cannot be bought here yet." in text(owner.get(BILLING))
-    assert "Credit cannot be bought here yet." in text(owner.post(BILLING, {"amount": "20"}))
+    assert "You cannot buy credit here yet." in text(owner.get(BILLING))
+    assert "You cannot buy credit here yet." in text(owner.post(BILLING, {"amount": "20"}))
     assert Payment.objects.count() == 0
 
 
@@ -122,7 +122,7 @@ def test_the_page_that_payers_return_to_asks_the_processor_itself(stripe, owner,
     payment = begin(owner)
     event = stripe.pay(payment.session_id)
     page = text(owner.get(at(payment)))
-    assert "Paid $20.00 was added to the balance" in page
+    assert "Paid $20.00 was added to your balance" in page
     bob.refresh_from_db()
     assert bob.balance_nanos == 20_000_000_000
     assert outcome(event) == "UNCHANGED"
@@ -136,11 +136,11 @@ def test_a_payment_that_waits_says_so_and_looks_again(stripe, owner):
     assert '<meta http-equiv="refresh" content="5">' in reply.content.decode()
     assert payment.page_url in reply.content.decode()
     assert outcome(stripe.order(payment.session_id)) == "APPLIED"
-    assert "The bank has the order." in text(owner.get(at(payment)))
+    assert "Your bank is processing the payment" in text(owner.get(at(payment)))
     stripe.refuse(payment.session_id)
     Payment.objects.update(asked_at=None)
     page = text(owner.get(at(payment)))
-    assert "Not paid The bank refused. The balance did not change." in page
+    assert "Not paid The bank refused. Your balance did not change." in page
     assert "looks again" not in page
 
 
@@ -158,7 +158,7 @@ def test_reloading_a_page_asks_the_processor_once_in_a_while(stripe, owner, monk
 def test_while_the_processor_does_not_answer_the_page_says_that_nothing_is_lost(stripe, owner):
     payment = begin(owner)
     stripe.is_down = True
-    assert "The processor could not be asked just now." in text(owner.get(at(payment)))
+    assert "We could not reach the payment processor." in text(owner.get(at(payment)))
     assert LedgerEntry.objects.count() == 0
 
 
@@ -193,7 +193,7 @@ def test_payments_are_listed_with_their_state_in_words(stripe, owner):
 
 
 def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner, bob, settings):
-    settings.SELLER_LINES, settings.SUPPORT_ADDRESS = ["Gateway Ltd", "Tax id GB999"], "help@example.com"
+    settings.SELLER_LINES, settings.SUPPORT_ADDRESS = ["Gateway Ltd", "Tax ID GB999"], "help@example.com"
     owner.post(DETAILS, FORM)
     session = begin(owner).session_id
     assert outcome(stripe.pay(session)) == "APPLIED"
@@ -202,9 +202,9 @@ def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner,
     assert outcome(stripe.refund(session, 500)) == "APPLIED"
     page = text(owner.get(at(payment, "receipt/")))
     assert f"Receipt {bob.pk.hex[-8:].upper()}-0001" in page
-    assert "From Gateway Ltd Tax id GB999 For Example GmbH Street 1 12345 Berlin Tax id DE123456789" in page
-    assert "Credit for the Model Gateway $20.00 Taken back (refund or dispute) -$5.00 Total in US dollars $15.00" in page
-    assert "Questions about this receipt? help@example.com" in page
+    assert "From Gateway Ltd Tax ID GB999 For Example GmbH Street 1 12345 Berlin Tax ID DE123456789" in page
+    assert "Credit for the Model Gateway $20.00 Refunded or disputed -$5.00 Total in US dollars $15.00" in page
+    assert "Questions about this receipt? Write to help@example.com" in page
 
 
 def test_a_payment_that_is_not_paid_has_no_receipt(stripe, owner):

@@ -130,10 +130,10 @@ def test_a_payment_that_never_had_a_page_expires(stripe, owner):
 def test_the_home_page_of_staff_counts_differences(stripe, owner):
     root = Client()
     sessions.sign_in(root, User.objects.create_superuser("root@example.org", factories.PASSWORD))
-    assert "The processor's book was not compared yet." in html.unescape(root.get("/admin/").content.decode())
+    assert "Not compared with the processor's records yet." in html.unescape(root.get("/admin/").content.decode())
     stripe._new_intent(2_000, "usd", {"payment": "unknown"})["status"] = "succeeded"
     tasks.reconcile_payments()
-    assert "payments contradict the processor's book" in html.unescape(root.get("/admin/").content.decode())
+    assert "payments differ from the processor's records" in html.unescape(root.get("/admin/").content.decode())
     assert "that is not known here" in root.get("/admin/billing/paymentdifference/?gone_at__isempty=1").content.decode()
 
 

@@ -62,16 +62,16 @@ def test_it_is_turned_on_by_a_payment_whose_card_is_kept(stripe, owner, bob):
     rule = TopUpRule.objects.get()
     assert (rule.is_on, rule.card, rule.method_id, cents(bob)) == (True, "Visa ending in 4242", "pm_works", 2_000)
     page = text(owner.get("/dashboard/billing/"))
-    assert "When less than $30.00 is available, $20.00 is bought with Visa ending in 4242" in page
+    assert "When less than $30.00 is available, we charge $20.00 to Visa ending in 4242" in page
     assert "TOP_UP_CHANGED" in Activity.objects.values_list("act", flat=True)
 
 
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ({"amount": "4.99"}, "The least is $5.00."),
-        ({"amount": "1001"}, "The most is $1,000.00."),
-        ({"month_max": "19.99"}, "It must be enough for one purchase."),
+        ({"amount": "4.99"}, "The minimum is $5.00."),
+        ({"amount": "1001"}, "The maximum is $1,000.00."),
+        ({"month_max": "19.99"}, "Enter at least the amount of one top-up."),
         ({"threshold": ""}, "This field is required."),
     ],
 )
@@ -134,7 +134,7 @@ def test_a_month_has_a_ceiling(stripe, owner, bob):
     set_up(stripe, owner, threshold="1000", month_max="50")
     assert [tasks.top_up_accounts() for _ in range(4)] == [1, 1, 0, 0]
     assert cents(bob) == 2_000 + 4_000
-    assert "This month's $50.00 leave no room for another $20.00." in text(owner.get("/dashboard/billing/"))
+    assert "This month's maximum of $50.00 leaves no room for another $20.00." in text(owner.get("/dashboard/billing/"))
     Payment.objects.filter(created_by=None).update(created_at=timezone.now() - timedelta(days=32))
     assert tasks.top_up_accounts() == 1
 
@@ -194,7 +194,9 @@ def test_the_card_of_who_may_not_pay_any_more_is_not_charged_though_another_chan
     else:
         Membership.objects.filter(user=rule.set_by).update(role=Role.VIEWER)
     assert (tasks.top_up_accounts(), charges(stripe), cents(bob)) == (0, 0, 2_000)
-    assert "No card is charged any more: Who gave the card may not pay for the account any more." in text(other.get(PAGE))
+    assert "Automatic top-up has stopped: The member who added the card can no longer pay for the account." in text(
+        other.get(PAGE)
+    )
     rule = set_up(stripe, other)  # with a card of their own
     assert (rule.set_by, rule.is_on, cents(bob)) == (stays, True, 4_000)
     other.post(PAGE, {**FORM, "threshold": "50"})
@@ -259,24 +261,24 @@ def test_soft_declines_are_repeated_after_growing_pauses_and_then_stop_with_a_ma
             assert tasks.top_up_accounts() == 0  # before the pause is over
             rule = TopUpRule.objects.get()
             assert pause - timedelta(minutes=5) < rule.next_try_at - timezone.now() <= pause
-            assert "The card was declined. The next attempt is at" in text(owner.get("/dashboard/billing/"))
+            assert "Your card was declined. We try again at" in text(owner.get("/dashboard/billing/"))
             later()
         assert mail.outbox == []
         assert tasks.top_up_accounts() == 1
     assert [tasks.top_up_accounts() for _ in range(3)] == [0, 0, 0]
     assert (charges(stripe), cents(bob)) == (4, 2_000)
     [sent] = mail.outbox
-    assert sent.subject == "The automatic top-up of Bob has stopped"
+    assert sent.subject == "The automatic top-up of Bob stopped"
     assert Payment.objects.filter(created_by=None, status="FAILED", failure="Your card was declined.").count() == 4
 
 
 @pytest.mark.parametrize(
     ("method", "subject", "reason"),
     [
-        ("pm_lost", "The automatic top-up of Bob has stopped", "Your card was declined."),
-        ("pm_never", "The automatic top-up of Bob has stopped", "Your card was declined."),
-        ("pm_gone", "The automatic top-up of Bob has stopped", "The card cannot be charged any more."),
-        ("pm_confirm", "The automatic top-up of Bob needs you", "Your card was declined."),
+        ("pm_lost", "The automatic top-up of Bob stopped", "Your card was declined."),
+        ("pm_never", "The automatic top-up of Bob stopped", "Your card was declined."),
+        ("pm_gone", "The automatic top-up of Bob stopped", "The card can no longer be charged."),
+        ("pm_confirm", "Confirm the automatic top-up of Bob", "Your card was declined."),
     ],
 )
 def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
@@ -291,7 +293,7 @@ def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
     assert (sent.subject, sent.to) == (subject, ["bob@example.org"])
     assert "http://www.example.com/dashboard/billing/top-up/" in sent.body
     settings.GATEWAY_BASE_HOST = ""
-    assert f"No card is charged any more: {reason}" in text(owner.get("/dashboard/billing/"))
+    assert f"Automatic top-up has stopped: {reason}" in text(owner.get("/dashboard/billing/"))
     [warning] = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
     assert warning.data == {"reason": reason, "needs_payer": method == "pm_confirm"}
     rule = set_up(stripe, owner)  # pays again, with a card that works

@@ -1,4 +1,4 @@
-"""Signing up, and changing one's e-mail address."""
+"""Signing up, and changing one's email address."""
 
 import re
 import time
@@ -37,8 +37,8 @@ def ask(email=EMAIL):
 
 
 def test_people_sign_up_with_an_address_that_they_prove(db):
-    assert "Open one" in Client().get(SIGN_IN).content.decode()
-    assert "Look into your mail" in ask(" Ann@Example.org ").content.decode()
+    assert "Sign up" in Client().get(SIGN_IN).content.decode()
+    assert "Check your email" in ask(" Ann@Example.org ").content.decode()
     assert (User.objects.count(), Account.objects.count(), mail.outbox[0].to) == (0, 0, [EMAIL])
     path = link()
     assert EMAIL in Client().get(path).content.decode()
@@ -56,7 +56,7 @@ def test_people_sign_up_with_an_address_that_they_prove(db):
 def test_signing_up_again_tells_only_the_owner_of_the_address(alice):
     texts = [ask(email).content.decode().replace(email, "") for email in ("alice@example.org", "nobody@example.org")]
     assert texts[0] == texts[1]
-    assert "where it is your sign-in already" in mail.outbox[0].body
+    assert "where you already sign in with it" in mail.outbox[0].body
     assert "/accounts/password/reset/" in mail.outbox[0].body
 
 
@@ -74,7 +74,7 @@ def test_where_sign_up_is_off_nobody_signs_up(db, settings):
     ask()
     path = link()
     settings.SIGN_UP = False
-    assert "Accounts are opened by invitation" in Client().get(SIGN_UP).content.decode()
+    assert "You need an invitation to open an account" in Client().get(SIGN_UP).content.decode()
     ask("other@example.org")
     assert use(path).status_code == 404  # also with a link from before
     assert (len(mail.outbox), User.objects.count()) == (1, 0)
@@ -83,7 +83,7 @@ def test_where_sign_up_is_off_nobody_signs_up(db, settings):
 def test_only_people_of_the_named_domains_sign_up(db, settings):
     settings.SIGN_UP_DOMAINS = ["example.com"]
     for email in (EMAIL, "ann@example.com.example.org", "ann@sub.example.com"):
-        assert "this address is of another" in ask(email).content.decode()
+        assert "this address belongs to another" in ask(email).content.decode()
     assert mail.outbox == []
     ask("ann@EXAMPLE.com")
     assert mail.outbox[0].to == ["ann@example.com"]
@@ -115,7 +115,7 @@ def test_the_address_of_somebody_else_cannot_be_taken(owner, alice, charlie):  #
     factories.make_user("ann@example.org")
     assert use(path).status_code == 404
     owner.post(CHANGE, {"email": "charlie@example.org"})
-    assert "where it is your sign-in already" in mail.outbox[-1].body
+    assert "where you already sign in with it" in mail.outbox[-1].body
     assert owner_of(alice).email == "alice@example.org"
 
 

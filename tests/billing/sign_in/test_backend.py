@@ -69,7 +69,7 @@ def test_after_many_failures_of_a_user_a_correct_password_is_refused_like_a_wron
     for reply in replies:
         assert reply.status_code == 429
         assert 1 <= int(reply["Retry-After"]) <= HOUR
-        assert "There were too many attempts to sign in. Try again in" in reply.content.decode()
+        assert "Too many sign-in attempts. Try again in" in reply.content.decode()
         assert not reply.cookies
     assert hashed == []
 
@@ -115,7 +115,7 @@ def test_an_address_that_fails_as_many_users_is_limited(alice, caplog):
     for reply in (first, known):  # the second is refused from memory
         assert reply.status_code == 429
         assert 1 <= int(reply["Retry-After"]) <= HOUR
-        assert "There were too many attempts to sign in. Try again in" in reply.content.decode()
+        assert "Too many sign-in attempts. Try again in" in reply.content.decode()
         assert "default-src 'self'" in reply["Content-Security-Policy"]
     assert caplog.text.count("sign-in as alice@example.org from 192.0.2.1 refused") == 2
     assert attempt(password=factories.PASSWORD, address="192.0.2.2").status_code == 302

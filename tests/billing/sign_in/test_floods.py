@@ -27,7 +27,7 @@ def attempt(client=None, *, email=ALICE, password=factories.PASSWORD):
 def test_beyond_their_share_unknown_devices_are_told_to_come_back(alice, exhausted):
     reply = attempt()
     assert (reply.status_code, reply["Retry-After"]) == (503, "5")
-    assert "Too many people are signing in at this moment." in reply.content.decode()
+    assert "Too many people are signing in right now." in reply.content.decode()
     assert "default-src 'self'" in reply["Content-Security-Policy"]
     assert reply["X-Frame-Options"] == "DENY"
     assert not reply.cookies

@@ -103,7 +103,7 @@ def test_an_address_counts_only_if_the_provider_has_verified_it(provider, elsewh
     elsewhere.person, before = Person("101", [(EMAIL, False)]), rows()
     reply = go(provider, client := Client())
     assert (reply.status_code, is_signed_in(client)) == (403, False)
-    assert "has not verified an e-mail address of yours" in reply.content.decode()
+    assert "has not verified your email address" in reply.content.decode()
     assert rows() == before
 
 
@@ -111,7 +111,7 @@ def test_github_names_several_addresses_of_which_one_may_sign_up(elsewhere, sett
     settings.SIGN_UP_DOMAINS = ["example.com", "users.noreply.github.com"]
     others = [("1+ann@users.noreply.github.com", True), ("ann@example.com", False)]
     elsewhere.person = Person("101", [(EMAIL, True), *others])
-    assert "ann@example.org is of another" in go("github").content.decode()
+    assert "ann@example.org belongs to another" in go("github").content.decode()
     elsewhere.person = Person("101", [(EMAIL, True), *others, ("Ann.B@Example.com", True)])
     go("github")
     assert User.objects.get().email == "ann.b@example.com"
@@ -120,9 +120,12 @@ def test_github_names_several_addresses_of_which_one_may_sign_up(elsewhere, sett
 def test_sign_up_that_is_off_or_bound_is_so_with_an_identity(provider, settings, rows):  # noqa: F811
     before = rows()
     settings.SIGN_UP = False
-    assert "ann@example.org is not invited" in go(provider, client := Client()).content.decode()
+    assert (
+        "You need an invitation to open an account, and ann@example.org has none."
+        in go(provider, client := Client()).content.decode()
+    )
     settings.SIGN_UP, settings.SIGN_UP_DOMAINS = True, ["example.com"]
-    assert "ann@example.org is of another" in go(provider, client).content.decode()
+    assert "ann@example.org belongs to another" in go(provider, client).content.decode()
     assert (rows(), is_signed_in(client)) == (before, False)
 
 
@@ -133,7 +136,7 @@ def test_who_is_invited_signs_up_with_an_identity_and_joins(provider, owner, ali
     page = client.get(path).content.decode()
     assert f'name="next" value="{path}"' in page
     assert go(provider, client, next=path)["Location"] == path
-    assert "Join the account" in client.get(path).content.decode()
+    assert "Join account" in client.get(path).content.decode()
     client.post("/dashboard/members/join/", {"key": path.partition("?key=")[2]})
     assert Membership.objects.get(user__email=EMAIL).role == Role.BILLING
     assert Account.objects.count() == 1  # no other of their own
@@ -157,7 +160,7 @@ def test_the_same_address_joins_nobody_to_a_user(provider, elsewhere, alice, row
     elsewhere.person, before = Person("7", [("Alice@example.org", True)]), rows()
     reply = go(provider, client := Client())
     assert (reply.status_code, is_signed_in(client)) == (403, False)
-    assert "alice@example.org signs in here, but not with G" in reply.content.decode()
+    assert "alice@example.org already signs in here, but not with G" in reply.content.decode()
     assert (rows(), SocialAccount.objects.count()) == (before, 0)
 
 
@@ -170,20 +173,20 @@ def test_who_signs_in_as_before_connects_an_identity_and_then_signs_in_with_it(
     with django_capture_on_commit_callbacks(execute=True):
         assert connect(provider, client)["Location"] == LIST
     known = "Google (alice.private@example.com)" if provider == "google" else "GitHub (alice7)"
-    assert f"From now on you can sign in with {known}." in client.get(LIST).content.decode()
+    assert f"You can now sign in with {known}." in client.get(LIST).content.decode()
     assert acts() == [f"Connected {known} for signing in."]
     assert (mail.outbox[0].to, known in mail.outbox[0].body) == (["alice@example.org"], True)
     go(provider, other := Client())
     assert "alice@example.org" in other.get(LIST).content.decode()
     assert owner_of(alice).email == "alice@example.org"
-    assert f"{known} is connected already." in client.get(connect(provider, client)["Location"]).content.decode()
+    assert f"{known} is already connected." in client.get(connect(provider, client)["Location"]).content.decode()
     assert SocialAccount.objects.count() == 1
 
 
 def test_an_identity_of_one_user_is_not_connected_to_another(provider, owner, other_owner):  # noqa: F811
     connect(provider, owner)
     page = other_owner.get(connect(provider, other_owner)["Location"]).content.decode()
-    assert "is connected to another sign-in here" in page
+    assert "is connected to another user" in page
     assert SocialAccount.objects.get().user.email == "alice@example.org"
 
 
@@ -331,7 +334,7 @@ def test_an_identity_is_disconnected_and_signs_in_no_more(provider, owner, alice
     connect(provider, owner)
     with django_capture_on_commit_callbacks(execute=True):
         page = owner.post(LIST, {"account": SocialAccount.objects.get().pk}, follow=True).content.decode()
-    assert "does not sign you in any more" in page
+    assert "You can no longer sign in with it" in page
     assert "Nothing is connected." in page
     assert acts()[-1].startswith("Disconnected G")
     assert "Disconnected G" in mail.outbox[-1].body
@@ -380,7 +383,7 @@ def test_who_has_no_password_confirms_by_signing_in_again(provider, elsewhere):
     invitation = {"email": "bob@example.org", "role": "VIEWER", "account": Account.objects.get().pk}
     asked = client.post("/dashboard/members/invite/", invitation)
     page = asked.content.decode()
-    assert "you have no password here" in page
+    assert "You signed in more than 15 minutes ago. Sign in again below" in page
     assert 'name="current_password"' not in page
     assert elsewhere.origin in asked["Content-Security-Policy"]
     assert go(provider, client, next="/dashboard/members/invite/")["Location"] == "/dashboard/members/invite/"
@@ -405,7 +408,7 @@ def test_who_has_no_password_sets_one_by_mail_which_names_the_other_ways_in(prov
     key, new = link().partition("?key=")[2], "a wholly new sentence"
     with django_capture_on_commit_callbacks(execute=True):
         Client().post("/accounts/password/link/", {"key": key, "new_password1": new, "new_password2": new})
-    assert "signs in as you, too." in mail.outbox[-1].body
+    assert "can sign in as you." in mail.outbox[-1].body
     other = Client()
     assert other.post(SIGN_IN, {"login": EMAIL, "password": new})["Location"] == DASHBOARD
     assert other.post(LIST, {"account": SocialAccount.objects.get().pk}).status_code == 302  # it is not the last way in now

@@ -62,7 +62,7 @@ def assert_ended(path):
     before = list(User.objects.values())
     for reply in (Client().get(path), set_password(path, password="another sentence of mine")):
         assert reply.status_code == 404
-        assert "This link does not work any more" in reply.content.decode()
+        assert "This link no longer works" in reply.content.decode()
     assert list(User.objects.values()) == before
 
 
@@ -144,18 +144,18 @@ def test_a_mail_that_cannot_be_sent_leaves_no_link_and_says_so(superuser, alice,
     settings.EMAIL_BACKEND = "gateway_project.mail.NoBackend"
     chosen = {"action": "send_password_links", "_selected_action": [owner_of(alice).pk]}
     page = superuser.post(USERS, chosen, follow=True).content.decode()
-    assert "The mail to alice@example.org could not be sent." in page
+    assert "The email to alice@example.org could not be sent." in page
     assert PasswordLink.objects.get().revoked_at is not None
     assert "a mail to alice@example.org could not be sent" in caplog.text
 
 
-# --- Forgotten passwords ---------------------------------------------------------------------------------------------
+# --- Reset passwords ---------------------------------------------------------------------------------------------
 
 
 def test_whoever_forgot_the_password_sets_another_and_all_sessions_end(alice):
     elsewhere = signed_in(owner_of(alice))
     reply = Client().post(RESET, {"email": " Alice@Example.org"})
-    assert "Look into your mail" in reply.content.decode()
+    assert "Check your email" in reply.content.decode()
     assert mail.outbox[0].to == ["alice@example.org"]
     assert can_sign_in("alice@example.org", factories.PASSWORD)  # until the link is used
     assert set_password(link()).status_code == 302
@@ -170,7 +170,7 @@ def test_the_page_does_not_say_who_is_a_user(alice):
     ]
     assert texts[0] == texts[1]
     assert [message.to for message in mail.outbox] == [["alice@example.org"], ["nobody@example.org"]]
-    assert "Nobody signs in there with this address" in mail.outbox[1].body
+    assert "No one signs in there with this address" in mail.outbox[1].body
 
 
 def test_a_reset_asks_the_database_the_same_for_everybody(alice):
@@ -201,7 +201,7 @@ def test_without_mail_the_page_says_whom_to_ask(db, settings):
     settings.SENDS_MAIL = False
     settings.SUPPORT_ADDRESS = "help@example.com"
     page = Client().get(RESET).content.decode()
-    assert "This gateway sends no mail." in page
+    assert "This gateway has no mail server." in page
     assert "mailto:help@example.com" in page
     assert "mailto:help@example.com" in Client().get(SIGN_IN).content.decode()
 

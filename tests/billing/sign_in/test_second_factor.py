@@ -68,7 +68,7 @@ def test_a_wrong_code_is_refused_and_logged(half, caplog):
     page = half.post(CODE, {"code": WRONG})
     assert 'role="alert"' in page.content.decode()
     assert half.get("/dashboard/").status_code == 302
-    assert "sign-in as alice@example.org from 127.0.0.1 failed at the second factor" in caplog.text
+    assert "sign-in as alice@example.org from 127.0.0.1 failed at two-factor authentication" in caplog.text
 
 
 def test_a_code_counts_once_also_in_another_process(half, user):
@@ -77,7 +77,7 @@ def test_a_code_counts_once_also_in_another_process(half, user):
     cache.clear()  # which another process does not share
     other = Client()
     other.post(SIGN_IN, {"login": user.email, "password": factories.PASSWORD})
-    assert "was used already" in other.post(CODE, {"code": code}).content.decode()
+    assert "was already used" in other.post(CODE, {"code": code}).content.decode()
     assert other.get("/dashboard/").status_code == 302
 
 
@@ -95,8 +95,8 @@ def test_a_code_counts_once_however_it_is_written(half, user, caplog, monkeypatc
     mail.outbox.clear()
     for spelling in [code, *spellings(code)]:
         cache.clear()
-        assert "was used already" in second_attempt(user, spelling).content.decode()
-    assert {message.subject for message in mail.outbox} == {"A code was used twice at the Model Gateway"}
+        assert "was already used" in second_attempt(user, spelling).content.decode()
+    assert {message.subject for message in mail.outbox} == {"Reused sign-in code at the Model Gateway"}
     assert mail.outbox[0].to == [user.email]
     assert "a code of alice@example.org was tried a second time" in caplog.text
 
@@ -152,7 +152,7 @@ def test_without_the_password_nobody_uses_up_the_codes_of_a_user(user):
 def test_a_code_confirms_an_act_instead_of_the_password(user, alice):
     client = signed_in(user)
     expire(client)
-    assert "Or a code of your authenticator app" in client.post(NEW_KEY, key_form(alice)).content.decode()
+    assert "Or a code from your authenticator app" in client.post(NEW_KEY, key_form(alice)).content.decode()
     client.post(NEW_KEY, {**key_form(alice), "current_code": WRONG})
     assert not ApiKey.objects.exists()
     made = client.post(NEW_KEY, {**key_form(alice), "current_code": second_factors.code()})
@@ -229,7 +229,7 @@ def test_beginning_to_sign_in_with_a_passkey_is_limited(db, monkeypatch):
 def test_staff_without_a_second_factor_are_led_to_set_one_up(support, path):  # noqa: F811
     reply = support.get(path, follow=True)
     assert reply.redirect_chain == [(FACTORS, 302)]
-    assert "Staff sign in with a second factor" in reply.content.decode()
+    assert "Staff must use two-factor authentication" in reply.content.decode()
     assert support.post(path).status_code == 302
 
 
@@ -289,7 +289,7 @@ def test_only_superusers_remove_the_second_factor_of_other_staff(db):
     client = Client()
     sessions.sign_in(client, clerk)
     page = client.post("/admin/billing/user/", {**REMOVE, "_selected_action": [colleague.pk]}, follow=True)
-    assert "You may not remove the second factors of colleague@example.org." in page.content.decode()
+    assert "You may not remove the two-factor authentication of colleague@example.org." in page.content.decode()
     assert Authenticator.objects.filter(user=colleague).exists()
 
 

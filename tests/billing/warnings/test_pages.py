@@ -16,7 +16,7 @@ from tests.pages.conftest import make_staff, owner, session_texts, signed_in  # 
 pytestmark = pytest.mark.django_db
 
 CENT = 10_000_000
-PAGE = "/dashboard/warnings/"
+PAGE = "/dashboard/alerts/"
 
 
 def text(reply):
@@ -44,7 +44,7 @@ def test_a_warning_is_listed_with_its_deliveries(owner, alice, endpoint, crossed
     deliveries.record(mail, deliveries.Attempt(3))
     page = text(owner.get(PAGE))
     assert "The balance fell below $5.00 It was $4.99 then." in page
-    assert f"Delivered mail to {alice.members.get().email}" in page
+    assert f"Delivered email to {alice.members.get().email}" in page
     assert "Waiting webhook to example.org" in page
     assert "7f3a" not in page  # what is in a path may be a secret
     page = text(owner.get(f"{PAGE}webhooks/{webhook.endpoint_id}/"))
@@ -53,7 +53,7 @@ def test_a_warning_is_listed_with_its_deliveries(owner, alice, endpoint, crossed
 
 
 def test_without_warnings_the_page_says_so(owner):  # noqa: F811
-    assert "Nothing yet." in text(owner.get(PAGE))
+    assert "No alerts yet." in text(owner.get(PAGE))
 
 
 def test_a_secret_is_shown_once_and_is_in_no_other_place(owner, endpoint):  # noqa: F811
@@ -62,7 +62,7 @@ def test_a_secret_is_shown_once_and_is_in_no_other_place(owner, endpoint):  # no
     assert secret not in session_texts() + str(list(Activity.objects.values())) + made.sealed_secret
     page = owner.post(f"{PAGE}webhooks/{made.pk}/rotate/").content.decode()
     assert re.search(r"whsec_[\w+/=]+", page)[0] != secret
-    assert "The former secret signs, too, until" in text(owner.get(f"{PAGE}webhooks/{made.pk}/"))
+    assert "Former secret also signs until" in text(owner.get(f"{PAGE}webhooks/{made.pk}/"))
 
 
 def test_an_address_that_nothing_is_sent_to_is_refused_with_the_reason(owner, settings):  # noqa: F811
@@ -80,7 +80,7 @@ def test_acts_on_a_webhook_are_in_the_activity_log(owner, alice, endpoint):  # n
     changed = "ENDPOINT_CHANGED"
     assert list(acts) == ["ENDPOINT_MADE", "ENDPOINT_TESTED", changed, changed, changed, "ENDPOINT_DELETED"]
     log = str(list(Activity.objects.values()))
-    assert "Made the webhook endpoint example.org." in log
+    assert "Created the webhook example.org." in log
     assert "7f3a" not in log  # what is in a path may be a secret, and the log is kept
 
 
@@ -99,7 +99,7 @@ def test_the_threshold_is_changed_recorded_and_switched_off(owner, alice):  # no
         assert alice.warning_threshold_cents == cents
     first, second = Activity.objects.filter(act="THRESHOLD_SET").order_by("pk")
     assert (first.before, first.after) == ({"threshold": 500}, {"threshold": 750})
-    assert second.summary == "Members are warned of no balance any more."
+    assert second.summary == "Members get an alert for no balance."
     assert "never" in text(owner.get(PAGE))
 
 
@@ -114,7 +114,7 @@ def test_every_page_says_that_the_balance_is_low(owner, alice):  # noqa: F811
     assert "The balance is below" not in text(owner.get("/dashboard/"))
     usage.spend(alice, 501 * CENT)
     for path in ("/dashboard/", "/dashboard/keys/", PAGE):
-        assert "The balance is below $5.00 . Add credit or change the warning" in text(owner.get(path))
+        assert "The balance is below $5.00 . Add credit or change the alert" in text(owner.get(path))
 
 
 # --- How long the balance lasts -----------------------------------------------------------------------------------

@@ -331,7 +331,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_connected_to(alice, endpo
     tasks.send_webhooks()
     delivery = WarningDelivery.objects.exclude(endpoint=None).get()
     assert (delivery.state, receiver.received) == ("WAITING", [])
-    assert delivery.attempts[0]["reason"] == "its name leads to a private address, which nothing is sent to"
+    assert delivery.attempts[0]["reason"] == "its host name resolves to a private address, and we do not send there"
 
 
 def test_outside_of_development_nothing_is_sent_without_tls(alice, endpoint, receiver, settings):

@@ -65,7 +65,7 @@ def test_a_price_is_set_after_its_change_was_shown_in_percent(echo_model: Langua
     assert "input $0.50 -> $0.60 (+20 %), cached input none -> $0.06 (-88 %)" in text(shown)
     assert prices() == [BEFORE]
     shown = send(root, input="0.60", image="")
-    assert "Look over what changes: input $0.50 -> $0.60 (+20 %), at once. Send it again to set it." in text(shown)
+    assert "Review the change: input $0.50 -> $0.60 (+20 %), at once. Send the form again to set it." in text(shown)
     assert confirm(root, shown).status_code == 302
     assert prices() == [BEFORE, (600_000_000, 1_500_000_000)]
     assert lookup.find_offer("demo/echo").price.input_nanos == 600_000_000
@@ -126,8 +126,8 @@ def test_a_price_begins_later_and_can_be_withdrawn_until_then(echo_model: Langua
     later = Price.objects.get(input_nanos=600_000_000)
     assert later.effective_from == start
     assert lookup.find_offer("demo/echo").price.input_nanos == 500_000_000
-    assert f"From {start:%Y-%m-%d %H:%M} UTC another price is in force." in text(root.get(PAGE))
-    assert "deleted, and the one before it stays in force" in text(root.get(f"{PAGE}{later.pk}/"))
+    assert f"From {start:%Y-%m-%d %H:%M} UTC another price applies." in text(root.get(PAGE))
+    assert "deleted, and the price before it stays in force" in text(root.get(f"{PAGE}{later.pk}/"))
     assert root.post(f"{PAGE}{later.pk}/").status_code == 302
     assert prices() == [BEFORE]
     assert [log.summary for log in Activity.objects.order_by("pk")][1] == (
@@ -150,7 +150,7 @@ def test_a_price_that_has_begun_stays(echo_model: LanguageModel, root: Client) -
         ({"input": ""}, "input", ""),
         ({"starts_at": "2020-01-01T00:00"}, "starts_at", "This is in the past."),
         ({"starts_at": "soon"}, "starts_at", ""),
-        ({}, "__all__", "This is the price already."),
+        ({}, "__all__", "This is already the price. Nothing was changed."),
     ],
 )
 def test_an_impossible_price_is_refused_at_its_field(

@@ -76,6 +76,7 @@ class CompletionModel:
     seen_at: datetime | None = None
     state: str = "HELD"
     settled: int | None = None
+    is_recovered: bool = False
 
     @property
     def runs(self) -> list["CompletionModel"]:
@@ -197,6 +198,7 @@ class Model:
         completion.key.spend(spent_before, self.window(completion.key)[0])
         completion.key.account.add_entry(-completion.settled)
         if reply is None:
+            completion.is_recovered = is_recovered
             self._end_key(completion, is_recovered=is_recovered)
         else:
             for stored in completion.key.account.retries.values():
@@ -215,8 +217,8 @@ class Model:
         return self.settle(completion, prompt + math.ceil(relayed / 4), None, is_recovered=True)
 
     def _end_key(self, completion: CompletionModel, *, is_recovered: bool = False) -> None:
-        """Let a repetition run: as a request of its own, or as another run of one that was charged when its process died."""
-        if is_recovered or completion.before:
+        """Let a repetition run: as a request of its own, or as another run of one whose process died."""
+        if is_recovered or completion.state == "EXPIRED" or completion.earlier:
             return
         retries = completion.key.account.retries
         for name in [name for name, stored in retries.items() if stored.completion is completion]:

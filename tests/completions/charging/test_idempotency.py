@@ -17,7 +17,7 @@ from gateway_project import large_work, metrics
 from gateway_project.db import pool
 from keys.limits import reads
 from tests import factories
-from tests.completions.rows import disconnect
+from tests.completions.rows import abandon, disconnect
 from tests.conftest import client_for
 from tests.faults import fault
 from tests.monotonic_clock import use_clock
@@ -126,7 +126,7 @@ def die(api, key, words):
         checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1), relayed_bytes=4 * words
     )
     assert tasks.release_expired_holds() == 1
-    disconnect(running)
+    abandon(running)
 
 
 def charges(account):
@@ -443,8 +443,11 @@ def test_a_retry_runs_after_the_hold_of_a_dead_process_expired(api):
     unread = ask(api, "a", stream=True)
     Hold.objects.update(expires_at=pool.database_time() - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
-    assert (ask(api, "a").status_code, debits()) == (200, 1)
-    disconnect(unread)
+    abandon(unread)
+    again = ask(api, "a", stream=True)
+    assert (again.status_code, content(again)[-14:], debits()) == (200, b"data: [DONE]\n\n", 1)
+    first, second = Completion.objects.order_by("id")
+    assert (first.settlement, second.repeats) == ("expired", first.pk)
 
 
 @fault(

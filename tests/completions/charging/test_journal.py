@@ -78,6 +78,21 @@ def test_a_charge_that_a_failover_lost_is_charged_again(alice, key):
     assert replay() == {"settled": 2, "lost": 0, "deadLetters": 0}
 
 
+def test_a_correction_that_a_failover_lost_is_booked_again(alice, key):
+    admitted = admit(key)
+    assert settlement.recover(Completion.objects.get(), 4)
+    with lost_in_a_failover():
+        settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED)
+        assert Completion.objects.filter(settlement="corrected").count() == 1
+    for lost in (1, 0):
+        assert replay()["lost"] == lost
+        outbox.drain(settlement.resolve_all)
+    assert Completion.objects.filter(settlement="corrected").count() == 1
+    alice.refresh_from_db()
+    assert alice.balance_nanos == 10_000_000_000 - CHARGED["nanos"]
+    assert_ledger_is_consistent()
+
+
 def test_a_charge_whose_admission_was_lost_too_is_a_dead_letter_and_counted_once(alice, key):
     before_nanos = lost_nanos()
     with lost_in_a_failover():

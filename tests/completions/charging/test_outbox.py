@@ -221,27 +221,8 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
     assert outbox.drain(settlement.resolve_all) == {Outcome.ALREADY_RESOLVED: 1}
     assert files(settings) == []
     assert total(metrics.operator_loss_nanos) == loss
-    assert "was already settled" not in caplog.text
+    assert "is corrected" not in caplog.text
     assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
-
-
-@fault(
-    "Disk",
-    "A settlement is found on disk after the sweeper took its process for dead",
-    "What the sweeper charged stands; the difference is counted as a loss",
-)
-def test_an_earlier_recovery_is_kept_and_the_difference_is_an_operator_loss(alice, key, settings, caplog):
-    admitted = admit(key)
-    completion_id = store(admitted)
-    settlement.recover(Completion.objects.get(), relayed_bytes=4)
-    estimated_nanos = 2 * 500 + 1_500
-    loss = total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.ALREADY_RESOLVED: 1}
-    assert files(settings) == []
-    assert total(metrics.operator_loss_nanos) - loss == 20_000 - estimated_nanos
-    assert f"{completion_id} was already settled: recovered, {estimated_nanos} nanodollars" in caplog.text
-    assert "this settlement was reported, 20000 nanodollars" in caplog.text
-    assert_charged(alice, "recovered", prompt=2, completion=1, nanos=estimated_nanos, model="demo/echo")
 
 
 @fault(

@@ -91,7 +91,7 @@ def test_a_request_is_listed_as_soon_as_it_is_answered(api, alice, owner, large)
 
 
 def test_an_account_without_requests_is_told_what_will_be_there(owner):  # noqa: F811
-    assert "There are no requests yet. Each request with a key of the account is listed here" in text(owner.get(LIST))
+    assert "No requests yet. Requests and their cost appear here." in text(owner.get(LIST))
 
 
 def test_the_requests_of_all_keys_are_merged_newest_first(owner, alice, past):  # noqa: F811
@@ -154,16 +154,16 @@ def test_an_account_with_many_keys_types_the_name_or_the_id_of_one(owner, alice,
     assert '<option value="' + first.pk in owner.get(LIST).content.decode()
     monkeypatch.setattr(list_forms, "OFFERED_MAX", 1)
     page = owner.get(LIST).content.decode()
-    assert (first.pk in page, "Its name or its id. Empty: all keys." in page) == (False, True)
+    assert (first.pk in page, "Name or ID. Leave empty for all keys." in page) == (False, True)
     assert listed(owner, key=first.pk) == listed(owner, key="FIRST") == [of_first]
     assert listed(owner, key="") == [of_second, of_first]
     for name in ("theirs", "fir"):
         refused = owner.get(LIST, {"key": name})
-        assert (refused.status_code, "No key has this name or id." in refused.content.decode()) == (400, True)
+        assert (refused.status_code, "No key has this name or ID." in refused.content.decode()) == (400, True)
     namesake = factories.make_key(alice, "first")[0]
     refused = owner.get(LIST, {"key": "first"})
     assert refused.status_code == 400
-    assert f"Enter the id of one of them: {namesake.pk}, {first.pk}." in refused.content.decode()
+    assert f"Enter one of their IDs: {namesake.pk}, {first.pk}." in refused.content.decode()
     assert listed(owner, key=first.pk) == [of_first]
 
 
@@ -184,7 +184,7 @@ def test_a_search_without_an_index_is_bounded_and_says_how_far_it_came(owner, ke
     pages = [[row["completion"].pk for row in reply.context["rows"]]]
     while reply.context[direction] is not None:
         assert reply.context["searched_to"]
-        assert "Searched 2 requests, as far as" in text(reply)
+        assert "Searched 2 requests, back to" in text(reply)
         reply = owner.get(LIST + reply.context[direction])
         pages.append([row["completion"].pk for row in reply.context["rows"]])
     found = [ids[0], ids[4]] if direction == "older" else [ids[4], ids[0]]
@@ -219,7 +219,9 @@ def test_a_request_is_found_by_its_id_or_its_request_id(api, owner, large):  # n
         found = owner.get(LIST, {"id": wanted})
         assert (found.status_code, found["Location"]) == (302, f"{LIST}{wanted.strip()}/")
         assert reply.json()["id"] in text(owner.get(found["Location"]))
-    assert "The account has no request with the id <code>nothing</code>." in owner.get(LIST, {"id": "nothing"}).content.decode()
+    assert (
+        "This account has no request with the ID <code>nothing</code>." in owner.get(LIST, {"id": "nothing"}).content.decode()
+    )
 
 
 def test_the_list_takes_as_many_queries_for_many_keys_and_requests_as_for_one(owner, alice, past):  # noqa: F811
@@ -243,19 +245,19 @@ def test_a_charge_is_explained_line_by_line(api, alice, owner, large, upstream):
     reply = ask(api, user="u-1", metadata={"team": "search"})
     done = Completion.objects.get()
     page = page_of(owner, done)
-    assert "What it cost $0.000046 exactly $0.0000462 Charged by the provider's own token counts." in page
-    assert "Number A million Amount Prompt tokens 5 $3.00 $0.000015" in page
-    assert "Cached prompt tokens 4 $0.30 $0.000001 exactly $0.0000012" in page
-    assert "Generated tokens 2 $15.00 $0.00003" in page
-    assert "In all, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
+    assert "What it cost $0.000046 exactly $0.0000462 Charged from the provider's token counts." in page
+    assert "Quantity Price per 1M tokens Amount Input tokens 5 $3.00 $0.000015" in page
+    assert "Cached input tokens 4 $0.30 $0.000001 exactly $0.0000012" in page
+    assert "Output tokens 2 $15.00 $0.00003" in page
+    assert "Total, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
     hold = Hold.objects.get()
     assert (hold.amount_nanos, done.cost_nanos) == (round(float(reply["x-gateway-max-cost"]) * 1e9), 46_200)
-    shown = re.search(r"Held \$([\d.]+) Charged \$([\d.]+) Given back \$([\d.]+) ", page)
+    shown = re.search(r"Held \$([\d.]+) Charged \$([\d.]+) Released \$([\d.]+) ", page)
     held, charged, returned = map(Decimal, shown.groups())
     assert (charged, charged + returned, int(held * 10**9)) == (Decimal("0.0000462"), held, hold.amount_nanos)
     assert "Ledger entry -$0.0000462, " in page
     assert "scripted answered" in page
-    assert f"Key test End user u-1 Tag team search Completion id {done.pk} Request id {reply['x-request-id']}" in page
+    assert f"Key test End user u-1 Tag team search Completion ID {done.pk} Request ID {reply['x-request-id']}" in page
     entry = LedgerEntry.objects.get(reference=done.pk)
     assert f'href="/dashboard/ledger/?entry={entry.pk}#entry-{entry.pk}"' in owner.get(f"{LIST}{done.pk}/").content.decode()
 
@@ -265,8 +267,8 @@ def test_a_running_request_says_what_it_holds(api, alice, owner, large, upstream
     _, rest = begin(ask_streamed(api), "Hello you")
     page = page_of(owner, Completion.objects.get())
     assert "acme/large running" in page
-    assert "What it holds It is running. When it ends, it is charged, and what the hold has beyond that is given back." in page
-    assert "Given back" not in page
+    assert "What it holds Still running. When it ends, it is charged and the rest of the hold is released." in page
+    assert "Released" not in page
     assert b"".join(rest)
     assert "acme/large succeeded" in page_of(owner, Completion.objects.get())
 
@@ -285,8 +287,8 @@ def test_a_stream_that_broke_off_is_cut_short(api, alice, owner, large, upstream
     assert "error" in events(ask_streamed(api))[-1]
     page = page_of(owner, Completion.objects.get())
     assert "acme/large cut short" in page
-    assert "Charged are the estimated prompt and the text that had arrived" in page
-    assert "Generated tokens" in page
+    assert "You are charged the estimated input and the text that arrived" in page
+    assert "Output tokens" in page
 
 
 def test_a_request_that_failed_says_what_the_caller_was_told_and_what_to_do(api, alice, owner, large, upstream):  # noqa: F811
@@ -294,22 +296,22 @@ def test_a_request_that_failed_says_what_the_caller_was_told_and_what_to_do(api,
     reply = ask(api)
     collector.write()
     page = page_of(owner, Completion.objects.get())
-    assert "acme/large failed All requests What the caller was told The provider failed. The model's provider failed." in page
+    assert "acme/large failed All requests Error message The provider failed. The model's provider failed." in page
     assert "Send it again." in page
-    assert "Nothing was charged, and the hold was given back" in page
+    assert "Not charged, and the hold was released" in page
     assert reply.status_code == 502
 
 
 def test_a_charge_beyond_the_hold_is_paid_by_the_gateway(owner, key, past):  # noqa: F811
     done = past(key, prompt_tokens=9, completion_tokens=4)  # it cost 57,000 nanodollars, for 87,000 of tokens
-    assert "Less what is beyond the hold: the gateway pays it -$0.00003" in page_of(owner, done)
+    assert "Less what exceeds the hold: we pay it -$0.00003" in page_of(owner, done)
 
 
 def test_a_second_run_is_charged_less_by_what_the_first_paid(owner, key, past):  # noqa: F811
     first = past(key, 1)
     second = past(key, cost_nanos=0, repeats=first.pk, charged_before_nanos=57_000)
     reply = owner.get(f"{LIST}{second.pk}/")
-    assert "under the same Idempotency-Key -$0.000057" in text(reply)
+    assert "with the same Idempotency-Key -$0.000057" in text(reply)
     assert f'href="{LIST}{first.pk}/"' in reply.content.decode()
 
 
@@ -322,8 +324,8 @@ def test_images_have_a_line_and_cost_nothing_in_a_request_that_failed(owner, key
 def test_what_is_kept_for_an_hour_has_a_line_of_its_own(owner, key, past, large):  # noqa: F811
     factories.change_prices(Price.objects, cache_write_nanos=3_750_000_000, cache_write_1h_nanos=6_000_000_000)
     page = page_of(owner, past(key, prompt_tokens=50, cache_write_tokens=50, cache_write_1h_tokens=30))
-    assert "Prompt tokens written to a cache 20 $3.75 $0.000075" in page
-    assert "Prompt tokens written to a cache for an hour 30 $6.00 $0.00018" in page
+    assert "Input tokens written to the cache 20 $3.75 $0.000075" in page
+    assert "Input tokens cached for one hour 30 $6.00 $0.00018" in page
 
 
 # --- Refusals --------------------------------------------------------------------------------------------------------
@@ -337,10 +339,10 @@ def test_a_refused_request_is_listed_and_says_what_to_do(api, alice, owner, larg
     assert "The model does not exist, is not available, or the key may not use it acme/none test 404" in page
     page = text(owner.get(f"{LIST}{reply['x-request-id']}/"))
     assert "Refused request" in page
-    assert "The message quoted the request, so it is not kept." in page or "acme/none" in page
+    assert "We do not store this message because it quotes the request." in page or "acme/none" in page
     assert "Use a model that GET /v1/models lists for the key." in page
     assert "Reply 404 model_not_found" in page
-    assert f"Key test Model acme/none Request id {reply['x-request-id']}" in page
+    assert f"Key test Model acme/none Request ID {reply['x-request-id']}" in page
 
 
 def test_refusals_are_filtered_and_paged(owner, alice, large):  # noqa: F811
@@ -369,7 +371,7 @@ def test_refusals_are_filtered_and_paged(owner, alice, large):  # noqa: F811
         == [f"request-{number:02}" for number in range(30) if (now - timedelta(hours=number)).date() < now.date()][:25]
     )
     page = owner.get(LIST, {"status": "refused", "key": first.pk, "page": "1"}).content.decode()
-    assert "Of each key the last 50 refusals are kept, for 30 days." in page
+    assert "We keep the last 50 refusals of each key for 30 days." in page
     assert "?status=refused&amp;page=2" in owner.get(LIST, {"status": "refused"}).content.decode()
 
 

@@ -133,7 +133,7 @@ def test_revoked_key_ends_the_playground_until_a_member_makes_another(owner, ali
     lifecycle.revoke_key(playground_keys(alice).get())
     reply = owner.post(PATH, form(alice))
     assert reply.status_code == 200
-    assert "The key Playground was revoked or has expired" in text(reply)
+    assert "The Playground key was revoked or has expired" in text(reply)
     refused = owner.post(PATH, form(alice), **STREAM)
     assert (refused.status_code, refused.json()["error"]["param"]) == (400, "makes_key")
     assert (Completion.objects.count(), playground_keys(alice).count()) == (1, 1)

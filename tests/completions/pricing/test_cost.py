@@ -19,7 +19,7 @@ from tests.chat import prompt_bytes
 from tests.completions.content_parts import IMAGE, PDF, SOUND, make_sibling_model, question_with
 from tests.completions.offers import make_offer
 from tests.completions.routes import let_providers_cancel
-from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, disconnect, events
+from tests.completions.rows import abandon, ask, ask_streamed, assert_charged, assert_released, begin, events
 from tests.conftest import client_for
 from tests.upstream import CLOSE, DONE, FINISH, HANG, ROLE, refusal, stream, streamed, usage, whole, words
 
@@ -322,13 +322,13 @@ def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large
     let_providers_cancel()
     upstream.will(stream(ROLE, words("abcdefgh"), HANG))
     reply = ask_streamed(api, messages=question_with(IMAGE, IMAGE))
-    next(iter(reply.streaming_content))
+    begin(reply, "abcdefgh")
     checkpoints.write()
     Price.objects.create(model=large, input_nanos=1, output_nanos=1, image_nanos=1)  # of later completions
     Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     assert_charged(alice, "recovered", **estimated(Completion.objects.get().completion_tokens))
-    disconnect(reply)
+    abandon(reply)
     assert Hold.objects.get().state == Hold.State.SETTLED
 
 

@@ -14,7 +14,16 @@ from completions.models import Completion, Price
 from tests import factories
 from tests.chat import assert_error
 from tests.completions.routes import let_providers_cancel
-from tests.completions.rows import PROMPT_ESTIMATE, ask, ask_streamed, assert_charged, assert_released, disconnect, events
+from tests.completions.rows import (
+    PROMPT_ESTIMATE,
+    ask,
+    ask_streamed,
+    assert_charged,
+    assert_released,
+    begin,
+    disconnect,
+    events,
+)
 from tests.upstream import CLOSE, FINISH, HANG, ROLE, Script, event, refusal, reply, stream, words
 
 TIERS = ["flex", "priority"]
@@ -175,7 +184,7 @@ def test_a_stream_whose_process_died_is_charged_at_the_tier(api, alice, tiered, 
     let_providers_cancel()
     upstream.will(stream(ROLE, words("abcdefgh"), HANG))
     asked = ask_streamed(api, service_tier="priority")
-    next(iter(asked.streaming_content))
+    begin(asked, "abcdefgh")
     checkpoints.write()
     Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1

@@ -69,21 +69,21 @@ def listed(**parameters):
 def test_the_landing_page_shows_the_gateways_own_figures(catalog):
     text = page("/")
     assert "One API key and one prepaid balance for every language model" in text
-    assert "Models 4 3 can be called now" in text
-    assert "Providers 2 that run them" in text
-    assert "First words after" not in text  # nothing was measured
+    assert "Models 4 3 available now" in text
+    assert "Providers 2 serving these models" in text
+    assert "Time to first token" not in text  # nothing was measured
 
 
 def test_the_landing_page_says_how_soon_streams_began(catalog, alice):
     caller = alice, factories.make_key(alice)[0]
     for first_token_ms in (100, 420, 900):
         streamed(caller, "acme/large", first_token_ms, 1_000, 50)
-    assert "First words after 0.42 s" in page("/")
+    assert "Time to first token 0.42 s" in page("/")
 
 
 def test_the_landing_page_works_before_there_is_a_model(db):
     text = page("/")
-    assert "Models 0 0 can be called now" in text
+    assert "Models 0 0 available now" in text
     assert '"model": "provider/model"' in text
 
 
@@ -110,8 +110,8 @@ def test_the_landing_page_offers_an_account_where_people_may_sign_up(db, setting
 def test_the_list_shows_prices_and_limits_and_marks_what_cannot_be_called(catalog):
     text = page("/models")
     assert "Acme Large Acme acme/large Copy Reasoning $5.00 $25.00 $0.50 128,000 4,096" in text
-    assert "Later Zed zed/later Copy not callable yet" in text
-    assert text.count("not callable yet") == 2  # the model, and the words below the list
+    assert "Later Zed zed/later Copy Not available here yet" in text
+    assert text.count("Not available here yet") == 1
     assert "zed/free" not in text
 
 
@@ -147,10 +147,10 @@ def test_empty_fields_of_the_form_lead_to_the_shortest_address_of_the_list(catal
 
 
 def test_the_list_says_when_there_is_nothing(catalog):
-    assert "No model has all of this. Show all 4" in page("/models?images=on&reasoning=on")
+    assert "No matching models. Show all 4" in page("/models?images=on&reasoning=on")
     LanguageModel.objects.update(is_enabled=False)
     forget()
-    assert "No model has a price yet." in page("/models")
+    assert "No models yet." in page("/models")
 
 
 def test_speed_and_uptime_are_measured(catalog, alice):
@@ -165,7 +165,7 @@ def test_speed_and_uptime_are_measured(catalog, alice):
     assert listed(sort="speed")[:2] == ["acme/small", "acme/large"]
     assert listed(sort="first-token")[:2] == ["acme/small", "acme/large"]
     text = page("/models/acme/large")
-    assert "First token, median 0.50 s Speed, median 50 tokens a second Uptime 95 % of its requests were answered" in text
+    assert "First token, median 0.50 s Speed, median 50 tokens per second Uptime 95 % of requests answered" in text
 
 
 # --- A model --------------------------------------------------------------------------------------------------------
@@ -174,11 +174,11 @@ def test_speed_and_uptime_are_measured(catalog, alice):
 def test_a_models_page_shows_its_price_its_limits_and_a_first_request(catalog):
     text = page("/models/acme/large")
     assert "Input $5.00 per million tokens Output $25.00 per million tokens Cached input $0.50 per million tokens" in text
-    assert "Context 128,000 tokens" in text
+    assert "Context window 128,000 tokens" in text
     assert 'model="acme/large"' in text
-    assert "not callable" not in text
-    assert "Licence MIT" in page("/models/zed/vision")
-    assert "This model is not callable yet" in page("/models/zed/later")
+    assert "Not available" not in text
+    assert "License MIT" in page("/models/zed/vision")
+    assert "Not available here yet: no provider that runs this model is connected." in page("/models/zed/later")
 
 
 def test_a_models_page_shows_the_prices_of_an_hour_in_the_cache_and_of_tiers(catalog):

@@ -7,6 +7,7 @@ import pytest
 
 from completions.catalog import lookup
 from completions.relay import attempts
+from gateway_project import metrics
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider, closed_port, once
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.faults import fault
@@ -128,6 +129,28 @@ def test_a_retryable_failure_is_retried_once(api, alice, large, upstream, first,
     assert len(upstream.requests) == 2
     assert upstream.requests[0].body == upstream.requests[1].body
     assert_charged(alice, "reported", **REPORTED)
+
+
+@STREAMED
+def test_the_metrics_tell_which_provider_failed_and_how_long_each_took(api, both, upstream, spare, is_streamed):
+    served = ("spare", "stream" if is_streamed else "whole")
+    before = observed()
+    upstream.will(refusal(500))
+    spare.will(answering(is_streamed))
+    assert ask(api, stream=is_streamed).status_code == 200
+    assert {attempt: number - before[attempt] for attempt, number in observed().items() if number > before[attempt]} == {
+        ("scripted", "retryable"): 1,
+        served: 1,
+    }
+    assert metrics.attempt_seconds.labels(*served)._sum.get() > 0
+
+
+def observed():
+    """Return how many attempts were counted, by provider and outcome."""
+    metrics.write()
+    [family] = metrics.attempt_seconds.collect()
+    counts = [sample for sample in family.samples if sample.name.endswith("_count")]
+    return Counter({(each.labels["provider"], each.labels["outcome"]): each.value for each in counts})
 
 
 @fault(

@@ -17,13 +17,13 @@ from tests.chat import assert_error, body, prompt_bytes
 from tests.completions.routes import add, assert_answered, let_providers_cancel, once
 from tests.completions.rows import (
     MESSAGES,
+    abandon,
     ask,
     ask_streamed,
     assert_charged,
     assert_ledger_is_consistent,
     assert_released,
     begin,
-    disconnect,
     events,
     text,
 )
@@ -358,7 +358,7 @@ def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice,
     assert_charged(alice, "recovered", prompt=5, completion=5, nanos=5 * 1_000 + 5 * 2_000, model="acme/small")
     done = Completion.objects.get()
     assert (done.model_id, done.provider_id, done.attempts) == ("acme/small", "elsewhere", 2)
-    disconnect(reply)  # the process still runs, but its settlement comes too late
+    abandon(reply)
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 

@@ -64,13 +64,13 @@ def put_back(days):
 
 
 def test_an_account_without_usage_is_told_what_to_do(owner):
-    assert "Nothing was used in this time. Choose a longer one above" in page(owner)
+    assert "No usage in this period. Choose a longer one above" in page(owner)
 
 
 def test_a_new_account_is_told_what_to_do_first(db):
     account = factories.make_account("New", owner=factories.make_user("new@example.org"))
     told = page(signed_in(owner_of(account)))
-    assert "Nothing was used yet. Add credit , then make a key and send a request with it" in told
+    assert "No usage yet. Add credit , then create a key and send a request with it" in told
 
 
 @pytest.mark.parametrize("summed_up", [False, True])
@@ -82,7 +82,7 @@ def test_a_request_is_shown_as_soon_as_it_has_ended(owner, alice, api, large, up
         tasks.sum_up_usage()
     told = page(owner)
     assert "Spent $0.000057" in told
-    assert "Requests 2 none before Tokens 11 none before Errors 1 (50.0 %)" in told
+    assert "Requests 2 No earlier data Tokens 11 No earlier data Errors 1 (50.0 %)" in told
     assert "acme/large" in told
     assert f"{spent_nanos(alice) / 10**9:.6f}" == "0.000057"
 
@@ -145,7 +145,7 @@ def test_a_range_is_compared_with_the_time_before(owner, api, echo_model):
         chat.ask(api)
     told = page(owner, "?range=7d")
     assert "Requests 3 up 200 %, from 1" in told
-    assert "Requests 3 none before" in page(owner, "?range=24h")
+    assert "Requests 3 No earlier data" in page(owner, "?range=24h")
 
 
 def test_a_value_leads_to_its_requests(owner, api, echo_model):
@@ -175,7 +175,7 @@ def test_names_of_users_and_tags_cannot_become_markup(owner, api, echo_model):
     ],
 )
 def test_days_that_cannot_be_shown_are_explained(owner, query):
-    assert "Shown are 7 days." in page(owner, query)
+    assert "Showing the last 7 days." in page(owner, query)
 
 
 @pytest.mark.parametrize("query", ["?range=x&by=y&show=z", "?by=tag:", "?by=tag:" + "n" * 5_000, "?range=own"])
@@ -202,16 +202,16 @@ def test_more_than_a_page_reads_at_once_is_said_to_be_missing(owner, api, echo_m
     monkeypatch.setattr(figures, "LIVE_MAX", 2)
     for _ in range(3):
         chat.ask(api)
-    assert "The newest requests are still being summed up" in page(owner)
+    assert "The newest requests are still being added up" in page(owner)
     tasks.sum_up_usage()
-    assert "still being summed up" not in page(owner)
+    assert "still being added up" not in page(owner)
 
 
 def test_usage_of_other_accounts_is_not_shown(owner, bob, echo_model):
     factories.credit(bob, 100)
     chat.ask(client_for(factories.make_key(bob)[1]), user="bobs")
     for _ in range(2):
-        assert "Nothing was used in this time" in page(owner, "?by=user")
+        assert "No usage in this period" in page(owner, "?by=user")
         assert rows(owner, "?by=user") == rows(owner, "", "focus.csv") == []
         tasks.sum_up_usage()
 

@@ -54,4 +54,4 @@ def test_a_page_whose_query_takes_too_long_says_so(db, limited):
         cursor.execute("LOCK TABLE django_session IN ACCESS EXCLUSIVE MODE")
         reply = in_a_thread(lambda: client.get("/dashboard/"))
     assert (reply.status_code, reply["Retry-After"]) == (503, "2")
-    assert "This takes longer than the gateway gives it. Select less, such as fewer days." in reply.content.decode()
+    assert "This takes too long. Select less, such as fewer days." in reply.content.decode()

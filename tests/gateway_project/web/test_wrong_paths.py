@@ -44,7 +44,7 @@ def _no_query(db, django_assert_num_queries):
     ],
 )
 def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
-    assert told(path) == f"There is nothing at this path. {SET_BASE_URL}chat/completions."
+    assert told(path) == f"Path not found. {SET_BASE_URL}chat/completions."
 
 
 @pytest.mark.parametrize(
@@ -58,25 +58,25 @@ def test_a_wrong_base_url_for_completions_is_told_the_right_one(path):
     ],
 )
 def test_a_wrong_base_url_for_another_endpoint_is_told_the_right_one(path, endpoint):
-    assert told(path, "GET") == f"There is nothing at this path. {SET_BASE_URL}{endpoint}."
+    assert told(path, "GET") == f"Path not found. {SET_BASE_URL}{endpoint}."
 
 
 @pytest.mark.parametrize("header", [{"HTTP_AUTHORIZATION": "Bearer mgw_live_wrong"}, {"HTTP_X_API_KEY": "mgw_live_wrong"}])
 def test_a_client_with_a_key_gets_no_page_of_models(header):
-    assert told("/models", "GET", **header) == f"There is nothing at this path. {SET_BASE_URL}models."
+    assert told("/models", "GET", **header) == f"Path not found. {SET_BASE_URL}models."
 
 
 @pytest.mark.parametrize("path", ["/v1/v1/messages", "/messages", "/anthropic/v1/messages/count_tokens", "/messages/quote"])
 def test_a_wrong_base_url_for_messages_is_told_the_right_one_without_the_version(path):
     endpoint = path[path.index("messages") :]
     set_url = f"Set base_url to {HERE}, so that the request goes to {HERE}/v1/{endpoint}."
-    assert told(path) == f"There is nothing at this path. {set_url}"
+    assert told(path) == f"Path not found. {set_url}"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions/", "/v1//chat/completions"])
 def test_a_slash_too_many_is_named(path):
     right = f"{HERE}/v1/chat/completions"
-    assert told(path) == f"There is nothing at this path: it has a slash too many. Send the request to {right}."
+    assert told(path) == f"Path not found: it has a slash too many. Send the request to {right}."
 
 
 @pytest.mark.parametrize(
@@ -93,16 +93,13 @@ def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(
 
 @pytest.mark.parametrize("path", ["/responses/resp_1", "/v1/responses/resp_1/nowhere"])
 def test_a_stored_response_at_a_wrong_path_is_told_the_right_one(path):
-    assert (
-        told(path, "GET")
-        == f"There is nothing at this path. Responses are at {HERE}/v1/responses and {HERE}/v1/responses/{{id}}."
-    )
+    assert told(path, "GET") == f"Path not found. Responses are at {HERE}/v1/responses and {HERE}/v1/responses/{{id}}."
 
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/chat", "/v1/v1", "/v1/nowhere"])
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
-        told(path) == f"There is nothing at this path. The paths of {HERE}/v1 are /chat/completions, /messages,"
+        told(path) == f"Path not found. The paths of {HERE}/v1 are /chat/completions, /messages,"
         " /messages/count_tokens, /responses, /responses/input_tokens,"
         " /embeddings, /messages/quote, /responses/quote, /quote, /models, /usage, /key,"
         " /generation."
@@ -110,7 +107,7 @@ def test_other_paths_under_v1_are_told_which_there_are(path):
 
 
 def test_a_single_model_at_a_wrong_path_is_told_the_right_one():
-    message = f"There is nothing at this path. Models are at {HERE}/v1/models and {HERE}/v1/models/{{id}}."
+    message = f"Path not found. Models are at {HERE}/v1/models and {HERE}/v1/models/{{id}}."
     assert told("/models/demo/echo", "GET", HTTP_AUTHORIZATION="Bearer mgw_live_wrong") == message
 
 
@@ -123,15 +120,15 @@ def test_a_single_model_at_a_wrong_path_is_told_the_right_one():
     ],
 )
 def test_an_endpoint_of_the_base_address_is_told_its_path(path, right):
-    assert told(path, "GET") == f"There is nothing at this path. Send the request to {HERE}{right}."
+    assert told(path, "GET") == f"Path not found. Send the request to {HERE}{right}."
 
 
 def test_other_paths_under_api_are_told_where_all_are_described():
-    assert told("/api/chat") == f"There is nothing at this path. All paths are described at {HERE}/api/openapi.json."
+    assert told("/api/chat") == f"Path not found. All paths are described at {HERE}/api/openapi.json."
 
 
 def test_any_other_path_is_told_nothing_more():
-    assert told("/nowhere") == "There is nothing at this path."
+    assert told("/nowhere") == "Path not found."
 
 
 @pytest.mark.usefixtures("two_addresses")

@@ -40,7 +40,7 @@ def test_a_management_key_cannot_complete_or_read_and_is_told_so(api, method, pa
         reply = getattr(api, method)(path, CHAT if method == "post" else None)
     message = reply.json()["error"]["message"]
     assert reply.status_code == 401
-    assert "this is a management key, which makes and changes keys at /api/keys, and can do nothing else" in message
+    assert "this is a management key, which can only create and change keys at /api/keys." in message
 
 
 def test_a_completion_key_cannot_manage_and_is_told_what_it_is(alice, django_assert_num_queries):
@@ -48,7 +48,7 @@ def test_a_completion_key_cannot_manage_and_is_told_what_it_is(alice, django_ass
     client = client_for(minted)
     with django_assert_num_queries(0):
         for reply in (client.get(KEYS), client.post(KEYS, {"name": "x"}), client.post(f"{KEYS}/{key.pk}/revoke")):
-            assert_refused(reply, "this key completes and cannot manage keys")
+            assert_refused(reply, "this is an API key, which cannot manage keys")
     assert ApiKey.objects.get().revoked_at is None
 
 
@@ -61,13 +61,13 @@ def test_another_secret_for_a_known_management_key_is_refused_and_a_flood_costs_
     client = client_for(secret.mint(manager[0].pk, secret.MANAGEMENT_PREFIX))
     with django_assert_num_queries(1):
         for _ in range(3):
-            assert_refused(client.get(KEYS), "no management key that works")
+            assert_refused(client.get(KEYS), "this is not an active management key")
 
 
 def test_a_revoked_management_key_stops_at_once(manager, api):
     assert api.get(KEYS).status_code == 200
     management_keys.revoke(manager[0])
-    assert_refused(api.get(KEYS), "no management key that works")
+    assert_refused(api.get(KEYS), "this is not an active management key")
 
 
 def test_the_management_keys_of_a_closed_account_stop_at_once(api):

@@ -74,7 +74,7 @@ def test_a_key_is_made_with_defaults_and_its_secret_completes(api, manager, alic
     row = ApiKey.objects.get()
     assert (row.account, row.created_by) == (alice, None)
     program = f"management key terraform (...{manager[0].last_four})"
-    assert acts() == [("KEY_MADE", "Made the key with no limit.", program, None)]
+    assert acts() == [("KEY_MADE", "Created the key with no limit.", program, None)]
 
 
 def test_a_key_is_made_with_everything(api, echo_model):
@@ -295,5 +295,5 @@ def test_a_key_of_another_account_does_not_exist(api, charlie, rows, act, whose)
     )
     for reply in replies:
         assert reply.status_code == 404
-        assert reply.json()["error"]["message"] == "The account has no key with this id."
+        assert reply.json()["error"]["message"] == "The account has no key with this ID."
     assert rows() == before

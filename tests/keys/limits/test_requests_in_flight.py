@@ -48,7 +48,7 @@ def test_one_request_more_than_the_maximum_is_refused_until_one_ends(alice, echo
     running = begin(client, 3)
     before = chat.everything_written()
     error = chat.assert_error(chat.ask(client), 429, "rate_limit_exceeded")
-    assert error["message"] == "The key has 3 requests in flight, the most that it may have. Try again when one has ended."
+    assert error["message"] == "The key has 3 requests in flight, which is its maximum. Try again when one has ended."
     assert chat.everything_written() == before
     running[0].getvalue()
     assert chat.ask(client).status_code == 200
@@ -90,7 +90,7 @@ def test_a_model_may_have_a_maximum_for_each_key(alice, echo_model, begin):
     refused = chat.ask(first, model="demo/slow")
     error = chat.assert_error(refused, 429, "rate_limit_exceeded")
     assert error["message"] == (
-        "The key has 2 requests for demo/slow in flight, the most that a key may have. Try again when one has ended."
+        "The key has 2 requests for demo/slow in flight, which is the maximum of a key. Try again when one has ended."
     )
     assert refused["Retry-After"] == "1"
     assert chat.everything_written() == before

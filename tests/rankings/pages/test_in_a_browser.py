@@ -140,13 +140,13 @@ def test_heading_explains_itself_on_a_tap_and_on_focus(listed, open_page):
     page = open_page(java_script_enabled=False, **PHONE)
     page.goto("/rankings")
     expect(page.get_by_role("button", name="Copy")).to_have_count(0)  # it needs a script
-    words = page.get_by_text("How soon a reply begins and how fast it goes on.")
+    words = page.get_by_text("How soon a reply starts and how fast it streams.")
     expect(words).to_be_hidden()
     page.get_by_role("button", name="What is speed?").tap()
     expect(words).to_be_visible()
     assert fits(page)
     page.get_by_role("button", name="What is quality?").focus()
-    expect(page.get_by_text("How much better the answers are")).to_be_visible()
+    expect(page.get_by_text("How its answers compare with other models'")).to_be_visible()
 
 
 def test_model_page_explains_the_score_and_shows_its_history(explained, open_page):
@@ -155,7 +155,7 @@ def test_model_page_explains_the_score_and_shows_its_history(explained, open_pag
     picture(page, "rankings-model")
     expect(page.get_by_text("rank 1 of 101, at 1,500, as best")).to_be_visible()
     expect(page.locator("polyline:visible")).to_have_count(1)
-    page.get_by_text("As a table").click()
+    page.get_by_text("View as table").click()
     expect(page.get_by_role("table", name="Rank per day").get_by_role("row")).to_have_count(32)
     page.get_by_role("link", name="Coding").click()
     expect(page.get_by_role("heading", name="Why this score: Coding, by This gateway")).to_be_visible()

@@ -173,10 +173,10 @@ def test_unavailable_model_is_marked_and_can_be_left_out(listed):
     Route.objects.filter(model="acme/beta").update(provider=factories.make_provider("later", api_key_env="NO_SUCH_KEY"))
     show()
     page = text(get())
-    assert "acme/beta Copy waits for a provider's key" in page
-    assert page.count("Copy waits") == 1
-    assert "1 model of this leaderboard cannot be called now: the list says why." in page
-    assert '<a href="/rankings?availableOnly=true">List the available ones only</a>' in html(get())
+    assert "acme/beta Copy Not available here yet" in page
+    assert page.count("Copy Not available") == 1
+    assert "1 model on this leaderboard is not available." in page
+    assert '<a href="/rankings?availableOnly=true">Show available models only</a>' in html(get())
     only = get(availableOnly="true")
     assert models(only) == ["acme/alpha", "lab/gamma", "lab/delta"]
     assert re.search(r'name="availableOnly"[^>]* checked', html(only))
@@ -447,7 +447,7 @@ def test_list_of_fifty_models_is_small(db):
 
 def test_database_outage_shows_the_last_data_or_an_error_page(listed, settings):
     reply = with_the_database_unavailable(lambda: get())
-    assert "The rankings cannot be read at the moment." in text(reply, 503)
+    assert "The rankings are unavailable right now. Please try again." in text(reply, 503)
     assert reply["Retry-After"]
     get()
     assert models(with_the_database_unavailable(lambda: get(search="gamma"))) == ["lab/gamma"]
@@ -458,29 +458,29 @@ def test_database_outage_shows_the_last_data_or_an_error_page(listed, settings):
 
 def test_empty_ranking_says_what_to_do(db):
     page = text(get())
-    assert "No model is ranked here yet." in page
+    assert "No ranking yet. The gateway computes it at start and every hour." in page
     assert "manage.py" not in page
 
 
 def test_empty_source_links_to_the_gateways_own_ranking(listed):
-    assert "Hugging Face ranks none of this gateway's models here." in text(get(source="HUGGINGFACE"))
+    assert "Hugging Face ranks none of our models here." in text(get(source="HUGGINGFACE"))
 
 
 def test_search_without_matches_offers_to_clear_the_filters(listed):
-    assert "No model matches. Clear the filters" in text(get(search="no such model"))
+    assert "No matching models. Clear the filters" in text(get(search="no such model"))
 
 
 def test_charts_without_figures_say_why_they_are_missing(db):
     list_model("acme/alpha", rank=1)
     show()
     page = text(get())
-    assert "No source of quality has been read yet, so this order follows prices and speeds alone." in page
+    assert "No quality source has been read yet, so this order uses price and speed alone." in page
     assert "<svg" not in html(get())
     list_model("acme/beta", rank=2, quality=50.0)
     show()
     page = text(get())
-    assert "No source of quality" not in page
-    assert "No model of this list has both a quality score and a speed." in page
+    assert "No quality source has been read yet" not in page
+    assert "No model in this list has both a quality score and a speed." in page
 
 
 # --- Charts -------------------------------------------------------------------------------------------------------
@@ -747,14 +747,14 @@ def test_model_page_shows_capabilities_prices_and_an_example_call(scored, settin
     settings.GATEWAY_API_HOST = "api.example.org"
     page = text(get("/rankings/acme/best"))
     facts = [
-        "Id acme/best",
-        "Provider Acme",
+        "ID acme/best",
+        "Maker Acme",
         "Category General",
         "Context window 128,000 tokens",
         "Maximum output 4,096 tokens",
         "Images yes",
         "Function calling no",
-        "Licence MIT",
+        "License MIT",
         "Input $3.00 per million tokens",
         "Output $15.00 per million tokens",
     ]
@@ -766,7 +766,7 @@ def test_model_page_shows_capabilities_prices_and_an_example_call(scored, settin
 
 def test_model_page_lists_its_current_aliases(scored):
     page = text(get("/rankings/acme/best"))
-    assert "These ids also call this model now: best/general" in page
+    assert "These IDs also call this model now: best/general" in page
     assert "cheapest/coding" not in page
 
 
@@ -812,15 +812,15 @@ def test_model_without_a_provider_in_use_is_not_said_to_wait_for_a_key(listed):
     Provider.objects.update(is_enabled=False)
     show()
     page = text(get())
-    assert "acme/beta Copy not available now" in page
-    assert "Copy waits" not in page
+    assert "acme/beta Copy Not available now" in page
+    assert "Not available here yet" not in page
 
 
 def test_page_of_a_model_that_cannot_be_called_says_so_beside_its_scores(listed):
     Provider.objects.update(is_enabled=False)
     show()
     page = text(get("/rankings/acme/alpha"))
-    assert "This model cannot be called now: no provider of it is available." in page
+    assert "Not available now: no provider of this model is available." in page
     assert "90.0" in page
 
 
@@ -828,7 +828,7 @@ def test_page_of_a_model_without_a_price_says_that_it_is_not_ranked(listed):
     LanguageModel.objects.get(pk="acme/alpha").prices.all().delete()
     show()
     page = text(get("/rankings/acme/alpha"))
-    assert "This model cannot be called now: it has no price, so it is not ranked either." in page
+    assert "Not available here yet: this model has no price, so it is not ranked either." in page
     assert "90.0" not in page
 
 

@@ -1,0 +1,208 @@
+"""Corrects what the sweeper charged, when the settlement comes in the end.
+
+A process that cannot reach the database for a minute, or is frozen, looks like one that died: the sweeper of another host
+releases its hold, or charges what its checkpoint says. The settlement that comes late says what the reply cost. No entry,
+hold or completion is ever changed. So a correction is a completion of its own, which repeats the one that it corrects: it
+has the exact usage, and is charged what that costs more. What had been charged too much is credited in the same transaction.
+
+It counts on the day of its request, and asks for no limits: the request was admitted within them. It takes what the balance
+has, and the rest is the operator's loss. Runs of the same request under its Idempotency-Key cost together what the dearest
+of them costs: the correction is charged what is missing to that.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from django.db import IntegrityError
+
+from billing import ledger
+from billing.models import Account, Hold
+from completions.catalog import lookup
+from completions.charging import batch
+from completions.charging.batch import CompletionOperation, LockedRows
+from completions.charging.records import CompletionRecord
+from completions.charging.resolution import SWEPT, Resolution
+from completions.chat import Usage
+from completions.models import Completion
+from completions.pricing import cost
+from gateway_project import identifiers, metrics
+from gateway_project.db import pool
+from gateway_project.db.group_commit import Skipped
+from keys.limits.spending import SpendingChange
+
+logger = logging.getLogger("gateway.settlement")
+
+_FOLLOWED_ONCE = "a_run_is_repeated_once"  # the constraint
+_HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, the sweeper releases it for the next try
+
+
+def correct(late: Resolution) -> int | Skipped | None:
+    """Book the difference between a late settlement and what the sweeper charged. Return the nanodollars charged.
+
+    Return None when the sweeper charged nothing else, or that is corrected; Skipped when another session locks the account, or
+    the request runs again under its Idempotency-Key. Raises the database's errors.
+    """
+    if late.settlement in SWEPT:  # an estimate corrects nothing
+        return None
+    runs = _runs(late.completion.id)
+    first, last = runs[0], runs[-1]
+    if first.settlement not in SWEPT or any(run.settlement == Completion.Settlement.CORRECTED for run in runs):
+        return None
+    if late.usage is None and not first.cost_nanos:
+        return None
+    if last.settlement is None:
+        return Skipped()
+    correction = _correction(late, runs)
+    charged_nanos = _commit(correction)
+    if charged_nanos is None:
+        return Skipped()
+    _report(first, correction, charged_nanos)
+    return charged_nanos
+
+
+def _commit(correction: "Correction") -> int | None:
+    """Commit the correction. Return the nanodollars charged; None when another session locks the account, or was first."""
+    outcome: object = None
+    try:
+        for operation in (_Beginning(correction.completion, correction.payable_nanos), correction):
+            [outcome] = batch.commit_together([operation])
+            if not isinstance(outcome, int):
+                break
+    except IntegrityError as error:
+        if _FOLLOWED_ONCE not in str(error):
+            raise
+        return None  # it was repeated or corrected meanwhile: the next try finds that
+    return outcome if isinstance(outcome, int) else None
+
+
+def _runs(completion_id: str) -> list[Completion]:
+    """Return the completion, its repetitions under its Idempotency-Key and its corrections, in order."""
+    with pool.time_limit():
+        rows = Completion.objects.select_related("price")
+        runs = [rows.get(pk=completion_id)]
+        while following := rows.filter(repeats=runs[-1].pk).first():
+            runs.append(following)
+    return runs
+
+
+def _correction(late: Resolution, runs: list[Completion]) -> "Correction":
+    first, last = runs[0], runs[-1]
+    charged_nanos = last.charged_before_nanos + (last.cost_nanos or 0)
+    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=first.pk)  # the most that it could be charged
+    cost_nanos = min(late.cost_nanos or 0, first.charged_before_nanos + held_nanos)
+    dearest_nanos = max(cost_nanos, first.charged_before_nanos, *map(_cost_nanos, runs[1:]))
+    usage = late.usage or Usage(0, 0)
+    record = replace(
+        CompletionRecord.from_row(first),
+        id=f"chatcmpl-{identifiers.uuid7_hex()}",
+        repeats=last.pk,
+        charged_before_nanos=charged_nanos,
+        counted_tokens=usage.prompt_tokens + usage.completion_tokens,  # so that its settlement corrects no rate limit
+        images=first.images if late.usage else 0,
+        limit_nanos=None,
+        limit_since=None,
+    )
+    return Correction(
+        completion=record,
+        served_by=late.served_by,
+        settlement=Completion.Settlement.CORRECTED,
+        usage=usage,
+        cost_nanos=late.cost_nanos or 0,
+        reply_retention=late.reply_retention,
+        unpaid_nanos=late.unpaid_nanos,
+        response=late.response,
+        corrected_id=first.pk,
+        payable_nanos=max(cost_nanos - charged_nanos, 0),
+        overcharged_nanos=max(charged_nanos - dearest_nanos, 0),
+    )
+
+
+def _cost_nanos(run: Completion) -> int:
+    """Return what a later run would have cost alone."""
+    if run.completion_tokens is None or run.settlement in (Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED):
+        return 0
+    usage = Usage(
+        run.prompt_tokens or 0,
+        run.completion_tokens,
+        run.cached_tokens or 0,
+        run.cache_write_tokens or 0,
+        cache_write_1h_tokens=run.cache_write_1h_tokens or 0,
+        tier=run.service_tier or "",
+    )
+    return cost.usage_cost_nanos(usage, lookup.price_list(run.price), run.images)
+
+
+def _report(first: Completion, correction: "Correction", charged_nanos: int) -> None:
+    """Count and log what was corrected."""
+    metrics.count_completion(correction.served_by.model_id, correction.settlement)
+    lost_nanos = correction.completion.due_nanos(correction.cost_nanos or 0) - charged_nanos
+    metrics.operator_loss_nanos.inc(lost_nanos)
+    logger.warning(
+        "%s was %s, %s nanodollars, and is corrected by %s: %s nanodollars charged, %s given back, %s lost",
+        first.pk,
+        first.settlement,
+        first.cost_nanos,
+        correction.completion.id,
+        charged_nanos,
+        correction.overcharged_nanos,
+        lost_nanos,
+        extra={"completion": first.pk, "model": correction.served_by.model_id, "cost_nanos": charged_nanos},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning(CompletionOperation):
+    """Admits a correction, with a hold of what is payable, or of what the balance has. A retry of the request waits for it."""
+
+    completion: CompletionRecord
+    payable_nanos: int
+    is_settlement = False
+    had_spending_limit = False
+
+    def decide(self, rows: LockedRows) -> int:
+        """Return what is held."""
+        amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
+        rows.begin(replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
+        rows.writes.runs_followed.append((self.completion.repeats or "", self.completion.id))
+        return amount_nanos
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction(Resolution):
+    """Ends the completion that corrects another, of ``corrected_id``, and gives back what that was charged too much.
+
+    ``payable_nanos`` is what it may be charged.
+    """
+
+    corrected_id: str
+    payable_nanos: int
+    overcharged_nanos: int
+
+    @property
+    def replied_id(self) -> str:
+        return self.corrected_id
+
+    def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
+        Resolution._add_writes(self, hold, account, rows)
+        if self.overcharged_nanos:
+            entry = ledger.return_overcharge(
+                account,
+                amount_nanos=self.overcharged_nanos,
+                reference=self.corrected_id,
+                model=self.served_by.model_id,
+            )
+            rows.writes.entries_inserted.append(entry)
+            rows.writes.manual_entries_inserted.append(entry)
+
+    def _spending_change(self, hold: Hold) -> SpendingChange:
+        change = Resolution._spending_change(self, hold)
+        return SpendingChange(
+            change.key_id,
+            change.day,
+            change.held_nanos,
+            spent_nanos=change.spent_nanos - self.overcharged_nanos,
+            completions=change.completions,
+            prompt_tokens=change.prompt_tokens,
+            completion_tokens=change.completion_tokens,
+        )

@@ -1,0 +1,149 @@
+"""Traces of completions with OpenTelemetry: the request, its admission, each attempt at a provider, and the settlement.
+
+``install`` wraps the functions that do these, once in each web process, and only where OTEL_EXPORTER_OTLP_ENDPOINT is set: else
+this module is never imported, and a completion pays nothing for it. The SDK reads its own OTEL_* variables.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from django.conf import settings
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from completions.charging import admission, settlement
+from completions.inbound.completion_view import CompletionView
+from completions.providers.base import ProviderFailed
+from completions.relay.attempts import Dispatch
+from gateway_project import errors, installation, metrics
+from gateway_project.net import http
+
+_HEADERS = {"traceparent": "HTTP_TRACEPARENT", "tracestate": "HTTP_TRACESTATE"}
+_SHUT_DOWN_MILLISECONDS = 2_000
+_propagator = TraceContextTextMapPropagator()
+# Of the request that this greenlet serves, also while its stream is sent. The next request replaces it.
+_request_span: ContextVar[Span | None] = ContextVar("request_span", default=None)
+_attempt_span: ContextVar[Span | None] = ContextVar("attempt_span", default=None)
+_provider: TracerProvider | None = None
+
+
+def install() -> None:
+    """Trace all completions of this process from now on. Call it after the fork: the exporter has a greenlet of its own."""
+    global _provider
+    resource = Resource.create({"service.name": settings.TRACING_SERVICE_NAME, "service.version": installation.VERSION})
+    _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    tracer = _provider.get_tracer("model-gateway", installation.VERSION)
+    CompletionView.complete = _traced_request(tracer, CompletionView.complete)  # type: ignore[method-assign]
+    admission.admit = _traced_step(tracer, "admission", admission.admit)
+    Dispatch._attempt = _traced_attempt(tracer, Dispatch._attempt)  # type: ignore[method-assign]
+    settlement.settle = _traced_step(tracer, "settlement", settlement.settle)
+    settlement.release = _traced_step(tracer, "release", settlement.release)
+    if settings.TRACING_PASS_ON:
+        http.send = _passing_on(http.send)
+
+
+def shut_down() -> None:
+    """Send the spans that wait."""
+    if _provider:
+        _provider.force_flush(_SHUT_DOWN_MILLISECONDS)
+
+
+def _traced_request(tracer: Tracer, complete: Callable[..., Any]) -> Callable[..., Any]:
+    def traced(view: CompletionView, request: Any) -> Any:
+        plain = request._request
+        carrier = {name: plain.META[key] for name, key in _HEADERS.items() if key in plain.META}
+        route = metrics.route(plain)
+        span = tracer.start_span(
+            f"POST /{route}",
+            context=_propagator.extract(carrier),
+            kind=SpanKind.SERVER,
+            attributes={"http.request.method": "POST", "http.route": f"/{route}", "gateway.request_id": plain.id},
+        )
+        _request_span.set(span)
+        try:
+            response = complete(view, request)
+        except BaseException as error:
+            status = getattr(error, "status", 500)
+            span.set_attribute("http.response.status_code", status)
+            _fail(span, error, is_fault=status >= 500)
+            span.end()
+            raise
+        span.set_attribute("http.response.status_code", response.status_code)
+        if response.streaming:
+            response._resource_closers.append(span.end)  # after those that settle it
+        else:
+            span.end()
+        return response
+
+    return traced
+
+
+def _traced_step(tracer: Tracer, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    def traced(*args: Any, **named: Any) -> Any:
+        with _child(tracer, name, SpanKind.INTERNAL, {}):
+            return run(*args, **named)
+
+    return traced
+
+
+def _traced_attempt(tracer: Tracer, attempt: Callable[..., Any]) -> Callable[..., Any]:
+    def traced(dispatch: Dispatch, call: Any, send: Callable[..., Any]) -> Any:
+        facts = {
+            "gen_ai.operation.name": "embeddings" if call.request.inputs else "chat",
+            "gen_ai.provider.name": call.route.provider_slug,
+            "gen_ai.request.model": call.offer.model_id,
+            "gateway.attempt": dispatch.attempts + 1,
+            "gateway.completion_id": dispatch.admitted.completion.id,
+        }
+        with _child(tracer, f"attempt {call.route.provider_slug}", SpanKind.CLIENT, facts) as span:
+            before = _attempt_span.set(span)
+            try:
+                return attempt(dispatch, call, send)
+            finally:
+                _attempt_span.reset(before)
+
+    return traced
+
+
+@contextmanager
+def _child(tracer: Tracer, name: str, kind: SpanKind, facts: dict[str, Any]) -> Iterator[Span]:
+    parent = _request_span.get()
+    context = set_span_in_context(parent) if parent else None
+    span = tracer.start_span(name, context=context, kind=kind, attributes=facts)
+    try:
+        yield span
+    except BaseException as error:
+        _fail(span, error, is_fault=not isinstance(error, errors.ApiError) or error.status >= 500)
+        raise
+    finally:
+        span.end()
+
+
+def _fail(span: Span, error: BaseException, *, is_fault: bool) -> None:
+    """Say why, without messages: they may quote the request. What the caller did wrong is no fault of the step."""
+    if isinstance(error, ProviderFailed):
+        span.set_attribute("error.type", error.kind.name.lower())
+        if error.status:
+            span.set_attribute("http.response.status_code", error.status)
+    else:
+        span.set_attribute("error.type", type(error).__name__)
+    if is_fault:
+        span.set_status(StatusCode.ERROR)
+
+
+def _passing_on(send: Callable[..., Any]) -> Callable[..., Any]:
+    def passing_on(url: str, *, headers: dict[str, str], **named: Any) -> Any:
+        span = _attempt_span.get()
+        carrier: dict[str, str] = {}
+        if span:
+            _propagator.inject(carrier, set_span_in_context(span))
+        return send(url, headers=headers | carrier, **named)
+
+    return passing_on

@@ -1,0 +1,339 @@
+"""A settlement that comes after the sweeper resolved its hold: the difference is booked, once, in either direction."""
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from unittest.mock import Mock
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from billing import audit, ledger, locks, money
+from billing.models import Account, Hold, LedgerEntry, ManualEntry
+from completions.charging import batch, corrections, idempotency, outbox, settlement
+from completions.charging.outbox import Outcome
+from completions.charging.resolution import ReplyRetention
+from completions.chat import Usage
+from completions.models import Completion, IdempotentRequest
+from completions.usage import sums
+from gateway_project import metrics
+from gateway_project.db.group_commit import Skipped
+from keys.limits import spending
+from keys.models import SpendingDay
+from tests import factories
+from tests.completions import settlements
+from tests.completions.charging.test_outbox import files, store, total
+from tests.completions.test_tasks import admit
+from tests.faults import fault
+from tests.waiting import meanwhile
+
+EXACT_NANOS = 20_000  # of 10 tokens of prompt and 10 of reply
+ESTIMATED_NANOS = 2 * 500 + 1_500
+FULL_NANOS = 10_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _outbox(settings, tmp_path, echo_model):
+    settings.OUTBOX_DIR = tmp_path / "outbox"
+
+
+@pytest.fixture
+def key(alice):
+    return factories.make_key(alice, limit_cents=10, type="RECURRING", period="DAILY")[0]
+
+
+def sweep(relayed_bytes: int = 0) -> None:
+    """Resolve the hold as another host does: release it, or charge an estimate."""
+    completion = Completion.objects.get()
+    assert settlement.recover(completion, relayed_bytes) if relayed_bytes else settlement.expire(completion)
+
+
+def drain() -> dict[Outcome, int]:
+    return outbox.drain(settlement.resolve_all)
+
+
+def spent(account: Account) -> int:
+    """Return what the balance says that was spent. All sums of the account agree with it."""
+    sums.sum_up()
+    assert audit.verify(account.pk) == []
+    account.refresh_from_db()
+    [day] = SpendingDay.objects.filter(key__account=account)
+    assert (day.spent_nanos, day.held_nanos, account.held_nanos) == (FULL_NANOS - account.balance_nanos, 0, 0)
+    return FULL_NANOS - account.balance_nanos
+
+
+@fault(
+    "Disk",
+    "A settlement is found on disk after the sweeper of another host took its process for dead",
+    "What the sweeper charged is corrected to the exact cost, once: more is charged, or too much given back",
+)
+def test_a_charge_of_the_sweeper_is_corrected_to_what_the_disk_says(alice, key, settings):
+    admitted = admit(key)
+    completion_id = store(admitted)
+    text = (settings.OUTBOX_DIR / f"{completion_id}.json").read_text()
+    sweep(relayed_bytes=4)
+    assert spent(alice) == ESTIMATED_NANOS
+    loss = total(metrics.operator_loss_nanos)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert (spent(alice), files(settings), total(metrics.operator_loss_nanos)) == (EXACT_NANOS, [], loss)
+    recovered, corrected = Completion.objects.order_by("id")
+    assert (recovered.settlement, recovered.cost_nanos) == ("recovered", ESTIMATED_NANOS)
+    assert (corrected.settlement, corrected.repeats) == ("corrected", completion_id)
+    assert (corrected.prompt_tokens, corrected.completion_tokens) == (10, 10)
+    assert corrected.cost_nanos == EXACT_NANOS - ESTIMATED_NANOS
+    entry = LedgerEntry.objects.get(reference=corrected.pk)
+    assert (entry.metadata["settlement"], entry.metadata["repeats"]) == ("corrected", completion_id)
+    outbox.put_back(completion_id, text)
+    assert drain() == {Outcome.ALREADY_RESOLVED: 1}
+    assert (spent(alice), files(settings), Completion.objects.count()) == (EXACT_NANOS, [], 2)
+
+
+def test_a_reply_that_was_given_away_is_charged(alice, key):
+    admitted = admit(key)
+    completion_id = store(admitted)
+    sweep()
+    assert spent(alice) == 0
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert spent(alice) == EXACT_NANOS
+    [entry] = LedgerEntry.objects.filter(type="USAGE_DEBIT")
+    assert (entry.amount_nanos, entry.metadata["repeats"]) == (-EXACT_NANOS, completion_id)
+    assert entry.spender == key.pk
+
+
+def test_what_was_charged_too_much_is_given_back(alice, key, settings):
+    completion_id = store(admit(key))
+    text = (settings.OUTBOX_DIR / f"{completion_id}.json").read_text()
+    sweep(relayed_bytes=4 * 80)
+    assert spent(alice) == 2 * 500 + 80 * 1_500
+    assert drain() == {Outcome.RESOLVED: 1}
+    outbox.put_back(completion_id, text)
+    assert drain() == {Outcome.ALREADY_RESOLVED: 1}
+    assert spent(alice) == EXACT_NANOS
+    [credit] = LedgerEntry.objects.filter(reference=f"overcharge:{completion_id}")
+    assert (credit.type, credit.title, credit.amount_nanos) == ("SUPPORT_CREDIT", "Usage given back", 121_000 - EXACT_NANOS)
+    assert (credit.metadata["completionId"], credit.metadata["model"]) == (completion_id, "demo/echo")
+    assert ManualEntry.objects.filter(entry=credit).exists()
+    corrected = Completion.objects.get(repeats=completion_id)
+    assert (corrected.settlement, corrected.completion_tokens, corrected.cost_nanos) == ("corrected", 10, 0)
+    window = spending.read_window(key)
+    assert window
+    assert window.spent_nanos == EXACT_NANOS
+
+
+def test_what_was_charged_for_a_reply_that_costs_nothing_is_given_back(alice, key):
+    store(admit(key), Completion.Settlement.RELEASED)
+    sweep(relayed_bytes=4)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert spent(alice) == 0
+
+
+def test_a_process_that_was_frozen_corrects_what_another_host_charged_meanwhile(alice, key):
+    admitted = admit(key)
+    sweep(relayed_bytes=4)
+    loss = total(metrics.operator_loss_nanos)
+    usage = Usage(10, 10)
+    charged = [settlements.settle(admitted, usage, Completion.Settlement.REPORTED) for _ in range(2)]
+    assert charged == [None, None]  # the reply does not tell what was charged in two parts
+    assert (spent(alice), total(metrics.operator_loss_nanos)) == (EXACT_NANOS, loss)
+
+
+def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice, key, settings):
+    store(admit(key))
+    sweep()
+    another = Hold(reference="another", account=alice, amount_nanos=FULL_NANOS - 5_000, state="HELD", expires_at=Now())
+    another.save(force_insert=True)
+    Account.objects.filter(pk=alice.pk).update(held_nanos=another.amount_nanos, open_holds=1)
+    loss = total(metrics.operator_loss_nanos)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert total(metrics.operator_loss_nanos) - loss == EXACT_NANOS - 5_000
+    assert Completion.objects.get(settlement="corrected").cost_nanos == 5_000
+
+
+def test_an_account_that_was_refunded_meanwhile_is_not_charged_below_zero(alice, key):
+    store(admit(key))
+    sweep()
+    ledger.refund(alice, amount_cents=1_100, reference="gone", reason="a dispute")
+    loss = total(metrics.operator_loss_nanos)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert total(metrics.operator_loss_nanos) - loss == EXACT_NANOS
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (money.nanos(-100), 0)
+    assert audit.verify(alice.pk) == []
+
+
+def test_a_correction_costs_at_most_what_was_held(alice, key):
+    admitted = admit(key)
+    held_nanos = Hold.objects.get().amount_nanos
+    store(admitted, Completion.Settlement.REPORTED, Usage(10, 1_000), 10 * 500 + 1_000 * 1_500)
+    sweep(relayed_bytes=4)
+    loss = total(metrics.operator_loss_nanos)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert spent(alice) == held_nanos
+    assert total(metrics.operator_loss_nanos) - loss == 10 * 500 + 1_000 * 1_500 - held_nanos
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_correction_waits_for_a_locked_account(alice, key, settings):
+    store(admit(key))
+    sweep()
+    with meanwhile(lambda: locks.lock_account(alice.pk)):
+        assert drain() == {Outcome.WAITING: 1}
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert (spent(alice), files(settings)) == (EXACT_NANOS, [])
+
+
+def test_a_correction_whose_process_dies_in_the_middle_is_made_again(alice, key, monkeypatch):
+    completion_id = store(admit(key))
+    sweep(relayed_bytes=4)
+    commit_together, commits = batch.commit_together, []
+
+    def die(operations):
+        commits.append(operations)  # the settlement, then the hold of its correction, and then its charge
+        if len(commits) == 3:
+            raise KeyboardInterrupt
+        return commit_together(operations)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "commit_together", die)
+        with pytest.raises(KeyboardInterrupt):
+            drain()
+    assert drain() == {Outcome.WAITING: 1}
+    begun = Completion.objects.get(repeats=completion_id)
+    assert settlement.expire(begun)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert spent(alice) == EXACT_NANOS
+    assert Completion.objects.get(repeats=begun.pk).settlement == "corrected"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_processes_that_correct_at_once_one_does(alice, key, settings, monkeypatch):
+    late = outbox.load(settings.OUTBOX_DIR / f"{store(admit(key))}.json")
+    sweep(relayed_bytes=4)
+    read = corrections._runs
+
+    def read_and_be_overtaken(completion_id: str) -> list[Completion]:
+        runs = read(completion_id)
+        monkeypatch.setattr(corrections, "_runs", read)
+        assert settlement.resolve_all([late]) == [EXACT_NANOS - ESTIMATED_NANOS]
+        return runs
+
+    monkeypatch.setattr(corrections, "_runs", read_and_be_overtaken)
+    [outcome] = settlement.resolve_all([late])
+    assert isinstance(outcome, Skipped)
+    assert settlement.resolve_all([late]) == [None]
+    assert (spent(alice), Completion.objects.count()) == (EXACT_NANOS, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_sweeper_and_a_late_settlement_at_once_charge_the_exact_cost(alice, key):
+    admitted, completion = admit(key), Completion.objects.get()
+
+    def settle() -> None:
+        settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED)
+        connection.close()
+
+    def recover() -> None:
+        settlement.recover(completion, 4)
+        connection.close()
+
+    with ThreadPoolExecutor(3) as threads:
+        for ended in [threads.submit(work) for work in (settle, recover, settle)]:
+            ended.result()
+    drain()  # a settlement that found the other correcting
+    assert spent(alice) == EXACT_NANOS
+
+
+def test_a_correction_that_is_impossible_is_a_dead_letter_and_holds_up_no_other(alice, key, settings, monkeypatch):
+    completion_id = store(admit(key))
+    sweep(relayed_bytes=4)
+    other_id = store(admit(key))
+    monkeypatch.setattr(corrections, "correct", Mock(side_effect=LookupError("a bug")))
+    assert drain() == {Outcome.DEAD_LETTER: 1, Outcome.RESOLVED: 1}
+    assert files(settings) == [f"{completion_id}.dead"]
+    assert Completion.objects.get(pk=other_id).cost_nanos == EXACT_NANOS
+
+
+def test_an_estimate_corrects_no_other(alice, key):
+    store(admit(key), Completion.Settlement.RECOVERED)
+    sweep(relayed_bytes=4)
+    assert drain() == {Outcome.ALREADY_RESOLVED: 1}
+    assert spent(alice) == ESTIMATED_NANOS
+
+
+# --- Under an Idempotency-Key ------------------------------------------------------------------------------------
+
+BODY = {"model": "demo/echo", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 100}
+HEADERS = {"Idempotency-Key": "once"}
+FINGERPRINT = hashlib.sha256(json.dumps(BODY, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@pytest.fixture
+def late(alice, api, settings):
+    """Run a request whose settlement goes to the disk only. Return its file's text, to be put back."""
+    reply = b'{"id": "first"}'
+
+    def begin(*, is_kept: bool = True, cost: tuple[Usage, int] = (Usage(10, 10), EXACT_NANOS)) -> Completion:
+        key = alice.keys.get()
+        admitted = admit(key)
+        IdempotentRequest.objects.create(
+            account=alice,
+            key="once",
+            fingerprint=FINGERPRINT,
+            completion_id=admitted.completion.id,
+            is_stream=False,
+            expires_at=Now() + timedelta(hours=1),
+        )
+        retention = ReplyRetention(idempotency.seal(reply) if is_kept else None, is_kept=is_kept)
+        store(admitted, Completion.Settlement.REPORTED, *cost, retention)
+        return Completion.objects.get()
+
+    return begin
+
+
+def repeat(api):
+    return api.post("/v1/chat/completions", BODY, headers=HEADERS)
+
+
+@pytest.mark.parametrize("relayed_bytes", [0, 4])
+def test_a_repetition_after_the_correction_gets_the_reply_and_pays_nothing(api, alice, late, relayed_bytes):
+    late()
+    sweep(relayed_bytes)
+    assert drain() == {Outcome.RESOLVED: 1}
+    again = repeat(api)
+    assert (again.status_code, again.json(), again["Idempotent-Replayed"]) == (200, {"id": "first"}, "true")
+    assert spent(alice) == EXACT_NANOS
+
+
+@pytest.mark.parametrize("relayed_bytes", [0, 4])
+def test_a_repetition_before_the_correction_costs_with_it_what_the_dearest_costs(api, alice, late, relayed_bytes):
+    late()
+    sweep(relayed_bytes)
+    assert repeat(api).status_code == 200
+    rerun_nanos = spent(alice)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert spent(alice) == max(rerun_nanos, EXACT_NANOS)
+    assert repeat(api)["Idempotent-Replayed"] == "true"
+    assert spent(alice) == max(rerun_nanos, EXACT_NANOS)
+
+
+def test_a_repetition_that_runs_is_waited_for(api, alice, late):
+    first = late()
+    sweep(relayed_bytes=4)
+    running = api.post("/v1/chat/completions", {**BODY, "stream": True}, headers={"Idempotency-Key": "other"})
+    Completion.objects.filter(settlement=None).update(
+        repeats=first.pk, charged_before_nanos=first.cost_nanos or ESTIMATED_NANOS
+    )
+    assert drain() == {Outcome.WAITING: 1}
+    b"".join(running.streaming_content)
+    assert drain() == {Outcome.RESOLVED: 1}
+
+
+def test_a_request_without_a_kept_reply_runs_again_after_its_correction(api, alice, late):
+    late(is_kept=False)
+    sweep(relayed_bytes=4)
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert "Idempotent-Replayed" not in repeat(api)
+    assert Completion.objects.order_by("-id")[0].repeats is None
+    assert spent(alice) > EXACT_NANOS

@@ -1,0 +1,110 @@
+"""The texts that people read: ``python -m tests.interface_texts [PATH ...]`` lists them, for a review that misses none.
+
+Templates are read for what they show and for the attributes that are read aloud, mails whole, programs for their
+string literals: labels, help, messages, errors. Left out are docstrings, log lines, SQL and names.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ("billing", "keys", "completions", "rankings", "gateway_project")
+LOG_CALLS = {"debug", "info", "warning", "exception", "critical", "getLogger", "execute", "compile"}
+SHOWN_ATTRIBUTES = re.compile(r'\b(?:title|aria-label|placeholder|alt|content|value)="([^"]*)"')
+INLINE = re.compile(r"</?(?:a|abbr|strong|em|code|span|small|b|i|time)\b[^>]*>")
+SQL = re.compile(
+    r"^\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|ALTER|DROP|SET|LOCK|WHERE|FROM|JOIN|ORDER|GROUP|AND|RETURNING|VALUES)\b"
+)
+TEXT = re.compile(r"[a-z]{2,}[,;:]? [\w{(]|^[A-Z][a-z]{2,}[.:]?$")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Every text, with the file and line it stands in."""
+    for path in sorted((ROOT / "templates").rglob("*")):
+        if path.suffix in (".html", ".txt"):
+            yield from ((_at(path), text) for text in _template_texts(path.read_text()))
+        elif path.suffix == ".js":
+            yield from ((_at(path), text) for text in _script_texts(path.read_text()))
+    for app in APPS:
+        for path in sorted((ROOT / app).rglob("*.py")):
+            if "migrations" not in path.parts:
+                yield from ((_at(path, line), text) for line, text in _program_texts(path.read_text()))
+
+
+def _at(path: Path, line: int | None = None) -> str:
+    name = path.relative_to(ROOT).as_posix()
+    return f"{name}:{line}" if line else name
+
+
+def _template_texts(source: str) -> Iterator[str]:
+    source = re.sub(
+        r"{% comment %}.*?{% endcomment %}|{#.*?#}|<script\b.*?</script>|<style\b.*?</style>", "", source, flags=re.DOTALL
+    )
+    source = re.sub(r"{% (?:else|elif)[^%]*%}", " / ", source)
+    source = re.sub(r"{% (?:page_link|share_card|include|extends|url)([^%]*)%}", _quoted, source)
+    source = re.sub(r"{%.*?%}", "", source, flags=re.DOTALL)
+    for part in [*re.split(r"<[^>]*>|\n\n", INLINE.sub("", source)), *SHOWN_ATTRIBUTES.findall(source)]:
+        text = " ".join(unescape(part).split())
+        if re.search(r"[A-Za-z]{2}", re.sub(r"{{.*?}}", "", text)):
+            yield text
+
+
+def _quoted(tag: re.Match[str]) -> str:
+    """The quoted words of a tag that are sentences or names, not paths."""
+    return "".join(f" {words} " for words in re.findall(r'"([^"]*)"', tag[1]) if re.match(r"[A-Z]", words))
+
+
+def _script_texts(source: str) -> Iterator[str]:
+    for quoted in re.findall(r'"([^"\n]*)"|`([^`\n]*)`', source):
+        text = "".join(quoted)
+        if TEXT.search(text):
+            yield text
+
+
+def _program_texts(source: str) -> Iterator[tuple[int, str]]:
+    tree = ast.parse(source)
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
+            skipped.add(node.body[0].value)  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_log(node.func):
+            skipped.update(node.args)
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(node.values)
+    yield from _literals(tree, skipped)
+
+
+def _is_log(called: ast.Attribute) -> bool:
+    """Say whether operators read what the call is given; messages.warning() is for people."""
+    is_message = isinstance(called.value, ast.Name) and called.value.id == "messages"
+    return called.attr in LOG_CALLS and not is_message
+
+
+def _literals(node: ast.AST, skipped: set[ast.AST]) -> Iterator[tuple[int, str]]:
+    for child in ast.iter_child_nodes(node):
+        if child in skipped and not isinstance(child, ast.FormattedValue):
+            continue
+        text = _literal(child)
+        if text is None:
+            yield from _literals(child, skipped)
+        elif TEXT.search(text) and not SQL.match(text):
+            yield child.lineno, " ".join(text.split())  # type: ignore[attr-defined]
+
+
+def _literal(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{…}" for part in node.values)
+    return None
+
+
+if __name__ == "__main__":
+    asked = tuple(sys.argv[1:])
+    for place, text in texts():
+        if not asked or place.startswith(asked):
+            sys.stdout.write(f"{place}\t{text}\n")
