@@ -503,8 +503,7 @@ mutant(
     "a_lost_card_is_charged_again",
     "An automatic top-up goes on after a hard decline.",
     code("billing.payments.top_ups:_count_decline", "declined.is_final", "False"),
-    f"{PAYMENTS}/test_top_ups.py::test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays"
-    "[pm_lost-The automatic top-up of Bob has stopped-Your card was declined.]",
+    f"{PAYMENTS}/test_top_ups.py::test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays[lost]",
 )
 mutant(
     "a_removed_members_card_is_charged",

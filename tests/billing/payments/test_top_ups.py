@@ -280,6 +280,7 @@ def test_soft_declines_are_repeated_after_growing_pauses_and_then_stop_with_a_ma
         ("pm_gone", "The automatic top-up of Bob stopped", "The card can no longer be charged."),
         ("pm_confirm", "Confirm the automatic top-up of Bob", "Your card was declined."),
     ],
+    ids=["lost", "never", "gone", "confirm"],
 )
 def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
     stripe, owner, bob, method, subject, reason, settings, django_capture_on_commit_callbacks
