@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -103,11 +104,13 @@ def verify(account_id: UUID | None = None, progress: Callable[[str], object] = l
 
 def invariants(account_id: UUID | None = None) -> list[Invariant]:
     """Return the invariants of the installed apps, in their order. For one account: without constraints and triggers."""
-    found: list[Invariant] = []
-    for app in apps.get_app_configs():
-        if module_has_submodule(app.module, "audit"):
-            found += getattr(import_module(f"{app.name}.audit"), "INVARIANTS", [])
-    return [each for each in found if account_id is None or each.kind != ViolationKind.UNGUARDED]
+    return [each for each in _declared() if account_id is None or each.kind != ViolationKind.UNGUARDED]
+
+
+@cache
+def _declared() -> tuple[Invariant, ...]:
+    modules = [f"{app.name}.audit" for app in apps.get_app_configs() if module_has_submodule(app.module, "audit")]
+    return tuple(invariant for module in modules for invariant in getattr(import_module(module), "INVARIANTS", []))
 
 
 @contextmanager
@@ -128,21 +131,26 @@ def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[
 
 def _count(cursor: CursorWrapper, invariants: list[Invariant], account_id: UUID | None) -> dict[str, int]:
     """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
-    source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
-    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
-    _select(cursor, f"{counts} FROM ({source}) AS shared", invariants[0].tables, account_id)
+    cursor.execute(_counts_statement(invariants), {"account": account_id})
     return dict(zip((invariant.name for invariant in invariants), cursor.fetchone(), strict=True))
 
 
+def _counts_statement(invariants: list[Invariant]) -> str:
+    source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
+    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
+    return _select_statement(f"{counts} FROM ({source}) AS shared", invariants[0].tables)
+
+
 def _rows(cursor: CursorWrapper, invariant: Invariant, account_id: UUID | None) -> list[dict[str, Any]]:
-    _select(cursor, f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}", invariant.tables, account_id)
+    selected = f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}"
+    cursor.execute(_select_statement(selected, invariant.tables), {"account": account_id})
     columns = [column.name for column in cursor.description or ()]
     return [dict(zip(columns, map(_plain, row), strict=True)) for row in cursor.fetchall()]
 
 
-def _select(cursor: CursorWrapper, selected: str, tables: dict[str, str], account_id: UUID | None) -> None:
+def _select_statement(selected: str, tables: dict[str, str]) -> str:
     named = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in tables.items())
-    cursor.execute(f"WITH {named} SELECT {selected}", {"account": account_id})
+    return f"WITH {named} SELECT {selected}"
 
 
 def _plain(value: Any) -> Any:
