@@ -13,6 +13,7 @@ A script is a list of steps, played after a request has been read:
 ``whole``, ``stream`` and ``refusal`` make the usual scripts. ``requests`` has what was received.
 """
 
+import itertools
 import json
 import select
 import socket
@@ -134,6 +135,32 @@ class Received:
     disconnected: threading.Event = field(default_factory=threading.Event)
 
 
+class Listener:
+    """A port on loopback, and a thread that passes each of its connections to ``serve``."""
+
+    def __init__(self) -> None:
+        self.serve: Callable[[socket.socket], object] = socket.socket.close
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.serve(self._listener.accept()[0])
+
+
+_idle: list[
+    Listener
+] = []  # of upstreams that have ended: with the same address, a test's catalog is the same as the one before
+
+
 class Upstream:
     def __init__(self) -> None:
         self.requests: list[Received] = []
@@ -141,11 +168,11 @@ class Upstream:
         self._scripts_for: dict[str, Script] = {}  # by the Authorization header
         self._answer: Callable[[Received], Script] | None = None
         self._stopped = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self._listener = _idle.pop() if _idle else Listener()
         self._connections: set[socket.socket] = set()
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._listener.port}/v1"
+        self._numbers = itertools.count(1)
+        self._listener.serve = self._accept
 
     def will(self, *scripts: Script) -> None:
         """Play these scripts, one for each request, and the last one for every further request."""
@@ -165,25 +192,26 @@ class Upstream:
         return self.requests[0].disconnected.wait(waiting.SECONDS_MAX)
 
     def stop(self) -> None:
-        self._stopped.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
+        """Break all connections, and accept no others."""
+        self._break()
         self._listener.close()
+
+    def end(self) -> None:
+        """Break all connections, and leave the address to the next upstream of this process."""
+        self._break()
+        _idle.append(self._listener)
+
+    def _break(self) -> None:
+        self._stopped.set()
+        self._listener.serve = socket.socket.close
         for connection in list(self._connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self) -> None:
-        number = 0
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            number += 1
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection, number), daemon=True).start()
+    def _accept(self, connection: socket.socket) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections.add(connection)
+        threading.Thread(target=self._serve, args=(connection, next(self._numbers)), daemon=True).start()
 
     def _serve(self, connection: socket.socket, number: int) -> None:
         with connection, connection.makefile("rb") as reader, suppress(OSError, ValueError):
@@ -256,7 +284,7 @@ def running() -> Iterator[Upstream]:
     for clients in list(http._pools.values()):
         for key in [key for key in clients if key[0] == server.url.removesuffix("/v1")]:
             clients.pop(key).close()
-    server.stop()
+    server.end()
 
 
 @pytest.fixture
