@@ -23,6 +23,7 @@ from billing.payments.processor import (
     ProcessorUnavailable,
     Report,
     UnknownToProcessor,
+    is_live_key,
     printable,
     require_recent,
 )
@@ -187,11 +188,6 @@ class StripeProcessor:
     def _disputed_cents(self, intent: Any) -> int:
         params: Any = {"payment_intent": intent.id, "limit": 100}
         return sum(map(_withdrawn_cents, self._client.v1.disputes.list(params).auto_paging_iter()))
-
-
-def is_live_key(secret_key: str) -> bool:
-    """Say whether the key moves real money."""
-    return "_live_" in secret_key
 
 
 def _event(event: Any) -> Event:

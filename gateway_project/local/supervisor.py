@@ -6,6 +6,7 @@ for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
 """
 
 import fcntl
+import gc
 import http.client
 import json
 import multiprocessing
@@ -186,6 +187,7 @@ class Supervisor(Manager):
         }  # honcho's codes for SIGINT and SIGTERM; that of a child ended by a signal is negative
 
     def _start(self) -> None:
+        gc.freeze()  # so that the processes it forks share its memory
         super()._start()
         threading.Thread(target=self._watch, daemon=True).start()  # after the forks, which do not copy threads safely
 

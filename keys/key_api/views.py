@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,6 +14,7 @@ from billing.models import Account
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import openapi, strict_json
+from gateway_project.web.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView, ParameterSet, WholeNumber
 from keys import acts, rotation, summaries
 from keys.key_api import idempotency, request_fields
