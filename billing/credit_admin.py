@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from billing import approvals, money, support_credit
+from billing import approvals, support_credit
 from billing.approval_admin import WaitingActAdmin
 from billing.models import CreditRequest, User
 from billing.support_credit import RequestedCredit
@@ -50,7 +50,7 @@ class CreditRequestAdmin(WaitingActAdmin):
 
     @admin.display(description="amount", ordering="amount_cents")
     def amount(self, asked: CreditRequest) -> str:
-        return dollars.format_usd(money.nanos(asked.amount_cents))
+        return dollars.format_cents(asked.amount_cents)
 
     def refusal(self, asked: CreditRequest, by: User) -> str:
         return support_credit.approval_refusal(asked, by)

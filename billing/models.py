@@ -403,11 +403,11 @@ class CreditRequest(WaitingAct):
         ]
 
     def __str__(self) -> str:
-        return f"{dollars.format_usd(money.nanos(self.amount_cents))} for {self.account}"
+        return f"{dollars.format_cents(self.amount_cents)} for {self.account}"
 
     @property
     def what(self) -> str:
-        return f"{self.Kind(self.kind).label} of {dollars.format_usd(money.nanos(self.amount_cents))}"
+        return f"{self.Kind(self.kind).label} of {dollars.format_cents(self.amount_cents)}"
 
 
 class OwnerRequest(WaitingAct):

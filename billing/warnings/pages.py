@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from billing import locks, money
+from billing import locks
 from billing.members.roles import Act
 from billing.models import Account, WarningDelivery, WebhookEndpoint
 from billing.pages import Pager, member_page, requires
@@ -74,7 +74,7 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _set_threshold(request: HttpRequest, account: Account, cents: int | None) -> str:
-    words = f"when the balance falls below {dollars.format_usd(money.nanos(cents))}" if cents else "for no balance"
+    words = f"when the balance falls below {dollars.format_cents(cents)}" if cents else "for no balance"
     with transaction.atomic():
         locked = locks.lock_account(account.pk)
         before = {"threshold": locked.warning_threshold_cents}
