@@ -1,6 +1,6 @@
 """Acts of staff on an account, each recorded in the activity log. The caller holds the locks of the staff and of the account.
 
-A function returns what it did, as sentences for the one who did it.
+A function returns sentences for the member of staff: what was done.
 """
 
 from typing import Any

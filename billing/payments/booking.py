@@ -1,7 +1,7 @@
-"""The one door to the ledger: compares a processor's report with its payment, and books what is left to book.
+"""Books payments: compares a processor's report with its payment, and books the difference in the ledger.
 
-The webhook, the page that the payer returns to and the daily reconciliation all come through ``book``. It books the difference
-between what is reported and what is booked, under the locks of the account and the payment: a second call books nothing.
+The webhook, the page of the return from the processor and the daily reconciliation all call ``book``. It runs under the locks
+of the account and the payment: a second call books nothing.
 """
 
 import logging
@@ -33,8 +33,8 @@ class Booked:
 def book(payment: Payment, report: Report, event: Event | None = None) -> Booked:
     """Book what the report says and the ledger does not, and record the event, in one transaction.
 
-    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated, also where another payment took one of
-    the processor's ids at the same moment: the next report is then found to contradict.
+    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated, also if another payment took one of the
+    processor's ids at the same moment: the next report then contradicts.
     """
     try:
         return _book_locked(payment, report, event)

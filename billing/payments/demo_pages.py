@@ -27,7 +27,7 @@ EVENT_SECONDS_MAX = 20
 
 @dataclass(frozen=True)
 class Action:
-    """A button: what it changes, the type of the event that tells of it, and whether the payer is done then."""
+    """A button: its changes, the type of the event about them, and whether the payer is done afterwards."""
 
     label: str
     event: str

@@ -26,7 +26,7 @@ class TooManyBegun(Exception):
 def begin(
     request: HttpRequest, account: Account, processor: Processor, *, amount_cents: int, keeps_card: bool = False
 ) -> Payment:
-    """Write the payment, then open the page that takes it, whose address is its ``page_url``.
+    """Write the payment, then open the processor's page for it, at ``page_url``.
 
     Raises TooManyBegun; ProcessorUnavailable: the payment is then marked as failed, and nobody can pay it.
     """

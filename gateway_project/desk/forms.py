@@ -20,7 +20,7 @@ class SeenField(forms.JSONField):
 
 
 class SeenForm(forms.Form):
-    """A form that is refused, and says why, if what its page said is not true any more when it is sent."""
+    """A form about the facts of its page. If they have changed when it is sent, it is refused, and says why."""
 
     seen = SeenField(required=False)
 

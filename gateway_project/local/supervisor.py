@@ -1,7 +1,7 @@
 """Runs the whole gateway on one machine: ``make run``, or ``python -m gateway_project.local.supervisor``.
 
-After the steps of ``preparation`` it runs web and a worker that also sends the periodic tasks, until Ctrl-C or until one of
-them ends, and then stops all processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
+After the steps of ``preparation`` it runs web and a worker with beat, until Ctrl-C or until one of them ends. Then it stops
+all processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
 for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
 """
 

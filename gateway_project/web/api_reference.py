@@ -1,6 +1,6 @@
 """The API reference at /docs: a page made from the OpenAPI description. It needs no script.
 
-Each field is a row of its own, named by its path ("tools[].function.name"), so that the browser's search finds every one.
+Each field is a row of its own, named by its path ("tools[].function.name"): the browser's search finds it.
 """
 
 import json

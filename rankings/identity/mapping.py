@@ -1,8 +1,7 @@
 """Maps the names at the sources to our models, and keeps the mapping as rows of ``Alias`` that staff can overrule.
 
-An alias comes from one of three places. Staff: it stays as it is. The curated file: it follows the file. A rule or a declared
-link (see ``rules``): it is made anew from every snapshot, so that it goes when it no longer holds, because a second candidate
-has come or the first one has gone.
+An alias has one of three origins. Staff wrote it: it stays. The curated file has it: it follows the file. A rule or a declared
+link found it (see ``rules``): every snapshot makes it anew, and without it if there are two candidates now, or none.
 """
 
 import tomllib
@@ -29,7 +28,7 @@ _Key = tuple[str, str]  # the kind of a name, and the name
 
 @dataclass(frozen=True)
 class ChosenStanding:
-    """The standing that counts as one of our models' on a board, and the confidence that it is this model's (a share)."""
+    """The standing of one of our models on a board, and the confidence that both are the same model (a share)."""
 
     standing: Standing
     confidence: float
