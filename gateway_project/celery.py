@@ -6,6 +6,7 @@ Web processes load it when a page of staff first starts a task.
 import logging
 import os
 import sys
+from contextlib import suppress
 from datetime import time
 from typing import Any
 
@@ -62,7 +63,8 @@ def _log_within_signal_handler(message: str, *args: object) -> None:
     [handler] = logging.getLogger().handlers
     record = logging.LogRecord("celery.worker", logging.INFO, "", 0, message.strip(), None, None)
     handler.filter(record)
-    os.write(sys.stderr.fileno(), f"{handler.format(record)}\n".encode())
+    with suppress(OSError):  # nobody reads it any more
+        os.write(sys.stderr.fileno(), f"{handler.format(record)}\n".encode())
 
 
 app.on_configure.connect(start_command)

@@ -6,11 +6,10 @@ for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
 """
 
 import fcntl
-import gc
 import http.client
 import json
-import multiprocessing
 import os
+import queue
 import shlex
 import shutil
 import signal
@@ -26,7 +25,6 @@ from typing import IO, Any
 
 import psutil
 from honcho.manager import Manager
-from honcho.process import Process
 
 from gateway_project import process_commands
 from gateway_project.local import development, preparation
@@ -161,22 +159,12 @@ def _children_environment(environ: development.Environment, directory: Path, add
     }
 
 
-class _Child(Process):
-    """honcho's process that watches one child. It ends when the supervisor was killed; honcho would wait for ever."""
-
-    def run(self, events: Any = None, ignore_signals: bool = False) -> None:
-        super().run(events, ignore_signals)
-        parent = multiprocessing.parent_process()
-        if parent and not parent.is_alive():
-            os._exit(1)
-
-
 class Supervisor(Manager):
     """honcho's manager. It also announces when the gateway is ready, and stops it when it never is or a store ends."""
 
     def __init__(self, address: Address, stores: Stores, announce: Callable[[], None]) -> None:
         super().__init__()
-        self._process_ctor = _Child
+        self.events = queue.Queue()
         self._address, self._stores, self._announce = address, stores, announce
 
     @property
@@ -187,9 +175,10 @@ class Supervisor(Manager):
         }  # honcho's codes for SIGINT and SIGTERM; that of a child ended by a signal is negative
 
     def _start(self) -> None:
-        gc.freeze()  # so that the processes it forks share its memory
-        super()._start()
-        threading.Thread(target=self._watch, daemon=True).start()  # after the forks, which do not copy threads safely
+        """Start each process and read its output in a thread. honcho would fork for it, and each fork takes 10 MB."""
+        readers = [partial(process["obj"].run, self.events) for process in self._processes.values()]
+        for work in (*readers, self._watch):
+            threading.Thread(target=work, daemon=True).start()
 
     def _watch(self) -> None:
         deadline, is_announced = time.monotonic() + READY_SECONDS_MAX, False
