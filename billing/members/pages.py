@@ -17,7 +17,7 @@ from billing.members.forms import InvitationForm, RoleForm
 from billing.members.invitations import InvitationRefused
 from billing.members.roles import DESCRIPTIONS, Act
 from billing.models import Account, Invitation, Membership, Role
-from billing.pages import member_page, requires
+from billing.pages import member_page, member_page_for, requires
 from billing.sign_in import limits
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.db import pool
@@ -88,8 +88,7 @@ def _invitation_row(invitation: Invitation, now: datetime) -> InvitationRow:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_MEMBERS)
+@member_page_for(Act.MANAGE_MEMBERS)
 @reauthenticates
 def invite(request: HttpRequest, account: Account) -> HttpResponse:
     """Send somebody a link by which they join the account."""
@@ -117,8 +116,7 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_MEMBERS)
+@member_page_for(Act.MANAGE_MEMBERS)
 def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUID) -> HttpResponse:
     """Revoke an invitation. Stopping one must not wait for a password."""
     invitation = get_object_or_404(account.invitations, pk=invitation_id)
@@ -130,8 +128,7 @@ def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUI
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_MEMBERS)
+@member_page_for(Act.MANAGE_MEMBERS)
 @reauthenticates
 def change_role(request: HttpRequest, account: Account, membership_id: int) -> HttpResponse:
     """Give a member another role."""

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from billing import locks
 from billing.members.roles import Act
 from billing.models import Account, WarningDelivery, WebhookEndpoint
-from billing.pages import Pager, member_page, requires
+from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from billing.warnings import endpoints, summaries
 from billing.warnings.endpoints import EndpointRefused
@@ -60,8 +60,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.PAY)
+@member_page_for(Act.PAY)
 def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
     """Set below which balance members are warned."""
     initial = {"threshold": account.warning_threshold_cents}
@@ -89,8 +88,7 @@ def _set_threshold(request: HttpRequest, account: Account, cents: int | None) ->
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 @reauthenticates
 def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
     """Make an endpoint. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -105,8 +103,7 @@ def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 @reauthenticates
 def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST makes a new secret and shows it once."""
@@ -122,8 +119,7 @@ def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *
 
 
 @require_safe
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Show an endpoint with its latest deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -136,8 +132,7 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Pause the endpoint, or go on with it: as the button that was pressed says, so that a second press changes nothing."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -149,8 +144,7 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Send a test, which appears among the deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -163,8 +157,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST deletes the endpoint with its deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -176,8 +169,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
     """Send a delivery again that arrived or was given up, with the id that it had."""
     sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")
