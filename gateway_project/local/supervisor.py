@@ -164,7 +164,7 @@ class Supervisor(Manager):
 
     def __init__(self, address: Address, stores: Stores, announce: Callable[[], None]) -> None:
         super().__init__()
-        self.events = queue.Queue()
+        self.events: queue.Queue[Any] = queue.Queue()
         self._address, self._stores, self._announce = address, stores, announce
 
     @property
@@ -176,9 +176,9 @@ class Supervisor(Manager):
 
     def _start(self) -> None:
         """Start each process and read its output in a thread. honcho would fork for it, and each fork takes 10 MB."""
-        readers = [partial(process["obj"].run, self.events) for process in self._processes.values()]
-        for work in (*readers, self._watch):
-            threading.Thread(target=work, daemon=True).start()
+        for process in self._processes.values():
+            threading.Thread(target=process["obj"].run, args=(self.events,), daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         deadline, is_announced = time.monotonic() + READY_SECONDS_MAX, False
