@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
@@ -13,14 +14,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from billing import locks
+from billing import locks, money
+from billing.forms import DollarsField
 from billing.members.roles import Act
 from billing.models import Account, WarningDelivery, WebhookEndpoint
 from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from billing.warnings import endpoints, summaries
 from billing.warnings.endpoints import EndpointRefused
-from billing.warnings.forms import EndpointForm, ThresholdForm
 from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -31,6 +32,29 @@ logger = logging.getLogger("gateway.warnings")
 WARNINGS_PER_PAGE = 25
 DELIVERIES_SHOWN = 25
 DEPRECATED_SINCE = "@1795478400"  # 24 November 2026, as RFC 9745 writes it
+
+
+class ThresholdForm(forms.Form):
+    """Below which balance members are warned. Empty: they are not."""
+
+    threshold = DollarsField(
+        label="Alert when the balance falls below",
+        min_cents=1,
+        max_cents=money.CENTS_MAX,
+        required=False,
+        help_text="In US dollars. Leave empty for no alert.",
+    )
+
+
+class EndpointForm(forms.Form):
+    """Where warnings are posted to."""
+
+    url = forms.CharField(
+        label="Address",
+        max_length=500,
+        widget=forms.URLInput(attrs={"placeholder": "https://example.org/hooks/gateway", "autocomplete": "off"}),
+        help_text="It receives a signed POST for each alert and must answer with a status of 200 to 299 within 10 seconds.",
+    )
 
 
 def moved(request: HttpRequest, rest: str) -> HttpResponse:
