@@ -169,10 +169,7 @@ class Supervisor(Manager):
 
     @property
     def was_stopped_by_signal(self) -> bool:
-        return self.returncode in {
-            130,
-            143,
-        }  # honcho's codes for SIGINT and SIGTERM; that of a child ended by a signal is negative
+        return self.returncode in (130, 143)  # honcho's codes for SIGINT and SIGTERM; that of a child is negative
 
     def _start(self) -> None:
         """Start each process and read its output in a thread. honcho would fork for it, and each fork takes 10 MB."""
