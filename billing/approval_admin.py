@@ -86,7 +86,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
 
     def approve_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
-        """Show what is asked for, by whom, and what stands against it. A POST does it; a second one is told of the first."""
+        """Show the request, its author, and any objection. A POST approves it; a second POST says who approved it."""
         asked = self.object_for(request, str(object_id), self.approve_permission)
         if request.method == "POST":
             self._approve(request, asked)
@@ -148,7 +148,7 @@ _BOOKED = "booked"
 
 
 def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: RequestedCredit) -> None:
-    """Record that somebody asked for a credit, and tell that person what becomes of it. In the transaction that asked."""
+    """Record the request for a credit, and tell its author what happens next. Call it in the transaction of the request."""
     found = asked.request
     if asked.is_new:
         after = {"request": str(found.pk), "amountInCents": found.amount_cents}

@@ -640,7 +640,7 @@ class TopUpRule(models.Model):
 
 
 class BillingDetails(models.Model):
-    """Whom an account's receipts name. Members fill it in; a receipt keeps what it said when it was paid."""
+    """The payer on an account's receipts. Members fill it in; a receipt keeps the payer of its time."""
 
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="billing_details")
     name = models.CharField("name or company", max_length=200)

@@ -141,7 +141,7 @@ class StaleWhileRefresh(Generic[Key, Value]):
             return entry, True
 
     def _kept(self, key: Key, previous: Value, version: Hashable) -> Value:
-        """Return the previous value, which counts as put now, or the newer one that another caller has put meanwhile."""
+        """Return the previous value, as if it were put now, or a newer value that another caller has put meanwhile."""
         with self._lock:
             entry = self._entries.get(key)
             if entry and not entry.is_previous:

@@ -133,7 +133,7 @@ class RequestTooLarge(InvalidRequest):
 
 
 class MaximumReached(InvalidRequest):
-    """The account keeps as many of something as it may. The message says of what, and what to do."""
+    """The account has reached a maximum. The message says which, and what to do."""
 
 
 class UnsupportedMediaType(InvalidRequest):

@@ -19,7 +19,7 @@ def arguments(directory: Path) -> dict[str, list[str]]:
 
 
 def worker_with_beat(directory: Path) -> list[str]:
-    """Return those of a worker in which beat is a thread: as a process it takes as much memory again."""
+    """Return the arguments of a worker with beat as a thread: a process of its own takes as much memory again."""
     return [*arguments(directory)["worker"], "--beat-thread", *_schedule(directory)]
 
 

@@ -71,7 +71,7 @@ def _refuse(payment: Payment, contradiction: str) -> Booked:
 
 
 def record(event: Event, processor: str, booked: Booked, payment: Payment | None = None) -> None:
-    """Keep the event and what it led to. An event that is kept already stays as it is."""
+    """Store the event and its outcome. An event that was stored before stays as it is."""
     PaymentEvent.objects.bulk_create(
         [
             PaymentEvent(
@@ -111,7 +111,7 @@ def find_contradiction(payment: Payment, report: Report) -> str:
 
 
 def _find_foreign_ids(payment: Payment, report: Report) -> list[str]:
-    """Return what is wrong with the processor's ids: one that cannot be stored, or is that of another payment here."""
+    """Return the fault of the processor's ids: an id cannot be stored, or belongs to another payment here."""
     ids = [each for each in (report.session_id, report.intent_id) if each]
     if unstorable := [each for each in ids if not isinstance(each, str) or each != printable(each, 255)]:
         return [f"the id {unstorable[0]!a:.100} cannot be stored"]

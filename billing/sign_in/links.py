@@ -39,7 +39,7 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link says that counts. ``user`` is whom it is bound to; None for one that nobody can void."""
+    """The facts of a link that counts. ``user`` is the user it is bound to; None if nobody can void the link."""
 
     facts: dict[str, Any]
     user: User | None

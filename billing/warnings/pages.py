@@ -158,7 +158,7 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
 @require_POST
 @member_page_for(Act.MANAGE_WEBHOOKS)
 def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
-    """Pause the endpoint, or go on with it: as the button that was pressed says, so that a second press changes nothing."""
+    """Pause or resume the endpoint, as the button says: a second press changes nothing."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     is_paused = "pause" in request.POST
     endpoints.set_paused(request, endpoint, is_paused=is_paused)
@@ -195,7 +195,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 @require_POST
 @member_page_for(Act.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
-    """Send a delivery again that arrived or was given up, with the id that it had."""
+    """Send an ended delivery again, with its former id."""
     sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")
     delivery = get_object_or_404(sent, pk=delivery_id)
     if endpoints.send_again(request, delivery):

@@ -241,7 +241,7 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
 
 
 def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Field]:
-    """Yield the fields of an object, each followed by those inside it. What several alternatives have is one field."""
+    """Yield the fields of an object, each followed by its inner fields. A field of several alternatives comes once."""
     if depth >= _DEPTH_MAX:
         return
     variants = _variants(document, schema)

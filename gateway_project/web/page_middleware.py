@@ -125,7 +125,7 @@ def _counted(request: HttpRequest, length: int) -> AbstractContextManager[Arrive
 
 
 def _signed_in_user_id(request: HttpRequest) -> Any:
-    """Return whose session it is: one look at the session, and whether it still counts is asked later."""
+    """Return the user of the session, by one read. Whether the session still counts is asked later."""
     session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     if not session_key:
         return None

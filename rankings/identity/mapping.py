@@ -144,7 +144,7 @@ def own_models() -> list[OwnModel]:
 
 
 def _reconcile(existing: Any, wanted: dict[tuple[str, str, str], Alias]) -> int:
-    """Change the rows of ``existing`` to those wanted. A name that has another row keeps it. Return how many changed."""
+    """Change the rows of ``existing`` to the wanted ones, unless the name has another row. Return how many changed."""
     changed = 0
     for row in existing:
         new = wanted.pop((row.source, row.key_kind, row.external_key), None)
