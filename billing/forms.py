@@ -38,8 +38,7 @@ class DollarsField(forms.CharField):
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
 
     def _cents(self, text: str) -> int:
-        nanos = dollars.read_usd(text, decimals_max=2)
-        if nanos is None:
+        if (nanos := dollars.read_usd(text, decimals_max=2)) is None:
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
         cents = money.floor_cents(nanos)
         if cents < self.min_cents:
@@ -68,9 +67,9 @@ class SupportCreditForm(forms.Form):
         self.fields["amount"].help_text = (
             f"For example, 5 or 12.50. Up to {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time."
             f" You have {dollars.format_cents(left_cents)} of your"
-            f" {dollars.format_cents(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)}"
-            f" per day left until midnight UTC. Above {dollars.format_cents(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)}"
-            f" per day for this account, a colleague must approve."
+            f" {dollars.format_cents(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC."
+            f" Above {dollars.format_cents(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must"
+            " approve."
         )
 
     def clean_amount(self) -> int:

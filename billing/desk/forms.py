@@ -200,7 +200,6 @@ class ClosingRefundForm(AccountForm):
 
 def _nanos(typed: str) -> int:
     """Read an amount of dollars, exactly. Raises ValidationError."""
-    nanos = dollars.read_usd(typed, decimals_max=9)
-    if nanos is None:
+    if (nanos := dollars.read_usd(typed, decimals_max=9)) is None:
         raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most nine decimals.")
     return nanos
