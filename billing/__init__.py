@@ -31,8 +31,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``desk``               what billing contributes to the support desk
 - ``people_admin``       the support pages of users, groups and memberships
-- ``approval_admin``     the support pages of what waits for a second person
-- ``credit_admin``       that of credits; ``owner_admin``: that of owners
+- ``approval_admin``     the support pages of what waits for a second person: credits and owners
 - ``admin``              the support pages of accounts, entries and holds
 - ``tasks``              the nightly audit; forgetting attempts to sign in
 - ``facts``              what operators watch of the ledger and its holds

@@ -10,8 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.text import Truncator
 
-from billing import accounts, credit_admin, money, staff_permissions, statement, support_credit
-from billing import owner_admin as owner_admin  # registers its pages
+from billing import accounts, approval_admin, money, staff_permissions, statement, support_credit
 from billing.desk import search
 from billing.desk.pages import AccountActPages
 from billing.forms import AccountForm, SupportCreditForm
@@ -141,7 +140,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         with transaction.atomic():
             outcome = form.issue()
             if isinstance(outcome, RequestedCredit):
-                credit_admin.record_request(self, request, outcome)
+                approval_admin.record_credit_request(self, request, outcome)
             elif outcome is not None:
                 self._record_credit(request, account, outcome, form.cleaned_data["ticket"])
         return outcome is not None

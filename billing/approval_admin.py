@@ -7,15 +7,18 @@ from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
 
-from billing import approvals
+from billing import approvals, owners, support_credit
 from billing.approvals import ApprovalRefused, Decision
 from billing.forms import DeclineForm
-from billing.models import User, WaitingAct
+from billing.models import CreditRequest, OwnerRequest, User, WaitingAct
 from billing.people_admin import staff_of
 from billing.sign_in import mails
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
+from billing.support_credit import RequestedCredit
+from gateway_project import dollars
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
 
@@ -83,7 +86,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
 
     def approve_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
-        """Show what is asked for, by whom, and what stands against it. A POST does it; a second one is told of the first."""
+        """Show the request, its author, and any objection. A POST approves it; a second POST says who approved it."""
         asked = self.object_for(request, str(object_id), self.approve_permission)
         if request.method == "POST":
             self._approve(request, asked)
@@ -136,3 +139,81 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
         if settings.SENDS_MAIL:
             facts: dict[str, Any] = {"what": asked.what, "account": str(asked.account), "outcome": outcome}
             transaction.on_commit(lambda: mails.send(asked.requested_by.email, "act_decided", **facts))
+
+
+# --- Credits ---------------------------------------------------------------------------------------------------------
+
+
+_BOOKED = "booked"
+
+
+def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: RequestedCredit) -> None:
+    """Record the request for a credit, and tell its author what happens next. Call it in the transaction of the request."""
+    found = asked.request
+    if asked.is_new:
+        after = {"request": str(found.pk), "amountInCents": found.amount_cents}
+        details = {"after": after, "reason": found.reason, "ticket": found.ticket}
+        page.record(request, Activity.Act.CREDIT_REQUESTED, found.account, f"Asked for a {found.what}.", **details)
+        messages.success(request, format_html("{} Nothing is credited until a colleague approves it.", _linked(found)))
+    else:
+        messages.warning(request, format_html("{} Nothing was added.", _linked(found)))
+
+
+def _linked(asked: CreditRequest) -> str:
+    address = reverse("admin:billing_creditrequest_change", args=[asked.pk])
+    return format_html('<a href="{}">A {}</a> {}.', address, asked.what, approvals.describe_state(asked, _BOOKED))
+
+
+@admin.register(CreditRequest)
+class CreditRequestAdmin(WaitingActAdmin):
+    approve_permission = "billing.approve_support_credit"
+    approve_template = "admin/billing/creditrequest/approve.html"
+    approved_as = _BOOKED
+    list_display = ("requested_at", "account", "amount", "kind", "reason", "ticket", "requested_by", "state")
+    search_fields = ("requested_by__email__exact", "account__name", "ticket__exact", "payment_id__exact")
+    search_help_text = "Requester's email address, account name, ticket, or the bank's ID of a payment."
+    fields = (
+        *("account", "amount", "kind", "payment_id", "reason", "ticket", "requested_by", "requested_at"),
+        *("state", "decided_by", "decided_at", "decision_reason", "entry"),
+    )
+
+    @admin.display(description="amount", ordering="amount_cents")
+    def amount(self, asked: CreditRequest) -> str:
+        return dollars.format_cents(asked.amount_cents)
+
+    def refusal(self, asked: CreditRequest, by: User) -> str:
+        return support_credit.approval_refusal(asked, by)
+
+    def facts(self, asked: CreditRequest) -> dict[str, str]:
+        return {"amount": self.amount(asked), "balance": dollars.format_usd(asked.account.balance_nanos)}
+
+    def approve(self, request: HttpRequest, asked: CreditRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        entry = support_credit.approve(asked.pk, by=by).entry
+        is_support = asked.kind == CreditRequest.Kind.SUPPORT_CREDIT
+        act = Activity.Act.CREDITED if is_support else Activity.Act.PURCHASED
+        values = {"entry": str(entry.pk), "amountInCents": asked.amount_cents}
+        return act, values, f"The balance is {dollars.format_usd(entry.balance_after_nanos)}."
+
+
+# --- Owners ----------------------------------------------------------------------------------------------------------
+
+
+@admin.register(OwnerRequest)
+class OwnerRequestAdmin(WaitingActAdmin):
+    approve_permission = "billing.add_membership"
+    approved_as = "made"
+    list_display = ("requested_at", "account", "user", "reason", "requested_by", "state")
+    list_select_related = ("account", "user", "requested_by")
+    search_fields = ("requested_by__email__exact", "account__name", "user__email__exact")
+    search_help_text = "Email address of the requester or new owner, or the account name."
+    fields = (
+        *("account", "user", "reason", "ticket", "requested_by", "requested_at"),
+        *("state", "decided_by", "decided_at", "decision_reason"),
+    )
+
+    def refusal(self, asked: OwnerRequest, by: User) -> str:
+        return owners.refusal(asked, by)
+
+    def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        membership = owners.approve(request, asked.pk, by=by)
+        return Activity.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."

@@ -1,6 +1,5 @@
 """Forms for amounts, support credits, users and memberships."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,6 @@ from billing.models import Account, Membership, User
 from billing.sign_in import reauthentication
 from billing.support_credit import RequestedCredit
 from gateway_project import dollars, identifiers
-
-_DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,2}))?", re.ASCII)
 
 
 class DollarsField(forms.CharField):
@@ -41,14 +38,13 @@ class DollarsField(forms.CharField):
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
 
     def _cents(self, text: str) -> int:
-        match = _DOLLARS.fullmatch(text)
-        if match is None:
+        if (nanos := dollars.read_usd(text, decimals_max=2)) is None:
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
-        cents = int(match[1].replace(",", "")) * 100 + int((match[2] or "").ljust(2, "0"))
+        cents = money.floor_cents(nanos)
         if cents < self.min_cents:
-            raise forms.ValidationError(f"The minimum is {dollars.format_usd(money.nanos(self.min_cents))}.")
+            raise forms.ValidationError(f"The minimum is {dollars.format_cents(self.min_cents)}.")
         if cents > self.max_cents:
-            raise forms.ValidationError(f"The maximum is {dollars.format_usd(money.nanos(self.max_cents))}.")
+            raise forms.ValidationError(f"The maximum is {dollars.format_cents(self.max_cents)}.")
         return cents
 
 
@@ -69,9 +65,11 @@ class SupportCreditForm(forms.Form):
         self.account, self.issuer = account, issuer
         left_cents = max(support_credit.left_today_cents(issuer), 0)
         self.fields["amount"].help_text = (
-            f"For example, 5 or 12.50. Up to {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time. You have {_usd(left_cents)}"
-            f" of your {_usd(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC. Above"
-            f" {_usd(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must approve."
+            f"For example, 5 or 12.50. Up to {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time."
+            f" You have {dollars.format_cents(left_cents)} of your"
+            f" {dollars.format_cents(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC."
+            f" Above {dollars.format_cents(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must"
+            " approve."
         )
 
     def clean_amount(self) -> int:
@@ -106,10 +104,6 @@ class DeclineForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
         help_text="The person who asked for the credit sees it.",
     )
-
-
-def _usd(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))
 
 
 class NewUserForm(forms.ModelForm):

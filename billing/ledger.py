@@ -1,7 +1,7 @@
 """The only writer of ledger entries. An entry and the new balance are written in one statement, once for each reference.
 
-A function that takes an Account needs it locked (``billing.locks``) and keeps the balance and last seq of that object up to
-date, so that the caller can decide with them. ``grant_support_credit`` takes an id and locks the account itself.
+A function that takes an Account needs it locked (``billing.locks``), and updates the balance and last seq of the object for
+further decisions. ``grant_support_credit`` takes an id and locks the account itself.
 
 An entry that is neither usage nor of a payment at a processor has a ManualEntry: who booked it, by hand or by a command.
 """
@@ -72,9 +72,9 @@ def debit_usage(
 ) -> NewEntry:
     """Charge one completion; ``insert_entries_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
-    ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id that
-    the caller chooses, by which the account can filter its entries. ``repeats`` is the completion of which this one is a second
-    run, and ``charged_before_nanos`` what was charged for it, by which ``cost_nanos`` is less than the usage costs.
+    ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id of
+    the caller's; the account can filter its entries by it. A second run of a completion names the first one in ``repeats``, and
+    its charge in ``charged_before_nanos``: ``cost_nanos`` is the rest.
     """
     metadata = {
         "model": model,
@@ -174,7 +174,7 @@ def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, 
 
 
 def _of(credit: LedgerEntry | None) -> dict[str, str]:
-    """Return what the metadata of a refund, or of its return, say about the credit that it is of."""
+    """Return the metadata by which a refund, or its return, refers to the credit."""
     return {"entryId": str(credit.pk)} if credit else {}
 
 

@@ -403,11 +403,11 @@ class CreditRequest(WaitingAct):
         ]
 
     def __str__(self) -> str:
-        return f"{dollars.format_usd(money.nanos(self.amount_cents))} for {self.account}"
+        return f"{dollars.format_cents(self.amount_cents)} for {self.account}"
 
     @property
     def what(self) -> str:
-        return f"{self.Kind(self.kind).label} of {dollars.format_usd(money.nanos(self.amount_cents))}"
+        return f"{self.Kind(self.kind).label} of {dollars.format_cents(self.amount_cents)}"
 
 
 class OwnerRequest(WaitingAct):
@@ -640,7 +640,7 @@ class TopUpRule(models.Model):
 
 
 class BillingDetails(models.Model):
-    """Whom an account's receipts name. Members fill it in; a receipt keeps what it said when it was paid."""
+    """The payer on an account's receipts. Members fill it in; a receipt keeps the payer of its time."""
 
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="billing_details")
     name = models.CharField("name or company", max_length=200)

@@ -114,6 +114,11 @@ def requires(act: Act) -> Callable[[Page], Page]:
     return restrict
 
 
+def member_page_for(act: Act) -> Callable[[Page], Page]:
+    """Restrict a view to signed-in members whose role has the act."""
+    return lambda view: member_page(requires(act)(view))
+
+
 def select_account(request: HttpRequest, account: Account) -> None:
     """Make this the account whose pages the member sees."""
     request.session[_ACCOUNT_SESSION_KEY] = str(account.pk)

@@ -78,10 +78,10 @@ def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
         raise CreditRefused("You are a member of this account. A colleague must credit it.")
     _require_open(account)
     if amount_cents > settings.SUPPORT_CREDIT_CENTS_MAX:
-        raise CreditRefused(f"The maximum is {_usd(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
+        raise CreditRefused(f"The maximum is {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
     left_cents = left_today_cents(issuer)
     if amount_cents > left_cents:
-        raise CreditRefused(f"You can credit {_usd(max(left_cents, 0))} more until midnight UTC.")
+        raise CreditRefused(f"You can credit {dollars.format_cents(max(left_cents, 0))} more until midnight UTC.")
 
 
 def _require_open(account: Account) -> None:
@@ -183,7 +183,3 @@ def approval_refusal(asked: CreditRequest, by: User) -> str:
     if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
         return "The balance would be larger than the ledger can store."
     return ""
-
-
-def _usd(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))

@@ -2,7 +2,6 @@
 
 import logging
 
-from celery import shared_task
 from django.contrib.sessions.backends.db import SessionStore
 
 from billing import audit, holds
@@ -10,13 +9,14 @@ from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import addresses, limits
 from billing.warnings import deliveries, sending
+from gateway_project.celery import app
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
 
 logger = logging.getLogger("gateway.audit")
 
 
-@shared_task(name="billing.tasks.verify_ledger", **pool.task_retries(20))  # its next turn is a day later
+@app.task(name="billing.tasks.verify_ledger", **pool.task_retries(20))  # its next turn is a day later
 @task_runs.recorded
 def verify_ledger() -> int:
     """Check all invariants of the ledger. Log each violation, and return how many invariants are violated."""
@@ -26,7 +26,7 @@ def verify_ledger() -> int:
     return len(violations)
 
 
-@shared_task(name="billing.tasks.correct_open_holds", **pool.task_retries(3))
+@app.task(name="billing.tasks.correct_open_holds", **pool.task_retries(3))
 @task_runs.recorded
 def correct_open_holds() -> int:
     """Correct the number of open holds that accounts say, where it is wrong. Log which, and return how many."""
@@ -36,7 +36,7 @@ def correct_open_holds() -> int:
     return len(corrected)
 
 
-@shared_task(
+@app.task(
     name="billing.tasks.reconcile_payments",
     **{**pool.task_retries(20), "autoretry_for": (*pool.UNAVAILABLE, ProcessorUnavailable)},  # its next turn is a day later
 )
@@ -47,7 +47,7 @@ def reconcile_payments() -> int:
     return reconciliation.reconcile(processor) if processor else 0
 
 
-@shared_task(name="billing.tasks.top_up_accounts", **pool.task_retries(3))
+@app.task(name="billing.tasks.top_up_accounts", **pool.task_retries(3))
 @task_runs.recorded
 def top_up_accounts() -> int:
     """Buy credit for accounts that run low and want it. Return how many charges were attempted."""
@@ -55,7 +55,7 @@ def top_up_accounts() -> int:
     return top_ups.run(processor) if processor else 0
 
 
-@shared_task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
+@app.task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
 @task_runs.recorded
 def forget_sign_in_attempts() -> int:
     """Delete the rows of limits on signing in that nothing is used up of, and what ended. Return how many limits."""
@@ -64,21 +64,21 @@ def forget_sign_in_attempts() -> int:
     return limits.forget_unused()
 
 
-@shared_task(name="billing.tasks.send_webhooks", **pool.task_retries(3))
+@app.task(name="billing.tasks.send_webhooks", **pool.task_retries(3))
 @task_runs.recorded
 def send_webhooks() -> int:
     """Send the warnings that are due to webhook endpoints. Return how many attempts were made."""
     return sending.send_webhooks()
 
 
-@shared_task(name="billing.tasks.mail_warnings", **pool.task_retries(3))
+@app.task(name="billing.tasks.mail_warnings", **pool.task_retries(3))
 @task_runs.recorded
 def mail_warnings() -> int:
     """Mail the warnings that are due. Return how many attempts were made."""
     return sending.send_mails()
 
 
-@shared_task(name="billing.tasks.forget_old_warnings", **pool.task_retries(3))
+@app.task(name="billing.tasks.forget_old_warnings", **pool.task_retries(3))
 @task_runs.recorded
 def forget_old_warnings() -> int:
     """Delete warnings that are months old. Return how many."""

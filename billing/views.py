@@ -2,7 +2,6 @@
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,6 +13,7 @@ from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
 from gateway_project import errors
 from gateway_project.web import openapi
+from gateway_project.web.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 
 _ERRORS = openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)

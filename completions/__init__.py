@@ -20,7 +20,8 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``inbound``              the languages of callers, and the way of a completion, which all of them share
 - ``key_admin``            what completions add to the support page of a key
 - ``serializers``          the shapes of replies; ``completion_object`` and ``quote_object`` make two of them
-- ``tasks``                the sweeper, which settles or releases what a dead process left, and other scheduled work
+- ``tasks``                scheduled work
+- ``sweeper``              settles or releases what a dead process left
 - ``facts``                what operators watch of routes, outbox and dead letters
 - ``reencryption``         encrypts what is stored anew, after a change of the encryption keys
 - ``history``              the owner's pages of past requests, and the words for how one went

@@ -15,11 +15,12 @@ from completions.catalog import lookup, rules
 from completions.charging import idempotency, stored_responses
 from completions.models import LanguageModel, Obstacle, Provider
 from completions.relay import slots
+from gateway_project import environment
 
 TRACES_ARE_SENT_BY = "opentelemetry.exporter.otlp.proto.http"
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
     """W007: no account has room for the largest reply."""
     if idempotency.sealed_bytes_max() <= settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
@@ -29,7 +30,7 @@ def check_idempotent_replies(**kwargs: Any) -> list[CheckMessage]:
     return [Warning(message, hint=hint, id="gateway.W007")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
     """W012: no account has room for the largest response."""
     needed_bytes = stored_responses.sealed_bytes_max()
@@ -40,7 +41,7 @@ def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
     return [Warning(message, hint=hint, id="gateway.W012")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_tracing(**kwargs: Any) -> list[CheckMessage]:
     """E017: traces are wanted, and what sends them is not installed."""
     if not settings.TRACING_ENDPOINT or _is_installed(TRACES_ARE_SENT_BY):
@@ -71,7 +72,7 @@ def check_standbys(databases: Sequence[str] | None = None, **kwargs: Any) -> lis
     return [Warning(message, hint=hint, id="gateway.W013")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_requests_in_flight(**kwargs: Any) -> list[CheckMessage]:
     """W008: the requests of one key can take every slot of a process, and so stop it for all others."""
     taken_max = slots.REPEATABLE_FACTOR * settings.KEY_REQUESTS_IN_FLIGHT

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -35,6 +35,7 @@ from completions.serializers import (
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.web import openapi, query_parameters, wrong_paths
+from gateway_project.web.descriptions import extend_schema
 from keys.authentication import AnyCallerAuthentication
 from keys.models import ApiKey
 from keys.usage import describe_usage

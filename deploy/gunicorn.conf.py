@@ -181,6 +181,13 @@ def pre_fork(server: Any, worker: Any) -> None:
     worker.joins_others = any(_has_served(other) for other in server.WORKERS.values())
 
 
+def post_fork(server: Any, worker: Any) -> None:
+    """Keep gevent from reading the metadata of all installed packages for each module that it patches: none listens to it."""
+    from gevent import events
+
+    events.notify_and_call_entry_points = events.notify
+
+
 def pre_request(worker: Any, req: Any) -> None:
     """Log nothing: gunicorn would, at a level that is never shown."""
 
@@ -218,7 +225,7 @@ def post_worker_init(worker: Any) -> None:
     import gevent
     from django.conf import settings
 
-    from completions import tasks
+    from completions import sweeper
     from completions.charging import checkpoints, journal, outbox, settlement
     from gateway_project import metrics
     from gateway_project.deadline import SilentDeadline
@@ -252,7 +259,7 @@ def post_worker_init(worker: Any) -> None:
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve_all)
     journal.replay_regularly()
-    tasks.sweep_at_start()
+    sweeper.sweep_at_start()
     collector.write_regularly()
     metrics.write_regularly()
     processes.report_regularly("web")

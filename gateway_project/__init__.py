@@ -10,8 +10,8 @@ The apps import each other downwards only, and this package imports none of them
 
 The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
 ``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi``, ``command_line`` and ``local``) name the apps by
-dotted path, and no app imports them. All other modules here import no app. import-linter checks this and the layers inside each
-package: the contracts are in pyproject.toml.
+dotted path. No app imports them, but for ``celery``, on which modules of tasks declare theirs. All other modules here import no
+app. import-linter checks this and the layers inside each package: the contracts are in pyproject.toml.
 
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
@@ -36,6 +36,7 @@ package: the contracts are in pyproject.toml.
 - ``mail``              where mail goes
 - ``management``        the command ``migrate``
 - ``metrics``           Prometheus metrics
+- ``openapi``           the description of a serializer field, for drf-spectacular
 - ``operator_command``  the base class of management commands
 - ``passwords``         password hashing that does not delay other requests
 - ``process_commands``  web, worker and beat, as arguments of Python

@@ -10,7 +10,7 @@ class GatewayConfig(AppConfig):
     name = "gateway_project"
 
     def ready(self) -> None:
-        from gateway_project import celery, checks  # noqa: F401  register the application that sends tasks, and the checks
+        from gateway_project import checks  # noqa: F401  registers them
 
         # Django does both for every request. Its log of queries is kept only under DEBUG, which is never on here, and the
         # cache is in memory, so there is nothing to close.

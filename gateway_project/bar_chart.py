@@ -59,6 +59,6 @@ def stack(values: Sequence[int], highest: int) -> list[tuple[int, int]]:
 
 
 def round_up(value: int) -> int:
-    """Return the least number of one digit and zeros that is even, or 1, and not below ``value``: half of it is as short."""
+    """Return the least number from ``value`` on with one digit, 1 or even, and zeros: half of it is as short on an axis."""
     power = int("1".ljust(len(str(value)), "0"))
     return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value)

@@ -63,11 +63,10 @@ class _Entry(Generic[Value]):
 class StaleWhileRefresh(Generic[Key, Value]):
     """A bounded cache that serves an expired value to everybody else while one caller refreshes it.
 
-    The caller that finds a value expired refreshes it. From then on the previous value counts as fresh for another
-    ``seconds``, so a refresh that fails or hangs is tried again by one caller after that time. A refresh that raises one of
-    ``stale_on`` (the database's errors) gives that caller the previous value too. Callers that find no value at all do not
-    wait for each other: each of them loads it. So do those that find a previous value that was put more than
-    ``stale_seconds_max`` ago, unless one of ``stale_on`` has shown since that there is no newer one to be had.
+    The first caller after the expiry refreshes the value. Meanwhile the previous value counts as fresh for another
+    ``seconds``: if the refresh fails or hangs, one caller tries again after this time. A refresh that raises one of
+    ``stale_on`` (the database's errors) returns the previous value. A value older than ``stale_seconds_max`` is served only
+    after such an error. Without a value, callers do not wait for each other: each loads it.
 
     Safe for threads and greenlets: the lock is held for dictionary operations only, never during a load. When the cache is
     full, the entry that was stored longest ago goes first.
@@ -142,7 +141,7 @@ class StaleWhileRefresh(Generic[Key, Value]):
             return entry, True
 
     def _kept(self, key: Key, previous: Value, version: Hashable) -> Value:
-        """Return the previous value, which counts as put now, or the newer one that another caller has put meanwhile."""
+        """Return the previous value, as if it were put now, or a newer value that another caller has put meanwhile."""
         with self._lock:
             entry = self._entries.get(key)
             if entry and not entry.is_previous:

@@ -1,12 +1,19 @@
-"""The Celery application: configuration from the settings, tasks from each app's ``tasks`` module."""
+"""The Celery application: configuration from the settings, tasks from each app's ``tasks`` module.
+
+Web processes load it when a page of staff first starts a task.
+"""
 
 import logging
 import os
 import sys
+from contextlib import suppress
+from datetime import time
 from typing import Any
 
 import click
-from celery import Celery
+from celery import Celery, bootsteps
+from celery.beat import EmbeddedService
+from celery.schedules import crontab
 from celery.signals import setup_logging
 from django.conf import settings
 
@@ -19,7 +26,16 @@ app = Celery("gateway")
 # Celery has put the current directory first, where anybody's modules may have the names of ours.
 sys.path[:] = list(dict.fromkeys([str(installation.CODE), *_search_path]))
 app.config_from_object(settings, namespace="CELERY")  # not by name: Celery would import it from the current directory
+app.add_defaults(lambda: {"beat_schedule": _beat_schedule()})
 app.autodiscover_tasks()
+
+
+def _beat_schedule() -> dict[str, dict[str, Any]]:
+    return {name: {**entry, "schedule": _schedule(entry["schedule"])} for name, entry in settings.PERIODIC_TASKS.items()}
+
+
+def _schedule(due: float | time) -> float | crontab:
+    return crontab(hour=due.hour, minute=due.minute) if isinstance(due, time) else due
 
 
 def start_command(**kwargs: Any) -> None:
@@ -35,6 +51,8 @@ def start_command(**kwargs: Any) -> None:
     from gateway_project import startup
 
     startup.start()
+    from gateway_project.monitoring import background  # noqa: F401  listens for what Celery says of its processes
+
     if command.info_name in ("worker", "beat"):
         command.obj.quiet = True  # the banner is no line of the log
         worker.safe_say = _log_within_signal_handler  # type: ignore[attr-defined]
@@ -45,10 +63,28 @@ def _log_within_signal_handler(message: str, *args: object) -> None:
     [handler] = logging.getLogger().handlers
     record = logging.LogRecord("celery.worker", logging.INFO, "", 0, message.strip(), None, None)
     handler.filter(record)
-    os.write(sys.stderr.fileno(), f"{handler.format(record)}\n".encode())
+    with suppress(OSError):  # nobody reads it any more
+        os.write(sys.stderr.fileno(), f"{handler.format(record)}\n".encode())
 
 
 app.on_configure.connect(start_command)
+
+
+class BeatThread(bootsteps.StartStopStep):
+    """Beat as a thread of the worker, which Celery itself has only where there are no processes: ``--beat-thread``."""
+
+    conditional = True
+
+    def __init__(self, worker: Any, beat_thread: bool = False, **options: Any) -> None:
+        self.enabled = beat_thread
+        super().__init__(worker, **options)
+
+    def create(self, worker: Any) -> Any:
+        return EmbeddedService(worker.app, thread=True, schedule_filename=worker.schedule_filename)
+
+
+app.steps["worker"].add(BeatThread)
+app.user_options["worker"].add(click.Option(["--beat-thread"], is_flag=True, help="Also run beat, as a thread."))
 
 
 @setup_logging.connect

@@ -21,7 +21,7 @@ PEPPER_CHARACTERS_MIN = 32
 METRICS_SECRET_CHARACTERS_MIN = 32
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_secrets(**kwargs: Any) -> list[CheckMessage]:
     """E001-E003: one of the three secrets, which have no default, is missing or too short."""
     found: list[CheckMessage] = []
@@ -55,7 +55,7 @@ def _are_fernet_keys(keys: list[str]) -> bool:
         return False
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_stores(**kwargs: Any) -> list[CheckMessage]:
     """E004: no database. E005: no host names. W001: no Redis."""
     found: list[CheckMessage] = []
@@ -78,7 +78,7 @@ def missing_database() -> Error | None:
     return Error("DATABASE_URL is not set.", hint=hint, id="gateway.E004")
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_addresses(**kwargs: Any) -> list[CheckMessage]:
     """E006: only one of the two addresses is set, which would leave the other half of the service unreachable."""
     if bool(settings.GATEWAY_API_HOST) == bool(settings.GATEWAY_BASE_HOST):
@@ -87,7 +87,7 @@ def check_addresses(**kwargs: Any) -> list[CheckMessage]:
     return [Error("Set both GATEWAY_API_HOST and GATEWAY_BASE_HOST, or neither.", hint=hint, id="gateway.E006")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_metrics(**kwargs: Any) -> list[CheckMessage]:
     """E011, E012: the secret or the address of the metrics protects nothing. W004: nobody can read them. W005: many can."""
     found: list[CheckMessage] = []
@@ -115,7 +115,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_proxies(**kwargs: Any) -> list[CheckMessage]:
     """E013: the two settings about proxies contradict each other. Limits by address would count all clients as one."""
     if bool(settings.TRUSTED_PROXIES) == settings.GATEWAY_BEHIND_PROXY:
@@ -124,7 +124,7 @@ def check_proxies(**kwargs: Any) -> list[CheckMessage]:
     return [Error("GATEWAY_BEHIND_PROXY and GATEWAY_TRUSTED_PROXIES contradict each other.", hint=hint, id="gateway.E013")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_mail(**kwargs: Any) -> list[CheckMessage]:
     """W010: nobody can be invited, and nobody who forgot a password can set another."""
     if settings.SENDS_MAIL:
@@ -133,7 +133,7 @@ def check_mail(**kwargs: Any) -> list[CheckMessage]:
     return [Warning("There is no mail server.", hint=hint, id="gateway.W010")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_mailed_links(**kwargs: Any) -> list[CheckMessage]:
     """W011: mails with links are not sent, because only whoever asks for one says which host it is."""
     if settings.GATEWAY_BASE_HOST or settings.GATEWAY_DEVELOPMENT or not settings.SENDS_MAIL:
@@ -142,7 +142,7 @@ def check_mailed_links(**kwargs: Any) -> list[CheckMessage]:
     return [Warning("Mails with links are not sent: GATEWAY_BASE_HOST is not set.", hint=hint, id="gateway.W011")]
 
 
-@register(deploy=True)
+@register(environment.CHECK_TAG, deploy=True)
 def check_allowed_hosts(**kwargs: Any) -> list[CheckMessage]:
     """E016: any host name is accepted, so pages name a host that whoever asks has chosen."""
     if "*" not in settings.ALLOWED_HOSTS:
@@ -151,7 +151,7 @@ def check_allowed_hosts(**kwargs: Any) -> list[CheckMessage]:
     return [Error("GATEWAY_ALLOWED_HOSTS accepts every host name.", hint=hint, id="gateway.E016")]
 
 
-@register(deploy=True)
+@register(environment.CHECK_TAG, deploy=True)
 def check_names(**kwargs: Any) -> list[CheckMessage]:
     """W014: a variable that nothing reads: its name is misspelt, or of another version."""
     unread = sorted(name for name in os.environ if name.startswith("GATEWAY_") and name not in environment.names)
@@ -164,7 +164,7 @@ def _name_hint(name: str) -> str:
     return "Remove it, unless the catalog names it for a provider's key."
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_bytes_in_flight(**kwargs: Any) -> list[CheckMessage]:
     """E014: the bytes in flight are bounded below the largest body, which would be refused however often it is sent."""
     hint = f"Set it to {settings.REQUEST_BYTES_MAX} or more, or GATEWAY_REQUEST_BYTES_MAX to less."
@@ -176,7 +176,7 @@ def check_bytes_in_flight(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_transactions(**kwargs: Any) -> list[CheckMessage]:
     """E007: ATOMIC_REQUESTS would keep a connection and its locks during upstream calls."""
     if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
@@ -198,7 +198,7 @@ def check_pooler(databases: Sequence[str] | None = None, **kwargs: Any) -> list[
     return [Error(message, hint=hint, id="gateway.E015")]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_outbox(**kwargs: Any) -> list[CheckMessage]:
     """E009: settlements that wait for the database need a directory that can be written to. Makes the directory."""
     try:

@@ -1,12 +1,14 @@
-"""How an amount in nanodollars is written in US dollars. No other module formats dollars.
+"""How an amount in nanodollars is written in US dollars, and read as people type it. No other module does either.
 
 Amounts are whole nanodollars (1e-9 US dollar). Cents, roundings and prices are in ``billing.money``.
 """
 
+import re
 from decimal import Decimal
 
 NANOS_PER_DOLLAR = 1_000_000_000
 _CENT_NANOS = NANOS_PER_DOLLAR // 100
+_TYPED = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,9}))?", re.ASCII)
 
 
 def format_plain(amount_nanos: int) -> str:
@@ -22,6 +24,18 @@ def format_usd(amount_nanos: int) -> str:
     sign = "-" if amount_nanos < 0 else ""
     whole, fraction = divmod(abs(amount_nanos), NANOS_PER_DOLLAR)
     return f"{sign}${whole:,}.{_decimals(fraction)}"
+
+
+def format_cents(amount_cents: int) -> str:
+    return format_usd(amount_cents * _CENT_NANOS)
+
+
+def read_usd(typed: str, *, decimals_max: int) -> int | None:
+    """Return the nanodollars of an amount such as "12", "12.50" or "$1,200"; None if it is not one."""
+    match = _TYPED.fullmatch(typed)
+    if match is None or len(match[2] or "") > decimals_max:
+        return None
+    return int(match[1].replace(",", "")) * NANOS_PER_DOLLAR + int((match[2] or "").ljust(9, "0"))
 
 
 def format_rounded_usd(amount_nanos: int) -> str:

@@ -14,6 +14,8 @@ Network = IPv4Network | IPv6Network
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off", ""}
 
+CHECK_TAG = "configuration"  # of the system checks that look at what was configured; processes that serve run no others
+
 names = {"GATEWAY_VAR", "GATEWAY_SETTINGS_FILE"}  # of all variables that were asked for, and of two that are read elsewhere
 
 

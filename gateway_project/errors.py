@@ -19,7 +19,7 @@ def retry_after(wait: timedelta) -> dict[str, str]:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of what the error says, or else of what caused it, or else its class. Never nothing.
+    """Return the first line of the error's message, of its cause's message, or else the name of its class. Never nothing.
 
     Errors of the database go on with values of rows, and those of connections with advice.
     """
@@ -133,7 +133,7 @@ class RequestTooLarge(InvalidRequest):
 
 
 class MaximumReached(InvalidRequest):
-    """The account keeps as many of something as it may. The message says of what, and what to do."""
+    """The account has reached a maximum. The message says which, and what to do."""
 
 
 class UnsupportedMediaType(InvalidRequest):

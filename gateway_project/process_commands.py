@@ -19,8 +19,8 @@ def arguments(directory: Path) -> dict[str, list[str]]:
 
 
 def worker_with_beat(directory: Path) -> list[str]:
-    """Return those of a worker that forks beat when all is imported: a beat of its own takes twice the memory."""
-    return [*arguments(directory)["worker"], "--beat", *_schedule(directory)]
+    """Return the arguments of a worker with beat as a thread: a process of its own takes as much memory again."""
+    return [*arguments(directory)["worker"], "--beat-thread", *_schedule(directory)]
 
 
 def _schedule(directory: Path) -> list[str]:

@@ -8,10 +8,9 @@ into GATEWAY_VAR: GATEWAY_DEVELOPMENT is set there by ``gateway_project.local.su
 """
 
 import os
+from datetime import time
 from pathlib import Path
 from typing import Any
-
-from celery.schedules import crontab
 
 from gateway_project import environment, installation, logs
 from gateway_project.db import pool
@@ -472,7 +471,8 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_TIME_LIMIT = 3_600
 CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BEAT_SCHEDULE = {
+# What beat sends, every so many seconds or at a time of day in UTC: see gateway_project.celery.
+PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},
     "sum-up-hours": {"task": "completions.tasks.sum_up_hours", "schedule": 60.0, "options": {"expires": 60}},
     "sum-up-usage": {"task": "completions.tasks.sum_up_usage", "schedule": 60.0, "options": {"expires": 60}},
@@ -481,14 +481,14 @@ CELERY_BEAT_SCHEDULE = {
     "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
     "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},
     "forget-old-refusals": {"task": "keys.tasks.forget_old_refusals", "schedule": 3_600.0},
-    # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
-    "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": crontab(hour=3, minute=0)},
+    # At fixed times: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
+    "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": time(3, 0)},
     "top-up-accounts": {"task": "billing.tasks.top_up_accounts", "schedule": 60.0, "options": {"expires": 60}},
     "send-webhooks": {"task": "billing.tasks.send_webhooks", "schedule": 10.0, "options": {"expires": 10}},
     "mail-warnings": {"task": "billing.tasks.mail_warnings", "schedule": 10.0, "options": {"expires": 10}},
     "forget-old-warnings": {"task": "billing.tasks.forget_old_warnings", "schedule": 3_600.0},
-    "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": crontab(hour=3, minute=30)},
-    "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": crontab(hour=4, minute=0)},
+    "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": time(3, 30)},
+    "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": time(4, 0)},
     # Often, because the row of each source says when its next run is due.
     "refresh-rankings": {"task": "rankings.tasks.refresh_due_sources", "schedule": 60.0, "options": {"expires": 60}},
 }

@@ -19,9 +19,10 @@ logger = logging.getLogger("gateway.startup")
 EXIT_STATUS = 3  # gunicorn's own for a worker that cannot start
 
 
-def start() -> None:
-    """Read the settings, load the apps and run the system checks: the same in web processes, the worker and beat.
+def start(*, checks_code: bool = False) -> None:
+    """Read the settings, load the apps and check the configuration: the same in web processes, the worker and beat.
 
+    Django's own checks are of the code, and load all of it, with every page: they run if ``checks_code``, and in `make lint`.
     An error ends the process. So does any exception: whatever the servers would print of it is no line of the log.
     """
     logging.config.dictConfig(logs.configuration(is_readable=_is_development()))  # until the settings are read
@@ -29,7 +30,7 @@ def start() -> None:
     log_uncaught_exceptions()
     try:
         django.setup(set_prefix=False)
-        findings = _findings()
+        findings = _findings(None if checks_code else [environment.CHECK_TAG])
     except ImproperlyConfigured as error:
         _refuse(str(error))
     except Exception as error:
@@ -40,8 +41,8 @@ def start() -> None:
         _refuse("the system checks found errors")
 
 
-def _findings() -> list[CheckMessage]:
-    findings = [finding for finding in run_checks() if not finding.is_silenced()]
+def _findings(tags: list[str] | None) -> list[CheckMessage]:
+    findings = [finding for finding in run_checks(tags=tags) if not finding.is_silenced()]
     if not _has_errors(findings):  # there is a database to ask, which one check must do
         findings += run_checks(tags=["pooler"], databases=["default"])
     return findings

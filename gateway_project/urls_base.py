@@ -1,8 +1,8 @@
 """Routes of the host GATEWAY_BASE_HOST: the APIs of billing and rankings, and the pages."""
 
-from django.contrib import admin
 from django.templatetags.static import static
-from django.urls import include, path
+from django.urls import URLResolver, path
+from django.urls.resolvers import RoutePattern
 from django.views.generic import RedirectView
 
 from gateway_project import urls_health
@@ -10,25 +10,31 @@ from gateway_project.urls_health import handler400, handler403, handler404, hand
 from gateway_project.web import api_reference, crawlers, mailbox, openapi
 from gateway_project.web.page_middleware import counts_as_page
 
+
+def lead_to(route: str, urls: str, namespace: str | None = None) -> URLResolver:
+    """Route to an app's URLs. They are loaded with the first path that begins so, or with the first link to a page."""
+    return URLResolver(RoutePattern(route), urls, app_name=namespace, namespace=namespace)
+
+
 base = [
-    path("", include("completions.public.urls")),
-    path("api/billing/", include("billing.urls")),
-    path("api/", include("keys.key_api.urls")),
-    path("api/", include("rankings.api.urls")),
+    lead_to("api/billing/", "billing.urls"),
+    lead_to("api/", "keys.key_api.urls"),
+    lead_to("api/", "rankings.api.urls"),
     path("api/openapi.json", counts_as_page(openapi.document), name="openapi"),
     path("docs", api_reference.show, name="docs"),
     path("docs/", RedirectView.as_view(pattern_name="docs", query_string=True)),
-    path("", include("rankings.pages.urls")),
-    path("dashboard/", include("billing.page_urls")),
-    path("dashboard/", include("keys.page_urls")),
-    path("dashboard/usage/", include("completions.usage.page_urls")),
-    path("dashboard/", include("completions.history.page_urls")),
-    path("dashboard/playground/", include("completions.playground.page_urls")),
+    lead_to("dashboard/", "billing.page_urls"),
+    lead_to("dashboard/", "keys.page_urls"),
+    lead_to("dashboard/usage/", "completions.usage.page_urls"),
+    lead_to("dashboard/", "completions.history.page_urls"),
+    lead_to("dashboard/playground/", "completions.playground.page_urls"),
     path("robots.txt", crawlers.robots),
     path("favicon.ico", RedirectView.as_view(url=static("dashboard/icon.png"))),
     path("mails/", mailbox.show, name="mailbox"),
-    path("accounts/", include("billing.sign_in.urls")),
-    path("admin/", admin.site.urls),
+    lead_to("accounts/", "billing.sign_in.urls"),
+    lead_to("admin/", "billing.desk.urls", namespace="admin"),
+    lead_to("", "completions.public.urls"),
+    lead_to("", "rankings.pages.urls"),
 ]
 
 urlpatterns = [*urls_health.urlpatterns, *base]

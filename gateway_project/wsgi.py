@@ -1,6 +1,11 @@
-"""The WSGI application. It does not start when a system check reports an error: gunicorn, unlike runserver, runs no checks."""
+"""The WSGI application. It does not start when a system check reports an error: gunicorn, unlike runserver, runs no checks.
 
+The API is loaded before a worker serves, and pages when somebody first visits one: many workers never show any.
+"""
+
+import importlib
 import os
+import sys
 
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
@@ -10,6 +15,7 @@ from gateway_project.db import pool
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
-startup.start()
+startup.start(checks_code="--check-config" in sys.argv)  # gunicorn's option: it tries new code before workers load it
+importlib.import_module("gateway_project.urls_api")
 pool.limit_queries(settings.PAGE_QUERY_SECONDS)
 application = WSGIHandler()

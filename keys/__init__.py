@@ -26,7 +26,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``admin``              the support pages of keys
 - ``audit``              invariants of keys, which ``billing.audit`` checks
 - ``tasks``              scheduled work: deletes old refusals, and old replies to management keys
-- ``openapi``            the security scheme and the rate-limit headers of the API description
+- ``openapi``            the security schemes and the rate-limit headers of the API description
 - ``management``         commands: create_key, revoke_key, prepare_quickstart
 
 Which key and account a secret belongs to never changes, so it is cached. Whether the key may be used, and with this secret, is

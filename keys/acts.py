@@ -89,7 +89,7 @@ def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], *
 
 
 def change(request: HttpRequest, key: ApiKey, fields: dict[str, Any]) -> list[str]:
-    """Set the fields, which are given as the arguments of ``lifecycle.change_key``. Return the names of those that changed."""
+    """Set the fields, named as the arguments of ``lifecycle.change_key``. Return the names of the changed fields."""
     with _locked(key):
         changed = {name: value for name, value in fields.items() if value != getattr(key, name)}
         if changed:

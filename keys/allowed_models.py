@@ -1,4 +1,4 @@
-"""The models that a key may use. The catalog is another app's: it says which ids there are (``desk.known_models``)."""
+"""The models that a key may use. The catalog is another app's, which lists the ids (``desk.known_models``)."""
 
 from collections.abc import Collection
 

@@ -136,7 +136,7 @@ class DetailsForm(forms.Form):
         return tags or None
 
     def _former_models(self) -> list[str]:
-        """Models that the key has already: one that left the catalog must not keep the form from being saved."""
+        """The key's present models: a model that left the catalog must not keep the form from being saved."""
         return (self.key.allowed_models or []) if self.key else []
 
     @property

@@ -14,7 +14,7 @@ from billing import locks as account_locks
 from billing.members import roles
 from billing.members.roles import Act
 from billing.models import Account, Membership
-from billing.pages import member_page, requires, select_account
+from billing.pages import member_page, member_page_for, select_account
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import sent_forms
 from gateway_project.db import pool
@@ -44,8 +44,7 @@ def _former(key: ApiKey) -> Any:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 @reauthenticates
 def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Change a key's name, last day, models, rates and tags."""
@@ -64,8 +63,7 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 def pause_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Refuse the key's requests until it is resumed."""
     key = _key(account, key_id)
@@ -74,8 +72,7 @@ def pause_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 @reauthenticates
 def resume_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Admit the key's requests again."""
@@ -85,8 +82,7 @@ def resume_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 def end_former_secrets(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Let only the newest secret of the key work."""
     key = _key(account, key_id)
@@ -95,8 +91,7 @@ def end_former_secrets(request: HttpRequest, account: Account, key_id: str) -> H
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 @reauthenticates
 def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Give the key a new secret, which is shown only in the reply to the POST: it is in no URL, cookie or session."""

@@ -134,7 +134,7 @@ class ApiKey(models.Model):
 
 
 class FormerSecret(models.Model):
-    """A secret that a key had before it was rotated. It works until its end, and is kept to find the key when it leaks."""
+    """A secret of a key before a rotation. It works until its end, and is kept to find the key if it leaks."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="former_secrets")
     digest = models.CharField(max_length=64, unique=True, editable=False)

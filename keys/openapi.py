@@ -1,7 +1,4 @@
-"""Adds the bearer security scheme and the x-ratelimit-* headers to the OpenAPI description.
-
-The app imports it in ``ready``; the scheme registers itself with drf-spectacular.
-"""
+"""Adds the security schemes and the x-ratelimit-* headers to the OpenAPI description, before which it is loaded."""
 
 from typing import Any
 
@@ -14,6 +11,14 @@ class BearerKeyScheme(OpenApiAuthenticationExtension):
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         return {"type": "http", "scheme": "bearer", "description": "An API key of the gateway: Authorization: Bearer <API_KEY>"}
+
+
+class ManagementKeyScheme(OpenApiAuthenticationExtension):
+    target_class = "keys.key_api.authentication.ManagementAuthentication"
+    name = "managementKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "A management key: Authorization: Bearer <MANAGEMENT_KEY>"}
 
 
 def describe_rates(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from billing import ledger_pages, statement
 from billing import locks as account_locks
 from billing.members.roles import Act
 from billing.models import Account
-from billing.pages import Pager, member_page, requires
+from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors
 from gateway_project.db import pool
@@ -66,8 +66,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -94,8 +93,7 @@ def _make(request: HttpRequest, account: Account, form: KeyForm) -> tuple[ApiKey
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 @reauthenticates
 def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Set, change or clear a key's spending limit."""
@@ -110,8 +108,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_KEYS)
+@member_page_for(Act.MANAGE_KEYS)
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
     key = get_object_or_404(account.keys, pk=key_id)

@@ -1,4 +1,4 @@
-"""The secrets of a key over time: gives it a new one, ends the former ones, and finds the key of any secret that it ever had.
+"""The secrets of a key over time: makes a new one, ends the former ones, and finds the key of a secret, also of an ended one.
 
 The key keeps its id, limits, spending and history. A former secret works until the end that was chosen for it. Its end is
 written twice: in its own row, and in the row of its key, which admission reads.

@@ -7,7 +7,6 @@ from typing import Any
 
 from django.db.models import F, Max, Q, QuerySet, Sum
 
-from billing import money
 from billing.models import Account
 from billing.warnings import summaries as warnings
 from gateway_project import bar_chart, dollars
@@ -107,7 +106,7 @@ def describe_limit(limit_cents: int | None, period: str | None) -> str:
     """Return a spending limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
     if limit_cents is None:
         return "no limit"
-    return f"{dollars.format_usd(money.nanos(limit_cents))} {_terms(period)}"
+    return f"{dollars.format_cents(limit_cents)} {_terms(period)}"
 
 
 def describe_limit_of(key: ApiKey, now: datetime) -> str:
@@ -115,7 +114,7 @@ def describe_limit_of(key: ApiKey, now: datetime) -> str:
     words = describe_limit(key.spending_limit_cents, key.spending_period)
     if key.raised_until is None or key.raised_limit_cents is None or key.raised_until <= now:
         return words
-    raised = dollars.format_usd(money.nanos(key.raised_limit_cents))
+    raised = dollars.format_cents(key.raised_limit_cents)
     return f"{words}, raised to {raised} until {key.raised_until:%Y-%m-%d %H:%M} UTC"
 
 

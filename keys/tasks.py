@@ -1,14 +1,13 @@
 """Background work of keys; the settings schedule it by dotted path."""
 
-from celery import shared_task
-
+from gateway_project.celery import app
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
 from keys.key_api import idempotency
 from keys.refusal_history import tables
 
 
-@shared_task(name="keys.tasks.forget_old_refusals", **pool.task_retries(3))
+@app.task(name="keys.tasks.forget_old_refusals", **pool.task_retries(3))
 @task_runs.recorded
 def forget_old_refusals() -> int:
     """Delete refusals older than 30 days, and replies to management keys older than an hour. Return how many rows."""

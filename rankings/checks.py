@@ -4,10 +4,11 @@ from typing import Any
 
 from django.core.checks import CheckMessage, Error, register
 
+from gateway_project import environment
 from rankings.scoring import parameters
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_parameters(**kwargs: Any) -> list[CheckMessage]:
     """E010: the parameters contradict each other, so that no ranking can be computed."""
     try:

@@ -77,7 +77,7 @@ class Standing(models.Model):
 
 
 class Alias(models.Model):
-    """The model of ours that a source means by a name. Without a model: a person has decided that it is none of ours."""
+    """Our model of a source's name. Without a model: a person has decided that the name is none of ours."""
 
     class Method(models.TextChoices):
         CURATED = "curated", "in the file of identities"

@@ -199,7 +199,7 @@ def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: 
 def _store_if_new(
     state: SourceState, fetched: FetchedSnapshot, last: Snapshot | None, validators: dict[str, object]
 ) -> Snapshot | None:
-    """Return the stored snapshot; None if it has what the last one has."""
+    """Return the stored snapshot; None if nothing has changed since the last one."""
     fingerprint = _fingerprint(fetched)
     if last and last.fingerprint == fingerprint:
         _succeeded(state, validators)

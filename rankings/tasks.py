@@ -2,10 +2,10 @@
 
 import threading
 
-from celery import shared_task
 from django.conf import settings
 from django.db import connection
 
+from gateway_project.celery import app
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
 from rankings import refresh as refreshing
@@ -14,7 +14,7 @@ from rankings.models import Source
 CHECK_SECONDS = 60
 
 
-@shared_task(name="rankings.tasks.refresh_due_sources", **pool.task_retries(3))
+@app.task(name="rankings.tasks.refresh_due_sources", **pool.task_retries(3))
 @task_runs.recorded
 def refresh_due_sources() -> None:
     """Start a task for each source. Runs often: the row of each source says when its next run is due."""
@@ -22,19 +22,19 @@ def refresh_due_sources() -> None:
         refresh_if_due.apply_async((source.value,), expires=CHECK_SECONDS)
 
 
-@shared_task(name="rankings.tasks.refresh_if_due")
+@app.task(name="rankings.tasks.refresh_if_due")
 def refresh_if_due(source: str) -> str:
     """Read a source if its run is due."""
     return _in_background(source, only_if_due=True)
 
 
-@shared_task(name="rankings.tasks.refresh")
+@app.task(name="rankings.tasks.refresh")
 def refresh(source: str) -> str:
     """Read a source now."""
     return _in_background(source, only_if_due=False)
 
 
-@shared_task(name="rankings.tasks.republish")
+@app.task(name="rankings.tasks.republish")
 def republish() -> str:
     """Publish again what is stored, because an alias has changed."""
     return _run(Source.INTERNAL, only_if_due=False)

@@ -146,7 +146,7 @@ def _unhurried_settings() -> Iterator[None]:
         "LOCAL_HOSTS": [*settings.LOCAL_HOSTS, "testserver"],
     }
     with pytest.MonkeyPatch.context() as patch, override_settings(**names):
-        patch.setattr("completions.tasks._RECHECK_SECONDS", 0)
+        patch.setattr("completions.sweeper._RECHECK_SECONDS", 0)
         patch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
         yield
 

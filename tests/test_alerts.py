@@ -129,7 +129,7 @@ def test_rules_and_dashboard_ask_for_metrics_and_tasks_that_exist():
     known = declared_metrics()
     asked_for = {re.sub(r"_(bucket|count)$", "", name) for name in re.findall(r"gateway_\w+", asked)}
     assert asked_for <= set(known)
-    tasks = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    tasks = {entry["task"] for entry in settings.PERIODIC_TASKS.values()}
     assert set(re.findall(r'task="([^"]+)"', asked)) <= tasks
 
 

@@ -236,7 +236,7 @@ def test_every_probe_is_documented():
 
 
 def test_documented_tasks_are_exactly_the_scheduled_ones():
-    scheduled = {entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+    scheduled = {entry["task"] for entry in settings.PERIODIC_TASKS.values()}
     assert set(re.findall(r"`(\w+\.tasks\.\w+)`", section(DEPLOYING, "## Processes"))) == scheduled
 
 

@@ -1,6 +1,6 @@
 """Acts of staff on an account, each recorded in the activity log. The caller holds the locks of the staff and of the account.
 
-A function returns what it did, as sentences for the one who did it.
+A function returns sentences for the member of staff: what was done.
 """
 
 from typing import Any
@@ -46,9 +46,9 @@ def correct(request: HttpRequest, account: Account, staff: User, credit: Credit,
     entry = ledger.correct_credit(
         account, credit.entry, amount_nanos=given["amount"], reason=given["reason"], issued_by=staff
     ).entry
-    summary = f"Took {_usd(given['amount'])} back of entry {credit.entry.pk}, as a correction."
+    summary = f"Took {dollars.format_usd(given['amount'])} back of entry {credit.entry.pk}, as a correction."
     _record_entry(request, Activity.Act.CORRECTED, account, entry, summary, given)
-    return f"{_usd(given['amount'])} is taken back. {_balance(account)}"
+    return f"{dollars.format_usd(given['amount'])} is taken back. {_balance(account)}"
 
 
 def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
@@ -57,9 +57,9 @@ def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, 
     entry = ledger.refund_credit(
         account, credit.entry, amount_nanos=amount_nanos, reference=reference, reason=given["reason"], issued_by=staff
     ).entry
-    summary = f"Booked a refund of {_usd(amount_nanos)} of entry {credit.entry.pk}, {reference}."
+    summary = f"Booked a refund of {dollars.format_usd(amount_nanos)} of entry {credit.entry.pk}, {reference}."
     _record_entry(request, Activity.Act.REFUNDED, account, entry, summary, given)
-    return f"The refund of {_usd(amount_nanos)} is booked. {_balance(account)}"
+    return f"The refund of {dollars.format_usd(amount_nanos)} is booked. {_balance(account)}"
 
 
 def close_and_refund(request: HttpRequest, account: Account, staff: User, form: ClosingRefundForm) -> str:
@@ -77,7 +77,7 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
         for credit in form.refunded
     ]
     _set_active(account, is_active=False)
-    total = _usd(form.sum_nanos)
+    total = dollars.format_usd(form.sum_nanos)
     after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
     _record(request, Activity.Act.CLOSED, account, summary, given, after=after)
@@ -102,8 +102,4 @@ def _record_entry(
 
 
 def _balance(account: Account) -> str:
-    return f"The balance is {_usd(account.balance_nanos)}."
-
-
-def _usd(amount_nanos: int) -> str:
-    return dollars.format_usd(amount_nanos)
+    return f"The balance is {dollars.format_usd(account.balance_nanos)}."

@@ -1,6 +1,5 @@
 """Forms of the acts on an account. They are validated while the account is locked, so what they check stays true."""
 
-import re
 from typing import Any
 
 from django import forms
@@ -12,7 +11,6 @@ from billing.models import Account, Hold, LedgerEntry
 from gateway_project import dollars
 from gateway_project.desk.forms import ReasonForm
 
-_DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,9}))?", re.ASCII)
 _READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
 
@@ -202,7 +200,6 @@ class ClosingRefundForm(AccountForm):
 
 def _nanos(typed: str) -> int:
     """Read an amount of dollars, exactly. Raises ValidationError."""
-    match = _DOLLARS.fullmatch(typed)
-    if match is None:
+    if (nanos := dollars.read_usd(typed, decimals_max=9)) is None:
         raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most nine decimals.")
-    return int(match[1].replace(",", "")) * dollars.NANOS_PER_DOLLAR + int((match[2] or "").ljust(9, "0"))
+    return nanos

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Sum
 
-from billing import money, support_credit
+from billing import support_credit
 from billing.models import LedgerEntry, PaymentDifference
 from gateway_project import dollars, identifiers
 from gateway_project.desk.panels import Content, Panel, Row
@@ -35,7 +35,7 @@ def _approvals(now: datetime) -> Content:
     waiting = support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents"))
     number, cents = waiting["number"], waiting["cents"] or 0
     words = "credit waits for approval" if number == 1 else "credits wait for approval"
-    of_all = f", of {dollars.format_usd(money.nanos(cents))} in total" if number else ""
+    of_all = f", of {dollars.format_cents(cents)} in total" if number else ""
     return Content(f"{number:,}", words + of_all, needs_attention=number > 0)
 
 

@@ -10,7 +10,6 @@ from django.db.models import BooleanField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast
 
-from billing import money
 from billing.models import Account, Hold, LedgerEntry, Payment, User
 from gateway_project import dollars
 from gateway_project.desk import search, short_ids
@@ -90,7 +89,7 @@ def _payments_of_processor(term: str) -> QuerySet[Payment]:
 
 
 def _describe_payment(payment: Payment) -> str:
-    return f"{dollars.format_usd(money.nanos(payment.amount_cents))} of {payment.account}: {payment.get_status_display()}"
+    return f"{dollars.format_cents(payment.amount_cents)} of {payment.account}: {payment.get_status_display()}"
 
 
 def _describe_account(account: Account) -> str:

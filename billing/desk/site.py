@@ -1,4 +1,4 @@
-"""The admin as a site: its home page, its search, how staff sign in, and what it asks before it changes something."""
+"""The admin as a site: home page, search, sign-in of staff, and the password before each change."""
 
 import functools
 from collections.abc import Callable

@@ -4,8 +4,7 @@
 - ``invitations``       links by mail by which people join, once and within their time
 - ``changes``           another role for a member, and the end of a membership; an account keeps an owner
 - ``notices``           mails about who is a member
-- ``forms``             the forms of an invitation and of a role
-- ``pages``             /dashboard/members/
+- ``pages``             /dashboard/members/, with its forms
 - ``invitation_pages``  where an invitation leads
 - ``page_urls``         their paths
 """

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -13,16 +14,45 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing.members import changes, invitations
 from billing.members.changes import ChangeRefused
-from billing.members.forms import InvitationForm, RoleForm
 from billing.members.invitations import InvitationRefused
 from billing.members.roles import DESCRIPTIONS, Act
 from billing.models import Account, Invitation, Membership, Role
-from billing.pages import member_page, requires
-from billing.sign_in import limits
+from billing.pages import member_page, member_page_for, requires
+from billing.sign_in import backend, limits
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.db import pool
 from gateway_project.errors import RateLimitExceeded
 from gateway_project.web.client_address import client_address, client_network
+
+_CHOICES = [(role.value, f"{role.label}: {DESCRIPTIONS[role]}") for role in Role]
+
+
+class RoleForm(forms.Form):
+    role = forms.TypedChoiceField(choices=_CHOICES, coerce=Role, widget=forms.RadioSelect)
+
+
+class InvitationForm(RoleForm):
+    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "off"}))
+    account = forms.CharField(widget=forms.HiddenInput)
+
+    field_order = ["email", "role"]
+
+    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.for_account = for_account
+        self.fields["account"].initial = str(for_account.pk)
+
+    def clean_email(self) -> str:
+        return backend.canonical(self.cleaned_data["email"])
+
+    def clean(self) -> None:
+        super().clean()
+        if self.cleaned_data.get("account") != str(self.for_account.pk):
+            # The form was opened for one account; then another was selected in a second window. Say where it would lead.
+            self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
+            self.add_error(
+                None, f"The selected account is now {self.for_account.name}. Send the form again to invite someone there."
+            )
 
 
 @dataclass(frozen=True)
@@ -88,8 +118,7 @@ def _invitation_row(invitation: Invitation, now: datetime) -> InvitationRow:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_MEMBERS)
+@member_page_for(Act.MANAGE_MEMBERS)
 @reauthenticates
 def invite(request: HttpRequest, account: Account) -> HttpResponse:
     """Send somebody a link by which they join the account."""
@@ -117,8 +146,7 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_MEMBERS)
+@member_page_for(Act.MANAGE_MEMBERS)
 def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUID) -> HttpResponse:
     """Revoke an invitation. Stopping one must not wait for a password."""
     invitation = get_object_or_404(account.invitations, pk=invitation_id)
@@ -130,8 +158,7 @@ def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUI
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_MEMBERS)
+@member_page_for(Act.MANAGE_MEMBERS)
 @reauthenticates
 def change_role(request: HttpRequest, account: Account, membership_id: int) -> HttpResponse:
     """Give a member another role."""

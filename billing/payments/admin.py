@@ -2,7 +2,6 @@
 
 from django.contrib import admin
 
-from billing import money
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
@@ -23,7 +22,7 @@ class PaymentAdmin(ReadOnlyAdmin):
 
     @admin.display(ordering="amount_cents")
     def amount(self, payment: Payment) -> str:
-        return _usd(payment.amount_cents)
+        return dollars.format_cents(payment.amount_cents)
 
     @admin.display(ordering="status")
     def state(self, payment: Payment) -> str:
@@ -31,15 +30,15 @@ class PaymentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="taken back")
     def taken_back(self, payment: Payment) -> str:
-        return _usd(payment.debited_cents) if payment.debited_cents else "-"
+        return dollars.format_cents(payment.debited_cents) if payment.debited_cents else "-"
 
     @admin.display(description="refunded, as reported")
     def refunded(self, payment: Payment) -> str:
-        return _usd(payment.refunded_cents)
+        return dollars.format_cents(payment.refunded_cents)
 
     @admin.display(description="disputed, as reported")
     def disputed(self, payment: Payment) -> str:
-        return _usd(payment.disputed_cents)
+        return dollars.format_cents(payment.disputed_cents)
 
 
 @admin.register(BillingDetails)
@@ -78,7 +77,3 @@ class PaymentDifferenceAdmin(ReadOnlyAdmin):
     list_filter = (("gone_at", admin.EmptyFieldListFilter),)
     fields = ("processor", "subject", "payment", "sentence", "found_at", "gone_at")
     ordering = ("-id",)
-
-
-def _usd(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))

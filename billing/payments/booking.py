@@ -1,7 +1,7 @@
-"""The one door to the ledger: compares a processor's report with its payment, and books what is left to book.
+"""Books payments: compares a processor's report with its payment, and books the difference in the ledger.
 
-The webhook, the page that the payer returns to and the daily reconciliation all come through ``book``. It books the difference
-between what is reported and what is booked, under the locks of the account and the payment: a second call books nothing.
+The webhook, the page of the return from the processor and the daily reconciliation all call ``book``. It runs under the locks
+of the account and the payment: a second call books nothing.
 """
 
 import logging
@@ -33,8 +33,8 @@ class Booked:
 def book(payment: Payment, report: Report, event: Event | None = None) -> Booked:
     """Book what the report says and the ledger does not, and record the event, in one transaction.
 
-    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated, also where another payment took one of
-    the processor's ids at the same moment: the next report is then found to contradict.
+    ``payment`` is as it was read before the processor was asked. Raises ReportOutdated, also if another payment took one of the
+    processor's ids at the same moment: the next report then contradicts.
     """
     try:
         return _book_locked(payment, report, event)
@@ -71,7 +71,7 @@ def _refuse(payment: Payment, contradiction: str) -> Booked:
 
 
 def record(event: Event, processor: str, booked: Booked, payment: Payment | None = None) -> None:
-    """Keep the event and what it led to. An event that is kept already stays as it is."""
+    """Store the event and its outcome. An event that was stored before stays as it is."""
     PaymentEvent.objects.bulk_create(
         [
             PaymentEvent(
@@ -111,7 +111,7 @@ def find_contradiction(payment: Payment, report: Report) -> str:
 
 
 def _find_foreign_ids(payment: Payment, report: Report) -> list[str]:
-    """Return what is wrong with the processor's ids: one that cannot be stored, or is that of another payment here."""
+    """Return the fault of the processor's ids: an id cannot be stored, or belongs to another payment here."""
     ids = [each for each in (report.session_id, report.intent_id) if each]
     if unstorable := [each for each in ids if not isinstance(each, str) or each != printable(each, 255)]:
         return [f"the id {unstorable[0]!a:.100} cannot be stored"]

@@ -6,10 +6,11 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register
 
 from billing.payments import configuration
-from billing.payments.stripe_processor import is_live_key
+from billing.payments.processor import is_live_key
+from gateway_project import environment
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_payments(**kwargs: Any) -> list[CheckMessage]:
     """E020-E023: nobody can pay, or anybody could for nothing. W020: payments of a deployment are not real."""
     found: list[CheckMessage] = []

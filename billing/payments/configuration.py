@@ -6,7 +6,6 @@ from django.conf import settings
 
 from billing.payments.demo_processor import DemoProcessor
 from billing.payments.processor import Processor
-from billing.payments.stripe_processor import StripeProcessor
 
 NAMES = ("stripe", "demo")
 
@@ -26,5 +25,7 @@ def webhook_secret() -> str:
 
 
 @lru_cache(maxsize=1)
-def _stripe(secret_key: str, webhook_secret: str, api_base: str) -> StripeProcessor:
+def _stripe(secret_key: str, webhook_secret: str, api_base: str) -> Processor:
+    from billing.payments.stripe_processor import StripeProcessor  # here, because its client is large, and most have none
+
     return StripeProcessor(secret_key=secret_key, webhook_secret=webhook_secret, api_base=api_base)

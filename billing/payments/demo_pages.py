@@ -13,7 +13,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from billing import money
 from billing.models import Account, Payment
 from billing.payments import configuration, demo_processor
 from billing.payments.demo_processor import DemoPayment
@@ -28,7 +27,7 @@ EVENT_SECONDS_MAX = 20
 
 @dataclass(frozen=True)
 class Action:
-    """A button: what it changes, the type of the event that tells of it, and whether the payer is done then."""
+    """A button: its changes, the type of the event about them, and whether the payer is done afterwards."""
 
     label: str
     event: str
@@ -52,7 +51,7 @@ def show(request: HttpRequest, account: Account, demo_id: str) -> HttpResponse:
     action = actions.get(request.POST.get("action", "")) if request.method == "POST" else None
     if action is None:
         amounts = {"amount": demo.amount_cents, "refunded": demo.refunded_cents, "disputed": demo.disputed_cents}
-        usd = {name: dollars.format_usd(money.nanos(cents)) for name, cents in amounts.items()}
+        usd = {name: dollars.format_cents(cents) for name, cents in amounts.items()}
         context = {"demo": demo, "actions": actions, **usd}
         return render(request, "billing/demo.html", context)
     _send(request, demo_processor.change(demo, **action.changes), action.event)

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import stripe
 from django.conf import settings
 from django.urls import reverse
 from django.utils.crypto import salted_hmac
@@ -103,6 +102,8 @@ class DemoProcessor:
         return self.report_session(intent_id)
 
     def parse_event(self, body: bytes, signature: str) -> Event:
+        import stripe  # here, because it is large, and only payments need it
+
         try:
             stripe.WebhookSignature.verify_header(body, signature, self.webhook_secret(), SIGNATURE_AGE_SECONDS_MAX)
             require_recent(signature, SIGNATURE_AGE_SECONDS_MAX)
@@ -125,6 +126,8 @@ class DemoProcessor:
 
 def sign_event(payment: DemoPayment, type: str) -> tuple[str, str]:
     """Return the body of a new event about the payment, and its signature."""
+    import stripe
+
     event = {"id": f"evt_{identifiers.short_uuid7()}", "type": type, "livemode": False, "session": payment.id}
     body = json.dumps(event)
     return body, stripe.WebhookSignature.generate_signature_header(body, DemoProcessor.webhook_secret())

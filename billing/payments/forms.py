@@ -21,14 +21,14 @@ class CreditForm(forms.Form):
         super().__init__(*args, **kwargs)
         field: Any = self.fields["amount"]
         field.min_cents, field.max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
-        field.help_text = f"From {_usd(settings.PAYMENT_CENTS_MIN)} to {_usd(settings.PAYMENT_CENTS_MAX)}."
+        field.help_text = _bounds()
         preset: Any = self.fields["preset"]
         preset.choices = self.presets
 
     @property
     def presets(self) -> list[tuple[int, str]]:
         """The presets, in cents and as they are shown."""
-        return [(cents, _usd(cents)) for cents in settings.PAYMENT_PRESETS_CENTS]
+        return [(cents, dollars.format_cents(cents)) for cents in settings.PAYMENT_PRESETS_CENTS]
 
     def clean(self) -> None:
         super().clean()
@@ -54,7 +54,7 @@ class TopUpForm(forms.Form):
         fields: Any = self.fields
         fields["threshold"].max_cents = settings.PAYMENT_CENTS_MAX
         fields["amount"].min_cents, fields["amount"].max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
-        fields["amount"].help_text = f"From {_usd(settings.PAYMENT_CENTS_MIN)} to {_usd(settings.PAYMENT_CENTS_MAX)}."
+        fields["amount"].help_text = _bounds()
         fields["month_max"].help_text = "Per calendar month in UTC. Payments you make yourself do not count."
 
     def clean(self) -> None:
@@ -82,5 +82,5 @@ class BillingDetailsForm(forms.ModelForm):
         help_texts = {"tax_id": "For example, DE123456789. Optional."}
 
 
-def _usd(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))
+def _bounds() -> str:
+    return f"From {dollars.format_cents(settings.PAYMENT_CENTS_MIN)} to {dollars.format_cents(settings.PAYMENT_CENTS_MAX)}."

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from billing.members.roles import Act
 from billing.models import Account, BillingDetails, Payment, TopUpRule
-from billing.pages import Page, Pager, member_page, requires
+from billing.pages import Page, Pager, member_page_for
 from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.processor import ProcessorUnavailable
@@ -28,9 +28,7 @@ PAYMENTS_PER_PAGE = 25
 ASKED_AGAIN_AFTER = timedelta(seconds=3)
 
 
-def payer_page(view: Page) -> Page:
-    """Restrict a view to members who may pay for the selected account."""
-    return member_page(requires(Act.PAY)(view))
+payer_page = member_page_for(Act.PAY)
 
 
 def leads_to_processor(view: Page) -> Page:

@@ -109,6 +109,11 @@ def require_recent(signature: str, age_seconds_max: int) -> None:
         raise ValueError("the signature is of the future")
 
 
+def is_live_key(secret_key: str) -> bool:
+    """Say whether a key of Stripe's moves real money."""
+    return "_live_" in secret_key
+
+
 class Processor(Protocol):
     """A processor. ``is_live`` says whether it moves real money, and ``page_origin`` where its pages are.
 

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import locks, money
+from billing import locks
 from billing.models import Account, Payment
 from billing.payments import cards
 from billing.payments.processor import Processor, ProcessorUnavailable
@@ -26,7 +26,7 @@ class TooManyBegun(Exception):
 def begin(
     request: HttpRequest, account: Account, processor: Processor, *, amount_cents: int, keeps_card: bool = False
 ) -> Payment:
-    """Write the payment, then open the page that takes it, whose address is its ``page_url``.
+    """Write the payment, then open the processor's page for it, at ``page_url``.
 
     Raises TooManyBegun; ProcessorUnavailable: the payment is then marked as failed, and nobody can pay it.
     """
@@ -62,7 +62,7 @@ def _write(request: HttpRequest, account: Account, processor: Processor, amount_
             processor=processor.name,
             is_live=processor.is_live,
         )
-        usd = dollars.format_usd(money.nanos(amount_cents))
+        usd = dollars.format_cents(amount_cents)
         log.record(request, Activity.Act.PAYMENT_BEGUN, payment, f"Began a payment of {usd}.", account_id=account.pk)
     payment.refresh_from_db()
     return payment

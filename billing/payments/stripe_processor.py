@@ -12,7 +12,6 @@ from typing import Any
 import stripe
 from stripe import StripeClient
 
-from billing import money
 from billing.models import Payment
 from billing.payments.processor import (
     Card,
@@ -23,6 +22,7 @@ from billing.payments.processor import (
     ProcessorUnavailable,
     Report,
     UnknownToProcessor,
+    is_live_key,
     printable,
     require_recent,
 )
@@ -85,7 +85,10 @@ class StripeProcessor:
             "line_items": [{"price_data": price, "quantity": 1}],
             "client_reference_id": str(payment.pk),
             "metadata": known,
-            "payment_intent_data": {"metadata": known, "description": f"Credit of {_usd(payment.amount_cents)}"},
+            "payment_intent_data": {
+                "metadata": known,
+                "description": f"Credit of {dollars.format_cents(payment.amount_cents)}",
+            },
             "customer_email": email,
             "adaptive_pricing": {"enabled": False},  # another currency than the payment's would be refused
             "expires_at": int(payment.created_at.timestamp()) + PAGE_SECONDS,
@@ -111,7 +114,7 @@ class StripeProcessor:
             "off_session": True,
             "error_on_requires_action": True,  # else the intent would wait for a payer who is not there
             "metadata": {"payment": str(payment.pk)},
-            "description": f"Automatic top-up of {_usd(payment.amount_cents)}",
+            "description": f"Automatic top-up of {dollars.format_cents(payment.amount_cents)}",
             "expand": _EXPANDED_INTENT,
         }
         with _translated():
@@ -187,11 +190,6 @@ class StripeProcessor:
     def _disputed_cents(self, intent: Any) -> int:
         params: Any = {"payment_intent": intent.id, "limit": 100}
         return sum(map(_withdrawn_cents, self._client.v1.disputes.list(params).auto_paging_iter()))
-
-
-def is_live_key(secret_key: str) -> bool:
-    """Say whether the key moves real money."""
-    return "_live_" in secret_key
 
 
 def _event(event: Any) -> Event:
@@ -335,7 +333,3 @@ def _translated() -> Iterator[None]:
         raise ProcessorUnavailable(f"{type(error).__name__}: {error.user_message or error}") from error
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProcessorUnavailable(f"its answer is not as documented: {type(error).__name__}: {error}") from error
-
-
-def _usd(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))

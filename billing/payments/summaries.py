@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from billing import money
 from billing.models import Payment
 from gateway_project import dollars
 
@@ -31,7 +30,7 @@ def summarize(payment: Payment) -> PaymentSummary:
     is_paid = payment.status == Payment.Status.PAID
     return PaymentSummary(
         id=str(payment.pk),
-        amount=_usd(payment.amount_cents),
+        amount=dollars.format_cents(payment.amount_cents),
         state=_state(payment),
         kind=_kind(payment),
         explanation=payment.failure,
@@ -41,8 +40,8 @@ def summarize(payment: Payment) -> PaymentSummary:
         is_paid=is_paid,
         page_url=payment.page_url if payment.status == Payment.Status.OPEN else "",
         demo_url=payment.page_url if payment.processor == "demo" else "",
-        taken_back=_usd(payment.debited_cents) if payment.debited_cents else "",
-        left=_usd(payment.amount_cents - payment.debited_cents),
+        taken_back=dollars.format_cents(payment.debited_cents) if payment.debited_cents else "",
+        left=dollars.format_cents(payment.amount_cents - payment.debited_cents),
     )
 
 
@@ -55,17 +54,15 @@ def _state(payment: Payment) -> str:
     if payment.status != Payment.Status.PAID or not payment.debited_cents:
         return payment.get_status_display()
     if payment.disputed_cents and payment.refunded_cents:
-        return f"Refunded and disputed: {_usd(payment.debited_cents)}"
+        return f"Refunded and disputed: {dollars.format_cents(payment.debited_cents)}"
     if payment.disputed_cents:
         return "Disputed at the bank"
-    return "Refunded" if payment.debited_cents == payment.amount_cents else f"{_usd(payment.debited_cents)} refunded"
+    if payment.debited_cents == payment.amount_cents:
+        return "Refunded"
+    return f"{dollars.format_cents(payment.debited_cents)} refunded"
 
 
 def _kind(payment: Payment) -> str:
     if payment.status == Payment.Status.PAID:
         return "expired" if payment.debited_cents else "active"
     return "revoked" if payment.status in (Payment.Status.FAILED, Payment.Status.EXPIRED) else "waiting"
-
-
-def _usd(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))

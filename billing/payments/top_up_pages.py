@@ -24,7 +24,7 @@ from gateway_project.activity.models import Activity
 @payer_page
 @reauthenticates
 def change(request: HttpRequest, account: Account) -> HttpResponse:
-    """Show the rule. A POST changes it; without a card that works it begins a payment, whose card is kept."""
+    """Show the rule. A POST changes it. Without a working card, the POST also begins a payment and keeps its card."""
     processor = configuration.processor() if account.is_active else None
     rule = TopUpRule.objects.filter(account=account).first()
     if request.method == "POST" and "off" in request.POST:

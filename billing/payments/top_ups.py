@@ -90,7 +90,7 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
         payment = Payment.objects.create(
             account=account, amount_cents=rule.amount_cents, processor=processor.name, is_live=processor.is_live
         )
-        summary = f"Began an automatic top-up of {format_cents(rule.amount_cents)}."
+        summary = f"Began an automatic top-up of {dollars.format_cents(rule.amount_cents)}."
         log.record(None, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
         TopUpRule.objects.filter(pk=rule.pk).update(attempt=payment)
     payment.refresh_from_db()
@@ -153,10 +153,10 @@ def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
     return {
         "is_on": rule.is_on,
         "has_card": has_working_card(rule),
-        "threshold": format_cents(rule.threshold_cents),
-        "amount": format_cents(rule.amount_cents),
-        "month_max": format_cents(rule.month_cents_max),
-        "left": format_cents(max(month_left_cents, 0)),
+        "threshold": dollars.format_cents(rule.threshold_cents),
+        "amount": dollars.format_cents(rule.amount_cents),
+        "month_max": dollars.format_cents(rule.month_cents_max),
+        "left": dollars.format_cents(max(month_left_cents, 0)),
         "is_used_up": month_left_cents < rule.amount_cents,
         "card": rule.card,
         "stopped_because": _why_stopped(rule),
@@ -210,13 +210,9 @@ def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
         return
     context: dict[str, Any] = {
         "account": account.name,
-        "amount": format_cents(rule.amount_cents),
+        "amount": dollars.format_cents(rule.amount_cents),
         "reason": rule.stopped_because,
         "needs_payer": needs_payer,
         "link": hosts.mailed_page("top-up", "the Automatic top-up page of your dashboard"),
     }
     transaction.on_commit(partial(mails.send, rule.set_by.email, "top_up_stopped", **context))
-
-
-def format_cents(cents: int) -> str:
-    return dollars.format_usd(money.nanos(cents))

@@ -92,7 +92,7 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
 
 
 def _find_or_make_change(user: User, email: str) -> AddressChange:
-    """Return the one change that the user asks for. A later wish replaces the earlier, but not the link that undoes it."""
+    """Return the pending change of the user's address. A later request replaces it, but not the link that undoes a change."""
     locks.lock_users([user.pk])
     asked, _ = AddressChange.objects.update_or_create(
         user=user, changed_at=None, undone_at=None, defaults={"former": user.email, "address": email}

@@ -7,8 +7,10 @@ from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
+from gateway_project import environment
 
-@register()
+
+@register(environment.CHECK_TAG)
 def check_identities(**kwargs: Any) -> list[CheckMessage]:
     """E030: half of what a provider of identities needs is missing, so that nobody could sign in with it."""
     return [
@@ -22,7 +24,7 @@ def check_identities(**kwargs: Any) -> list[CheckMessage]:
     ]
 
 
-@register()
+@register(environment.CHECK_TAG)
 def check_support_address(**kwargs: Any) -> list[CheckMessage]:
     """E031: what pages and mails tell people to write to is no address."""
     try:

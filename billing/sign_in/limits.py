@@ -90,7 +90,7 @@ def mail_request_limit(network: str) -> Limit:
 
 
 def mailbox_limit(email: str, cause: str) -> Limit:
-    """Return the limit of mails to one mailbox. All spellings that lead to one mailbox at large providers are one."""
+    """Return the limit of mails to one mailbox, under all its spellings at large providers."""
     return Limit(f"mails to {mailbox(email)}, {cause}", Rate.of(settings.MAILBOX_MAILS_PER_DAY, 86_400))
 
 

@@ -39,7 +39,7 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link says that counts. ``user`` is whom it is bound to; None for one that nobody can void."""
+    """The facts of a link that counts. ``user`` is the user it is bound to; None if nobody can void the link."""
 
     facts: dict[str, Any]
     user: User | None
@@ -54,7 +54,7 @@ def make(purpose: Purpose, facts: dict[str, Any], *, bound_to: User | None) -> s
 def read(purpose: Purpose, key: str, *, locks_user: bool = False) -> Link | None:
     """Return what the link says, if it is ours, in its time and not void.
 
-    With ``locks_user``, in a transaction, the user is locked first: what is done by it cannot race with what voids it.
+    With ``locks_user``, in a transaction, the user is locked first. So nothing voids the link while the caller acts on it.
     """
     try:
         facts, binding = _signer(purpose).unsign_object(key, max_age=purpose.life)

@@ -58,7 +58,7 @@ def find_user(key: str) -> User | None:
 
 
 def _read(key: str, *, locks_user: bool = False) -> Link | None:
-    """Return the link if it counts, and if its row, which only those of staff have, is open."""
+    """Return the link if it counts. A link for staff also has a row, which must be open."""
     invitation = links.read(Purpose.SET_PASSWORD, key, locks_user=locks_user)
     if invitation is None:
         return links.read(Purpose.RESET_PASSWORD, key, locks_user=locks_user)

@@ -62,7 +62,7 @@ class SessionList(ListUserSessionsView):
 
 @require_POST
 def end(request: HttpRequest, session_id: int) -> HttpResponse:
-    """End one of the user's sessions, and if it is another the links sent by it. Stopping one must not wait for a password."""
+    """End one of the user's sessions; with another than the current one, also the links sent by it. It needs no password."""
     session = get_object_or_404(UserSession, pk=session_id, user=request.user)
     is_current = session.is_current()
     with transaction.atomic():

@@ -10,6 +10,5 @@ the background, each until it arrives or is given up.
 - ``endpoints``   webhook endpoints: made, tested, paused, rotated, deleted
 - ``sending``     sends what is due
 - ``summaries``   warnings, deliveries and endpoints as the pages show them; how long a balance lasts
-- ``forms``       HTML forms of the threshold and of endpoints
-- ``pages``       /dashboard/alerts/; ``page_urls`` are its addresses
+- ``pages``       /dashboard/alerts/, with its forms; ``page_urls`` are its addresses
 """

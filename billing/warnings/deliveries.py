@@ -1,4 +1,4 @@
-"""The way of warnings to members and endpoints: who gets one, whose turn it is, and what an attempt came to.
+"""Deliveries of warnings to members and endpoints: their recipients, their order, and the outcome of each attempt.
 
 Each delivery is a row. An attempt claims it by moving its next try ahead, in a short transaction, and has no transaction open
 while a server answers. If its process dies, the next try comes when the claim is over: at least once, always with the same id.

@@ -76,7 +76,7 @@ def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
 
 
 def set_paused(request: HttpRequest, endpoint: WebhookEndpoint, *, is_paused: bool) -> None:
-    """Pause the endpoint, or go on with it. What waits for it waits on; new warnings are not kept for it meanwhile."""
+    """Pause or resume the endpoint. During a pause, waiting deliveries wait, and new warnings are not stored for it."""
     with transaction.atomic():
         endpoint = _lock(endpoint)
         endpoint.is_paused, endpoint.disabled_at, endpoint.failing_since = is_paused, None, None

@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
@@ -14,13 +15,13 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks, money
+from billing.forms import DollarsField
 from billing.members.roles import Act
 from billing.models import Account, WarningDelivery, WebhookEndpoint
-from billing.pages import Pager, member_page, requires
+from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from billing.warnings import endpoints, summaries
 from billing.warnings.endpoints import EndpointRefused
-from billing.warnings.forms import EndpointForm, ThresholdForm
 from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -31,6 +32,29 @@ logger = logging.getLogger("gateway.warnings")
 WARNINGS_PER_PAGE = 25
 DELIVERIES_SHOWN = 25
 DEPRECATED_SINCE = "@1795478400"  # 24 November 2026, as RFC 9745 writes it
+
+
+class ThresholdForm(forms.Form):
+    """Below which balance members are warned. Empty: they are not."""
+
+    threshold = DollarsField(
+        label="Alert when the balance falls below",
+        min_cents=1,
+        max_cents=money.CENTS_MAX,
+        required=False,
+        help_text="In US dollars. Leave empty for no alert.",
+    )
+
+
+class EndpointForm(forms.Form):
+    """Where warnings are posted to."""
+
+    url = forms.CharField(
+        label="Address",
+        max_length=500,
+        widget=forms.URLInput(attrs={"placeholder": "https://example.org/hooks/gateway", "autocomplete": "off"}),
+        help_text="It receives a signed POST for each alert and must answer with a status of 200 to 299 within 10 seconds.",
+    )
 
 
 def moved(request: HttpRequest, rest: str) -> HttpResponse:
@@ -60,8 +84,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.PAY)
+@member_page_for(Act.PAY)
 def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
     """Set below which balance members are warned."""
     initial = {"threshold": account.warning_threshold_cents}
@@ -74,7 +97,7 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _set_threshold(request: HttpRequest, account: Account, cents: int | None) -> str:
-    words = f"when the balance falls below {dollars.format_usd(money.nanos(cents))}" if cents else "for no balance"
+    words = f"when the balance falls below {dollars.format_cents(cents)}" if cents else "for no balance"
     with transaction.atomic():
         locked = locks.lock_account(account.pk)
         before = {"threshold": locked.warning_threshold_cents}
@@ -89,8 +112,7 @@ def _set_threshold(request: HttpRequest, account: Account, cents: int | None) ->
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 @reauthenticates
 def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
     """Make an endpoint. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -105,8 +127,7 @@ def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 @reauthenticates
 def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST makes a new secret and shows it once."""
@@ -122,8 +143,7 @@ def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *
 
 
 @require_safe
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Show an endpoint with its latest deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -136,10 +156,9 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
-    """Pause the endpoint, or go on with it: as the button that was pressed says, so that a second press changes nothing."""
+    """Pause or resume the endpoint, as the button says: a second press changes nothing."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     is_paused = "pause" in request.POST
     endpoints.set_paused(request, endpoint, is_paused=is_paused)
@@ -149,8 +168,7 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Send a test, which appears among the deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -163,8 +181,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST deletes the endpoint with its deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -176,10 +193,9 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 
 
 @require_POST
-@member_page
-@requires(Act.MANAGE_WEBHOOKS)
+@member_page_for(Act.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
-    """Send a delivery again that arrived or was given up, with the id that it had."""
+    """Send an ended delivery again, with its former id."""
     sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")
     delivery = get_object_or_404(sent, pk=delivery_id)
     if endpoints.send_again(request, delivery):

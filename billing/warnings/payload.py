@@ -26,7 +26,7 @@ class Words(NamedTuple):
 
 
 def message_id(warning: AccountWarning) -> str:
-    """Return the id by which a receiver knows a warning again that it got before."""
+    """Return the id by which a receiver recognizes a repeated warning."""
     return f"warn_{warning.pk.hex}"
 
 

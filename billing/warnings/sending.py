@@ -80,7 +80,7 @@ def _send_round(claimed: list[WarningDelivery]) -> None:
 
 
 def _build_or_refuse(delivery: WarningDelivery) -> _Request | Attempt:
-    """Return the signed request, or the attempt that failed without one: what is wrong with one webhook stops no other."""
+    """Return the signed request, or a failed attempt: an error of one webhook stops no other."""
     try:
         return _build_request(delivery)
     except secretbox.Unreadable:

@@ -21,7 +21,7 @@ _STATES = {"WAITING": ("Waiting", "waiting"), "DELIVERED": ("Delivered", "active
 
 @dataclass(frozen=True)
 class AttemptRow:
-    """One attempt: when, what it came to, and how long it took."""
+    """One attempt: its time, outcome and duration."""
 
     at: datetime
     words: str

@@ -23,42 +23,25 @@ _KIND = CatalogProposal.Kind.PRICE
 _HALF_A_TIER = "A service tier needs a price of input and one of output."
 
 
+def _optional(label: str, purpose: str) -> DollarField:
+    return DollarField(label=label, max_length=30, required=False, help_text=f"Leave empty {purpose}.")
+
+
 class PriceChangeForm(forms.Form):
     """A new price of a model. It opens with today's, and is sent twice: the second time with what the first one showed."""
 
     input = DollarField(label="Input, $ per million tokens", max_length=30)
     output = DollarField(label="Output, $ per million tokens", max_length=30)
-    cached_input = DollarField(
-        label="Cached input", max_length=30, required=False, help_text="Leave empty to use the input price."
-    )
-    cache_write = DollarField(
-        label="Cache write", max_length=30, required=False, help_text="Leave empty to use the input price."
-    )
-    cache_write_1h = DollarField(
-        label="Cache write for an hour", max_length=30, required=False, help_text="Leave empty to refuse one-hour caching."
-    )
-    flex_input = DollarField(
-        label="Flex tier, input", max_length=30, required=False, help_text="Leave empty to refuse this tier."
-    )
-    flex_cached_input = DollarField(
-        label="Flex tier, cached input", max_length=30, required=False, help_text="Leave empty to use the tier's input price."
-    )
-    flex_output = DollarField(
-        label="Flex tier, output", max_length=30, required=False, help_text="Leave empty to refuse this tier."
-    )
-    priority_input = DollarField(
-        label="Priority tier, input", max_length=30, required=False, help_text="Leave empty to refuse this tier."
-    )
-    priority_cached_input = DollarField(
-        label="Priority tier, cached input",
-        max_length=30,
-        required=False,
-        help_text="Leave empty to use the tier's input price.",
-    )
-    priority_output = DollarField(
-        label="Priority tier, output", max_length=30, required=False, help_text="Leave empty to refuse this tier."
-    )
-    image = DollarField(label="Each image, $", max_length=30, required=False, help_text="Leave empty for no charge.")
+    cached_input = _optional("Cached input", "to use the input price")
+    cache_write = _optional("Cache write", "to use the input price")
+    cache_write_1h = _optional("Cache write for an hour", "to refuse one-hour caching")
+    flex_input = _optional("Flex tier, input", "to refuse this tier")
+    flex_cached_input = _optional("Flex tier, cached input", "to use the tier's input price")
+    flex_output = _optional("Flex tier, output", "to refuse this tier")
+    priority_input = _optional("Priority tier, input", "to refuse this tier")
+    priority_cached_input = _optional("Priority tier, cached input", "to use the tier's input price")
+    priority_output = _optional("Priority tier, output", "to refuse this tier")
+    image = _optional("Each image, $", "for no charge")
     starts_at = forms.DateTimeField(
         label="Effective from (UTC)",
         required=False,

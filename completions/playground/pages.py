@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from billing.members.roles import Act
 from billing.models import Account
-from billing.pages import member_page, requires
+from billing.pages import member_page, member_page_for
 from completions.catalog import lookup
 from completions.models import Completion, ModelKind
 from completions.playground import completion, key
@@ -40,8 +40,7 @@ class Reply:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page
-@requires(Act.SEND_REQUESTS)
+@member_page_for(Act.SEND_REQUESTS)
 def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Show the form; a POST sends it. A client that accepts ``text/event-stream`` gets the stream as the API sends it."""
     models = [each for each in lookup.list_models(available=True) if each.model.kind == ModelKind.CHAT]

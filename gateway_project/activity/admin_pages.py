@@ -44,7 +44,7 @@ class RecordedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        """Save the form, unless something that it shows was changed since it was opened. Then show it anew, and say what."""
+        """Save the form, unless its values were changed since it was opened. Then show the new values, and say what changed."""
         with transaction.atomic():
             if request.method == "POST" and object_id is not None and (changes := self._changes_since(request, object_id)):
                 messages.error(request, f"Nothing was saved: this was changed since you opened it. {' '.join(changes)}")

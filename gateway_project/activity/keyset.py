@@ -1,7 +1,7 @@
 """Lists of large tables in the admin: the newest first, page by page, and never counted.
 
-A page is found by the key of the row that it follows, so that the last page costs as much as the first, and rows that are
-inserted meanwhile move nothing. The address has the key in Django's own parameter: ``?p=older:KEY`` or ``?p=newer:KEY``.
+A page is found by the key of the row before it. So the last page costs as much as the first, and new rows move nothing. The
+address has the key in Django's own parameter: ``?p=older:KEY`` or ``?p=newer:KEY``.
 """
 
 from typing import Any

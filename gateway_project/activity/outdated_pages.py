@@ -22,7 +22,7 @@ def write(form: Any, formsets: Sequence[Any]) -> str:
 
 
 def describe_changes(written: str, form: Any, formsets: Sequence[Any]) -> list[str]:
-    """Return a sentence for each value that is no longer as it was written. The forms are those that would be shown now."""
+    """Return a sentence for each value that has changed since. The forms have the values of now."""
     try:
         seen: Seen = json.loads(written)
         now: Seen = json.loads(write(form, formsets))

@@ -11,7 +11,7 @@ from gateway_project.activity.models import SentForm
 def use(token: str) -> bool:
     """Store the token of a form that is acted on. Return False if it was acted on before.
 
-    Must run in the transaction of the act. While another one acts on the same form, it waits for that one's end.
+    Must run in the transaction of the act. It waits for another transaction with the same form.
     """
     assert connection.in_atomic_block
     with connection.cursor() as cursor:

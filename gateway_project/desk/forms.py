@@ -1,4 +1,4 @@
-"""Forms of acts: sent twice they act once, and one that was opened before something changed says what changed."""
+"""Forms of acts. Sent twice, a form acts once. Opened before a change, it says what changed."""
 
 import json
 from typing import Any
@@ -20,12 +20,12 @@ class SeenField(forms.JSONField):
 
 
 class SeenForm(forms.Form):
-    """A form that is refused, and says why, if what its page said is not true any more when it is sent."""
+    """A form about the facts of its page. If they have changed when it is sent, it is refused, and says why."""
 
     seen = SeenField(required=False)
 
     def facts(self) -> dict[str, str]:
-        """Return what the page says about the rows, in words by name. One with the name of a field is of what that sets."""
+        """Return the facts of the rows on the page, in words, by name. One with a field's name is the value of now."""
         return {}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

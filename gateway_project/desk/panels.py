@@ -18,7 +18,7 @@ from gateway_project.desk import contributions
 
 @dataclass(frozen=True)
 class Row:
-    """A line below the figure: what, how much, where it leads, and what the name is to programs, such as a code."""
+    """A line below the figure: a label, an amount, a link, and the label's name for programs, such as a code."""
 
     name: str
     value: str
@@ -42,7 +42,7 @@ class Chart(bar_chart.Chart):
 
 @dataclass(frozen=True)
 class Content:
-    """One figure, rounded, its exact value, and what explains it. ``needs_attention`` marks what somebody should look at."""
+    """One figure, rounded, its exact value and an explanation. ``needs_attention`` marks a figure for somebody to look at."""
 
     figure: str
     words: str = ""
@@ -76,7 +76,7 @@ def declared() -> list[Panel]:
 
 
 def read(request: HttpRequest) -> list[tuple[Panel, Content]]:
-    """Return the panels that the user may see, with their content at the database's time, first those that need attention."""
+    """Return the user's panels with their content at the database's time. Panels that need attention come first."""
     shown = [panel for panel in declared() if request.user.has_perm(panel.permission)]
     now = pool.database_time() if shown else None
     read_panels = [(panel, panel.read(now)) for panel in shown if now]

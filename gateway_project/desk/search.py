@@ -65,14 +65,14 @@ def finders() -> tuple[Finder, ...]:
 
 
 def conceal(text: str) -> str:
-    """Replace what is secret in a term or in an address by what is public of it."""
+    """Replace each secret in a term or an address by its public part."""
     for finder in finders():
         text = finder.conceal(text)
     return text
 
 
 def find(request: HttpRequest, term: str) -> list[Found]:
-    """Return what the term finds of what the user may view: FOUND_MAX rows, and one more if there are more."""
+    """Return the matching rows that the user may view: up to FOUND_MAX, and one more if there are more."""
     term = conceal(term).strip()
     if not term or len(term) > TERM_CHARACTERS_MAX or not term.isprintable():
         return []

@@ -14,7 +14,7 @@ _ELLIPSIS = re.compile(r"…|\.\.\.")
 
 
 class PartOfId(NamedTuple):
-    """What is known of an id: how it begins and, unless the beginning is all that is known, how it ends."""
+    """The known parts of an id: its beginning and, if it is known, its end."""
 
     beginning: str
     end: str = ""

@@ -5,18 +5,21 @@ process of their own, ``python -m gateway_project.local.preparation``, so that t
 """
 
 import io
+import multiprocessing
 import os
 import runpy
 import socket
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+from gateway_project import environment
 from gateway_project.local import development, postgresql
 from gateway_project.local import redis as embedded_redis
 from gateway_project.local.embedded import CannotStart
@@ -59,11 +62,21 @@ def requested_catalog(environ: development.Environment) -> Path | None:
 
 
 def require_readable_settings() -> None:
-    """Raises CannotStart when a variable of the settings cannot be read."""
+    """Raises CannotStart when a variable of the settings cannot be read.
+
+    A process of its own reads them: the supervisor need not keep what they load.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as process:
+        if objection := process.submit(_settings_objection).result():
+            raise CannotStart(objection)
+
+
+def _settings_objection() -> str:
     try:
-        runpy.run_module("gateway_project.settings")  # not imported: the settings are read when the stores are there
+        runpy.run_module("gateway_project.settings")
     except ImproperlyConfigured as error:
-        raise CannotStart(str(error)) from None
+        return str(error)
+    return ""
 
 
 def require_free_port(address: Address) -> None:
@@ -136,7 +149,7 @@ def _configure() -> None:
     from django.core.management import call_command
 
     django.setup()
-    call_command("check", fail_level="ERROR", stdout=io.StringIO())
+    call_command("check", tags=[environment.CHECK_TAG], fail_level="ERROR", stdout=io.StringIO())
 
 
 def _urls(address: Address) -> dict[str, str]:

@@ -1,15 +1,15 @@
 """Runs the whole gateway on one machine: ``make run``, or ``python -m gateway_project.local.supervisor``.
 
-After the steps of ``preparation`` it runs web and a worker that also sends the periodic tasks, until Ctrl-C or until one of
-them ends, and then stops all processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
+After the steps of ``preparation`` it runs web and a worker with beat, until Ctrl-C or until one of them ends. Then it stops
+all processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
 for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
 """
 
 import fcntl
 import http.client
 import json
-import multiprocessing
 import os
+import queue
 import shlex
 import shutil
 import signal
@@ -25,7 +25,6 @@ from typing import IO, Any
 
 import psutil
 from honcho.manager import Manager
-from honcho.process import Process
 
 from gateway_project import process_commands
 from gateway_project.local import development, preparation
@@ -160,34 +159,23 @@ def _children_environment(environ: development.Environment, directory: Path, add
     }
 
 
-class _Child(Process):
-    """honcho's process that watches one child. It ends when the supervisor was killed; honcho would wait for ever."""
-
-    def run(self, events: Any = None, ignore_signals: bool = False) -> None:
-        super().run(events, ignore_signals)
-        parent = multiprocessing.parent_process()
-        if parent and not parent.is_alive():
-            os._exit(1)
-
-
 class Supervisor(Manager):
     """honcho's manager. It also announces when the gateway is ready, and stops it when it never is or a store ends."""
 
     def __init__(self, address: Address, stores: Stores, announce: Callable[[], None]) -> None:
         super().__init__()
-        self._process_ctor = _Child
+        self.events: queue.Queue[Any] = queue.Queue()
         self._address, self._stores, self._announce = address, stores, announce
 
     @property
     def was_stopped_by_signal(self) -> bool:
-        return self.returncode in {
-            130,
-            143,
-        }  # honcho's codes for SIGINT and SIGTERM; that of a child ended by a signal is negative
+        return self.returncode in (130, 143)  # honcho's codes for SIGINT and SIGTERM; that of a child is negative
 
     def _start(self) -> None:
-        super()._start()
-        threading.Thread(target=self._watch, daemon=True).start()  # after the forks, which do not copy threads safely
+        """Start each process and read its output in a thread. honcho would fork for it, and each fork takes 10 MB."""
+        for process in self._processes.values():
+            threading.Thread(target=process["obj"].run, args=(self.events,), daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         deadline, is_announced = time.monotonic() + READY_SECONDS_MAX, False

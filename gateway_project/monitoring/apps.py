@@ -8,6 +8,6 @@ class MonitoringConfig(AppConfig):
     label = "monitoring"
 
     def ready(self) -> None:
-        from gateway_project.monitoring import background, checks, collector  # noqa: F401  two of them register what they declare
+        from gateway_project.monitoring import checks, collector  # noqa: F401  the first registers what it declares
 
         metrics.shared.register(collector.FactsCollector())

@@ -54,7 +54,7 @@ def last_result_statement(task: str) -> str:
     return f"SELECT coalesce((SELECT result FROM monitoring_taskrun WHERE name = '{task}'), 0)"  # noqa: S608  a name of this code
 
 
-_SCHEDULED = ", ".join(sorted({f"('{entry['task']}')" for entry in settings.CELERY_BEAT_SCHEDULE.values()}))
+_SCHEDULED = ", ".join(sorted({f"('{entry['task']}')" for entry in settings.PERIODIC_TASKS.values()}))
 
 FACTS = [
     Fact(

@@ -1,4 +1,4 @@
-"""The report of each running process: a row that says which host it is on, which secrets it has, and what its host measures."""
+"""The report of each running process: a row with its host, fingerprints of its secrets, and the measurements of the host."""
 
 import logging
 import os

@@ -40,7 +40,7 @@ class Reading(Generic[Value]):
         self._attempt: _Attempt[Value] | None = None
 
     def latest(self) -> Value | None:
-        """Return what was read in the last KEPT_SECONDS, or read it. None: it cannot be read, or takes too long."""
+        """Return the reading of the last KEPT_SECONDS, or a new one. None: reading failed, or takes too long."""
         with self._lock:
             attempt = self._attempt
             if attempt is None or attempt.is_outdated():

@@ -49,7 +49,7 @@ def missing(processes: Sequence[Process]) -> Iterator[Missing]:
 
 
 class Warnings:
-    """Logs what others lack of the secrets that ``process`` uses: once, until it changes."""
+    """Logs once which secrets of ``process`` other processes lack, and again when this changes."""
 
     def __init__(self, process: Process) -> None:
         self._process = process

@@ -25,6 +25,7 @@
 - ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 - ``health``              probes and metrics
 - ``schema_fields``       serializer fields that only describe, for it
+- ``descriptions``        what views say of themselves for the OpenAPI description
 - ``openapi``             the OpenAPI description
 - ``api_reference``       a page made from it
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times

@@ -1,6 +1,6 @@
 """The API reference at /docs: a page made from the OpenAPI description. It needs no script.
 
-Each field is a row of its own, named by its path ("tools[].function.name"), so that the browser's search finds every one.
+Each field is a row of its own, named by its path ("tools[].function.name"): the browser's search finds it.
 """
 
 import json
@@ -241,7 +241,7 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
 
 
 def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Field]:
-    """Yield the fields of an object, each followed by those inside it. What several alternatives have is one field."""
+    """Yield the fields of an object, each followed by its inner fields. A field of several alternatives comes once."""
     if depth >= _DEPTH_MAX:
         return
     variants = _variants(document, schema)

@@ -1,9 +1,10 @@
-"""API requests go from here to their views: all layers of middleware behind this one are for pages."""
+"""API requests go from here to their views: the layers of middleware behind this one are for pages, and load with the first."""
 
 from collections.abc import Callable
 
+import gevent
 from django.http import HttpRequest, HttpResponse
-from django.urls import get_resolver, set_urlconf
+from django.urls import URLResolver, get_resolver, set_urlconf
 
 from gateway_project.web.hosts import is_api
 
@@ -13,9 +14,23 @@ class ApiMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_page = get_response
+        self._has_loaded_pages = False
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return _call_view(request) if is_api(request) else self._get_page(request)
+        if is_api(request):
+            return _call_view(request)
+        if not self._has_loaded_pages:
+            _load_pages()
+            self._has_loaded_pages = True
+        return self._get_page(request)
+
+
+def _load_pages() -> None:
+    """Load the views of all paths, as the first link to one does, but with turns for other requests in between."""
+    for pattern in get_resolver().url_patterns:
+        if isinstance(pattern, URLResolver):
+            pattern.url_patterns  # noqa: B018  imports the app's URLs
+            gevent.sleep(0)
 
 
 def _call_view(request: HttpRequest) -> HttpResponse:

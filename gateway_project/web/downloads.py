@@ -1,4 +1,4 @@
-"""Files that are streamed while they are made: one part in memory at a time, and few files at a time of one downloader."""
+"""Files streamed while they are made: one part is in memory at a time, and a downloader gets few files at a time."""
 
 from collections import Counter
 from collections.abc import Generator

@@ -1,10 +1,10 @@
 """Requests that this process has begun and not answered, by owner: each owner has a maximum, and more wait in order.
 
-All requests of a process share one event loop. Who computes holds up everybody, so no owner may compute much at the same time.
+All requests of a process share one event loop: a computation holds up everybody. So no owner may compute much at a time.
 
-Owners of pages are also paced: over time, their pages get a third of the processor, of which queries that are not quick take as
-much as they last. What an owner used beyond that is waited for by the owner's next pages. A page counts under its client's
-address until it is known who asks, and then under that user, so that the people behind one address are not one owner.
+Owners of pages are also paced: over time, the pages of an owner get a third of the processor. A slow query counts as if it
+computed. Whoever used more waits with the next page. A page counts under its client's address until the user is known, and
+then under the user: so people behind one address do not share a maximum.
 """
 
 import time

@@ -10,14 +10,14 @@ import gevent
 from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+from django.urls import get_resolver
+from django.utils.module_loading import autodiscover_modules
 from django.views.decorators.http import require_safe
-from drf_spectacular.generators import SchemaGenerator
-from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
 from gateway_project import errors
-from gateway_project.web import public_page
+from gateway_project.web import descriptions, public_page
 
 
 @require_safe
@@ -32,14 +32,20 @@ def document(request: HttpRequest) -> HttpResponseBase:
 
 @cache
 def _rendered_document(*addresses: str) -> bytes:
+    from drf_spectacular.generators import SchemaGenerator
+    from drf_spectacular.renderers import OpenApiJsonRenderer
+
+    get_resolver().reverse_dict  # noqa: B018  loads the views of all paths
+    autodiscover_modules("openapi")  # of the apps: they register security schemes and descriptions of fields
+    descriptions.apply()
+
+    def render() -> bytes:
+        document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
+        return document
+
     # In a thread, because it takes more than a second, in which the event loop serves others.
-    rendered: bytes = gevent.get_hub().threadpool.apply(_render_document)
+    rendered: bytes = gevent.get_hub().threadpool.apply(render)
     return rendered
-
-
-def _render_document() -> bytes:
-    document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
-    return document
 
 
 def read_document() -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _counted(request: HttpRequest, length: int) -> AbstractContextManager[Arrive
 
 
 def _signed_in_user_id(request: HttpRequest) -> Any:
-    """Return whose session it is: one look at the session, and whether it still counts is asked later."""
+    """Return the user of the session, by one read. Whether the session still counts is asked later."""
     session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
     if not session_key:
         return None
@@ -146,7 +146,7 @@ def _read(request: HttpRequest, length: int) -> None:
 
 
 def _parse(request: HttpRequest, length: int) -> None:
-    """Parse the form: one that is not small when it is its turn, a large one in a thread, beside which others are served."""
+    """Parse the form. A small one waits for the view, a larger one for its turn, and a large one is parsed in a thread."""
     work_bytes = _WORK_PER_BYTE * length
     if work_bytes <= large_work.LARGE_BYTES:
         return  # when something first asks for a field

@@ -10,6 +10,7 @@ ignored.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -32,31 +33,45 @@ _DIGITS_MAX = 100  # more are refused before they are converted, which takes qua
 _WHOLE_NUMBER = re.compile(rf"[0-9]{{1,{_DIGITS_MAX}}}")
 
 
-# --- Fields: text in, a value out, or ValidationError ----------------------------------------------------------------
-
-
 class _Field(forms.Field):
-    """A field of one parameter. ``parse`` gets text and raises ValidationError; an absent parameter is None."""
+    """The field of a parameter, whose ``parse`` gets its text. An absent parameter is None."""
 
-    def __init__(self, *, allow_empty: bool = False, **options: Any) -> None:
+    def __init__(self, *, parse: Callable[[str], Any], allow_empty: bool = False, **options: Any) -> None:
         super().__init__(**options)
-        self._allow_empty = allow_empty
+        self._parse, self._allow_empty = parse, allow_empty
 
     def clean(self, value: Any) -> Any:
         if value is None:
             return None
         if value == "" and not self._allow_empty:
             raise forms.ValidationError("must not be empty")
-        return self.parse(value)
+        return self._parse(value)
+
+
+class Parameter(django_filters.Filter):
+    """Base class. ``attribute`` is the field of the selection, where it differs from the parameter; ``schema`` is OpenAPI's."""
+
+    field_class = _Field
+
+    def __init__(self, schema: dict[str, Any], *, description: str, attribute: str | None = None, **options: Any) -> None:
+        super().__init__(attribute, label="", parse=self.parse, **options)
+        self.schema = schema
+        extend_schema_field({**schema, "description": description})(self)
 
     def parse(self, text: str) -> Any:
+        """Return the value. Raises ValidationError."""
         raise NotImplementedError
 
 
-class _WholeNumberField(_Field):
-    def __init__(self, *, minimum: int, maximum: int | None, **options: Any) -> None:
-        super().__init__(**options)
+def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
+    return schema if default is None else {**schema, "default": default}
+
+
+class WholeNumber(Parameter):
+    def __init__(self, minimum: int, maximum: int | None, *, default: int | None = None, **options: Any) -> None:
         self._minimum, self._maximum = minimum, maximum
+        schema = {"type": "integer", "minimum": minimum, **({} if maximum is None else {"maximum": maximum})}
+        super().__init__(_with_default(schema, default), **options)
 
     def parse(self, text: str) -> int:
         number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
@@ -66,7 +81,10 @@ class _WholeNumberField(_Field):
         return number
 
 
-class _BooleanField(_Field):
+class Boolean(Parameter):
+    def __init__(self, **options: Any) -> None:
+        super().__init__({"type": "boolean"}, **options)
+
     def parse(self, text: str) -> bool:
         value = BOOLEANS.get(text)
         if value is None:
@@ -74,21 +92,24 @@ class _BooleanField(_Field):
         return value
 
 
-class _ChoiceField(_Field):
-    def __init__(self, *, choices: list[tuple[str, str]], **options: Any) -> None:
-        super().__init__(**options)
-        self._choices = [value for value, _ in choices]
+class Choice(Parameter):
+    """One of a few words."""
+
+    def __init__(self, choices: tuple[str, ...], *, default: str | None = None, **options: Any) -> None:
+        schema = {"type": "string", "enum": [str(choice) for choice in choices]}
+        super().__init__(_with_default(schema, None if default is None else str(default)), **options)
 
     def parse(self, text: str) -> str:
-        if text not in self._choices:
-            raise forms.ValidationError(f"must be one of {', '.join(self._choices)}")
+        if text not in self.schema["enum"]:
+            raise forms.ValidationError(f"must be one of {', '.join(self.schema['enum'])}")
         return text
 
 
-class _TextField(_Field):
-    def __init__(self, *, characters_max: int, strip: bool = False, **options: Any) -> None:
-        super().__init__(**options)
+class Text(Parameter):
+    def __init__(self, characters_max: int, *, allow_empty: bool = False, strip: bool = False, **options: Any) -> None:
         self._characters_max, self._strip = characters_max, strip
+        bounds = {"minLength": 0 if allow_empty else 1, "maxLength": characters_max}
+        super().__init__({"type": "string", **bounds, "pattern": r"^[^\x00]*$"}, allow_empty=allow_empty, **options)
 
     def parse(self, text: str) -> str:
         if len(text) > self._characters_max:
@@ -98,8 +119,11 @@ class _TextField(_Field):
         return text.strip() if self._strip else text
 
 
-class _TimeField(_Field):
+class Time(Parameter):
     """A time that must state its offset from UTC, so that no time zone is guessed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__({"type": "string", "format": "date-time"}, **options)
 
     def parse(self, text: str) -> datetime:
         try:
@@ -109,69 +133,6 @@ class _TimeField(_Field):
             return moment.astimezone(UTC)
         except (ValueError, OverflowError):
             raise forms.ValidationError("must be an ISO 8601 time, as 2026-11-21T00:00:00Z") from None
-
-
-# --- Filters: a field, and its description in OpenAPI ----------------------------------------------------------------
-
-
-class Parameter(django_filters.Filter):
-    """Base class. ``attribute`` is the field of the selection, where it differs from the parameter; ``schema`` is OpenAPI's."""
-
-    def __init__(self, schema: dict[str, Any], *, description: str, attribute: str | None = None, **options: Any) -> None:
-        super().__init__(attribute, label="", **options)
-        self.schema = schema
-        extend_schema_field({**schema, "description": description})(self)
-
-
-class WholeNumber(Parameter):
-    field_class = _WholeNumberField
-
-    def __init__(self, minimum: int, maximum: int | None, *, default: int | None = None, **options: Any) -> None:
-        schema = {
-            "type": "integer",
-            "minimum": minimum,
-            **({} if maximum is None else {"maximum": maximum}),
-            **({} if default is None else {"default": default}),
-        }
-        super().__init__(schema, minimum=minimum, maximum=maximum, **options)
-
-
-class Boolean(Parameter):
-    field_class = _BooleanField
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__({"type": "boolean"}, **options)
-
-
-class Choice(Parameter):
-    """One of a few words."""
-
-    field_class = _ChoiceField
-
-    def __init__(self, choices: tuple[str, ...], *, default: str | None = None, **options: Any) -> None:
-        words = [str(choice) for choice in choices]
-        schema = {"type": "string", "enum": words, **({} if default is None else {"default": str(default)})}
-        super().__init__(schema, choices=[(word, word) for word in words], **options)
-
-
-class Text(Parameter):
-    field_class = _TextField
-
-    def __init__(self, characters_max: int, *, allow_empty: bool = False, **options: Any) -> None:
-        schema = {
-            "type": "string",
-            "minLength": 0 if allow_empty else 1,
-            "maxLength": characters_max,
-            "pattern": r"^[^\x00]*$",
-        }
-        super().__init__(schema, characters_max=characters_max, allow_empty=allow_empty, **options)
-
-
-class Time(Parameter):
-    field_class = _TimeField
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__({"type": "string", "format": "date-time"}, **options)
 
 
 # --- The set of an endpoint, and the backend --------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field
 from rest_framework import serializers
 
@@ -56,10 +55,3 @@ class TextOr(serializers.Field[Any, Any, Any, Any]):
     def __init__(self, other: serializers.Field[Any, Any, Any, Any], **options: Any) -> None:
         super().__init__(**options)
         self.other = other
-
-
-class _TextOrDescription(OpenApiSerializerFieldExtension):
-    target_class = TextOr
-
-    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
-        return {"oneOf": [{"type": "string"}, auto_schema._map_serializer_field(self.target.other, direction)]}

@@ -5,5 +5,4 @@
 - ``key_object``      a key as replies show it
 - ``idempotency``     repeats the reply to a POST under the same Idempotency-Key
 - ``views``           the endpoints; ``urls`` are their addresses
-- ``openapi``         the security scheme of the API description
 """

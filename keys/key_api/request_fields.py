@@ -142,7 +142,7 @@ def limit(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None) -> dict[str, Any]:
-    """Return the other fields as arguments of ``lifecycle.change_key``. ``key`` is the one that changes, if there is one."""
+    """Return the other fields as arguments of ``lifecycle.change_key``. ``key`` is the key to change; None for a new one."""
     found = {argument: fields[name] for name, argument in _FIELDS.items() if name in fields}
     for name in ("allowed_models", "tags"):
         if found.get(name) is not None:

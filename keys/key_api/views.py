@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -14,6 +14,7 @@ from billing.models import Account
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import openapi, strict_json
+from gateway_project.web.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView, ParameterSet, WholeNumber
 from keys import acts, rotation, summaries
 from keys.key_api import idempotency, request_fields
@@ -130,36 +131,6 @@ class KeyView(APIView):
         return _act_on(request, key_id, act)
 
 
-class PauseView(APIView):
-    authentication_classes = [ManagementAuthentication]
-
-    @extend_schema(
-        operation_id="pauseKey",
-        summary="Pause a key",
-        description="Its requests are refused until it is resumed. Nothing happens if it is paused already.",
-        parameters=[_IDEMPOTENCY_KEY],
-        request=None,
-        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
-    )
-    def post(self, request: Request, key_id: str) -> Response:
-        return _act_on(request, key_id, lambda key: acts.pause(request._request, key))
-
-
-class ResumeView(APIView):
-    authentication_classes = [ManagementAuthentication]
-
-    @extend_schema(
-        operation_id="resumeKey",
-        summary="Resume a key",
-        description="Admits the requests of a paused key again.",
-        parameters=[_IDEMPOTENCY_KEY],
-        request=None,
-        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
-    )
-    def post(self, request: Request, key_id: str) -> Response:
-        return _act_on(request, key_id, lambda key: acts.resume(request._request, key))
-
-
 class RotateView(APIView):
     authentication_classes = [ManagementAuthentication]
 
@@ -184,19 +155,36 @@ class RotateView(APIView):
         return _act_on(request, key_id, act)
 
 
-class RevokeView(APIView):
-    authentication_classes = [ManagementAuthentication]
+def _act_view(operation_id: str, summary: str, description: str, act: Callable[[Any, ApiKey], object]) -> type[APIView]:
+    """Return the view of an act that needs nothing but the key."""
 
-    @extend_schema(
-        operation_id="revokeKey",
-        summary="Revoke a key",
-        description="Disables the key for good. Nothing happens if it is revoked already.",
-        parameters=[_IDEMPOTENCY_KEY],
-        request=None,
-        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
-    )
-    def post(self, request: Request, key_id: str) -> Response:
-        return _act_on(request, key_id, lambda key: acts.revoke(request._request, key))
+    class ActView(APIView):
+        authentication_classes = [ManagementAuthentication]
+
+        @extend_schema(
+            operation_id=operation_id,
+            summary=summary,
+            description=description,
+            parameters=[_IDEMPOTENCY_KEY],
+            request=None,
+            responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
+        )
+        def post(self, request: Request, key_id: str) -> Response:
+            return _act_on(request, key_id, lambda key: act(request._request, key))
+
+    return ActView
+
+
+PauseView = _act_view(
+    "pauseKey",
+    "Pause a key",
+    "Its requests are refused until it is resumed. Nothing happens if it is paused already.",
+    acts.pause,
+)
+ResumeView = _act_view("resumeKey", "Resume a key", "Admits the requests of a paused key again.", acts.resume)
+RevokeView = _act_view(
+    "revokeKey", "Revoke a key", "Disables the key for good. Nothing happens if it is revoked already.", acts.revoke
+)
 
 
 def _account(request: Request) -> Account:

@@ -1,4 +1,4 @@
-"""The SQL of the history of refusals: one statement that writes what a process collected, and what deletes old rows."""
+"""The SQL of the history of refusals: one statement writes the counts of a process, another deletes old rows."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta

@@ -41,7 +41,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What the replies of one step and one publication share, and those that are rendered so far."""
+    """The data that all replies of one step and one publication share, and the replies rendered so far."""
 
     step: int
     published: PublishedRankings

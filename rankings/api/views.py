@@ -7,11 +7,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import parse_etags
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.request import Request
 
 from gateway_project import errors
 from gateway_project.web import openapi
+from gateway_project.web.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 from rankings.api import filters, replies
 from rankings.api.filters import RankingFilter, RankingsQuery

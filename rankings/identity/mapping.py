@@ -1,8 +1,7 @@
 """Maps the names at the sources to our models, and keeps the mapping as rows of ``Alias`` that staff can overrule.
 
-An alias comes from one of three places. Staff: it stays as it is. The curated file: it follows the file. A rule or a declared
-link (see ``rules``): it is made anew from every snapshot, so that it goes when it no longer holds, because a second candidate
-has come or the first one has gone.
+An alias has one of three origins. Staff wrote it: it stays. The curated file has it: it follows the file. A rule or a declared
+link found it (see ``rules``): every snapshot makes it anew, and without it if there are two candidates now, or none.
 """
 
 import tomllib
@@ -29,7 +28,7 @@ _Key = tuple[str, str]  # the kind of a name, and the name
 
 @dataclass(frozen=True)
 class ChosenStanding:
-    """The standing that counts as one of our models' on a board, and the confidence that it is this model's (a share)."""
+    """The standing of one of our models on a board, and the confidence that both are the same model (a share)."""
 
     standing: Standing
     confidence: float
@@ -145,7 +144,7 @@ def own_models() -> list[OwnModel]:
 
 
 def _reconcile(existing: Any, wanted: dict[tuple[str, str, str], Alias]) -> int:
-    """Change the rows of ``existing`` to those wanted. A name that has another row keeps it. Return how many changed."""
+    """Change the rows of ``existing`` to the wanted ones, unless the name has another row. Return how many changed."""
     changed = 0
     for row in existing:
         new = wanted.pop((row.source, row.key_kind, row.external_key), None)

@@ -81,7 +81,7 @@ class ExternalName:
 
 @dataclass(frozen=True)
 class Match:
-    """The model of ours that a name means, the method that found it, and the confidence in it (a share)."""
+    """Our model of this name, the method that found it, and the confidence in it (a share)."""
 
     model_id: str
     method: Alias.Method

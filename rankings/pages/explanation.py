@@ -27,7 +27,7 @@ class Step:
 
 @dataclass(frozen=True)
 class SourceExplanation:
-    """What a source says of the model, how sure that is, and whether it counts (``verdict``). Empty where it says nothing."""
+    """A source's statement about the model, its certainty, and whether it counts (``verdict``). Empty where there is none."""
 
     source: str
     weight: str

@@ -21,7 +21,7 @@ _CACHED_SECONDS = 10
 
 @dataclass(frozen=True)
 class SourceStatus:
-    """A source, its health, and its attribution, which is empty while nothing of it is shown."""
+    """A source, its health, and its attribution. The attribution is empty while no data of the source is shown."""
 
     title: str
     home: str

@@ -1,7 +1,7 @@
 """Lays out charts: where each point, label and axis line goes. Pure; templates write the SVG.
 
-Coordinates are SVG user units in a frame, with the origin at the top left. A page has a chart in each of FRAMES, and shows the
-one that fits the window, so that its text has the same size in each.
+Coordinates are SVG user units in a frame, with the origin at the top left. A page has a chart for each of FRAMES and shows the
+one that fits the window. So the text has the same size in every window.
 """
 
 import math

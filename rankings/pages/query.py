@@ -255,7 +255,7 @@ def _form(
 
 
 def _bounds(nothing: str, offered: set[Any], chosen: Any, title: Callable[[Any], str]) -> list[Option]:
-    """Return an option for no bound, those on offer, and the chosen one, which may be another. None: there is no bound."""
+    """Return the options: no bound (None), the bounds on offer, and the chosen bound, if it is none of them."""
     known = sorted(offered if chosen is None else {*offered, chosen})
     return _options({"": nothing, **{bound: title(bound) for bound in known}}, "" if chosen is None else chosen)
 

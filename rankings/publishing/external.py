@@ -1,4 +1,4 @@
-"""Makes the entries of a fetched source: its own ranks and scores, of those of its models that have a price here."""
+"""Makes the entries of a fetched source: its own ranks and scores, for its models with a price here."""
 
 from collections.abc import Iterator, Mapping
 from copy import copy

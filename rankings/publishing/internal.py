@@ -119,7 +119,7 @@ def _statement(population: Population, category: Category, model: PricedModel, i
 
 
 def _speed(model: PricedModel, inputs: ScoringInputs) -> ScoredSpeed:
-    """Return this gateway's own measurement; without one, that of the heaviest source that has one."""
+    """Return the speed as this gateway measured it; if it did not, as the heaviest source with a speed says."""
     if own := inputs.speeds.get(model.id):
         return _measured(inputs, own.tokens_per_second, own.first_token_seconds, own.streams, Source.INTERNAL)
     theirs = (

@@ -1,8 +1,8 @@
 """Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
-An alias lists its models, best first. When a request comes, the first of them that is available then answers. So it lists
-those that cannot be called now, too, beside enough of those that can. The id with "@" and a day, such as
-best/coding@2026-11-22, is the alias as the last ranking of that day had it.
+An alias lists its models, best first. The first available model answers a request. Models that cannot be called now are
+listed, too, beside enough others. The id with "@" and a day, such as best/coding@2026-11-22, is the alias as it was at
+the end of that day.
 """
 
 from collections.abc import Iterable, Iterator

@@ -142,7 +142,7 @@ class SourceSpec:
     """A source. INTERNAL, which is computed here, has only this.
 
     ``cadence`` is the time between two runs. The source is unhealthy when its last success is older than ``age_max``, or the
-    date of its data is older than ``data_age_max``. ``license`` is the one under which its data may be shown, if it has one.
+    date of its data is older than ``data_age_max``. ``license`` is the license of its data, if there is one.
     """
 
     source: Source

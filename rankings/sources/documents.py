@@ -31,7 +31,7 @@ def positive(value: Any) -> float | None:
 
 
 def text(value: Any, what: str, *, characters_max: int = 300) -> str:
-    """Return a text without surrounding space. Raises ImplausibleData, also for an empty one, and one that cannot be stored."""
+    """Return a text without surrounding space. Raises ImplausibleData, also for a text that is empty or cannot be stored."""
     if not isinstance(value, str) or not value.strip() or not _is_storable(value, characters_max):
         raise ImplausibleData(f"{what} is {_shown(value)}")
     return value.strip()

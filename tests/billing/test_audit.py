@@ -14,6 +14,7 @@ from django.db.models import F
 
 from billing import audit, facts, ledger, locks, money, tasks
 from billing.models import Account, CreditRequest, Hold, LedgerEntry, ManualEntry, Membership, Payment, User
+from gateway_project.celery import app
 from gateway_project.db import pool
 from gateway_project.monitoring import collector
 from gateway_project.monitoring.models import TaskRun
@@ -522,8 +523,8 @@ def test_an_audit_that_meets_an_outage_runs_again(transactional_db):
 
 
 @pytest.mark.parametrize(("name", "hour"), [("verify-ledger", 3), ("sync-catalog", 4)])
-def test_daily_tasks_run_at_their_hour_whenever_beat_started(settings, monkeypatch, name, hour):
-    schedule = settings.CELERY_BEAT_SCHEDULE[name]["schedule"]
+def test_daily_tasks_run_at_their_hour_whenever_beat_started(monkeypatch, name, hour):
+    schedule = app.conf.beat_schedule[name]["schedule"]
     its_time = LONG_AGO + timedelta(days=1, hours=hour)
     for began_at in (its_time - timedelta(hours=23), its_time - timedelta(minutes=2)):
         monkeypatch.setattr(schedule, "nowfun", lambda: its_time - timedelta(minutes=1))

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing import locks
 from billing.models import Account, Hold
-from completions import tasks
+from completions import sweeper, tasks
 from completions.catalog import lookup
 from completions.charging import admission
 from completions.chat import Usage
@@ -67,7 +67,7 @@ def test_an_expired_hold_is_released_everywhere(alice, key):
 def test_finding_abandoned_completions_reads_open_holds_only(key):
     repeat_completion(admit(key).completion.id)
     with CaptureQueriesContext(connection) as queries:
-        assert tasks._abandoned() == []
+        assert sweeper._abandoned() == []
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE billing_hold")  # it may have pages of holds that other tests rolled back
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off")  # preferred where rows are few

@@ -1,4 +1,4 @@
-"""What a process says of exceptions that nothing handles."""
+"""What a process says of exceptions that nothing handles, and what a web process loads before it serves."""
 
 import subprocess
 import sys
@@ -31,3 +31,23 @@ def test_an_exception_that_nothing_handles_is_one_line_of_json(call):
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert '"message": "unexpected LookupError, which nothing handles"' in done.stderr
     assert "in fail" in done.stderr
+
+
+def test_a_web_process_loads_what_serves_the_api_and_nothing_that_pages_or_payments_need():
+    program = "import sys, gateway_project.wsgi; print(*sys.modules)"
+    loaded = set(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split())
+    assert "completions.inbound.messages.views" in loaded
+    seldom = {"celery", "stripe", "fido2", "drf_spectacular.openapi", "billing.desk.site", "keys.pages", "rankings.pages"}
+    assert loaded & seldom == set()
+    assert [module for module in loaded if module.endswith("admin") and module.startswith(("billing", "completions"))] == []
+
+
+def test_the_first_page_finds_all_others():
+    program = """
+import gateway_project.wsgi
+from django.test import Client
+reply = Client().get("/", headers={"host": "localhost"})
+assert reply.status_code == 200 and b'href="/dashboard/"' in reply.content, reply.content
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

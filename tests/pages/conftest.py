@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group, Permission
 from django.contrib.sessions.models import Session
 from django.db import connection
@@ -27,6 +28,8 @@ from gateway_project.activity.models import Activity
 from keys.models import ApiKey, ManagementKey, SpendingDay
 from tests import factories, sessions
 from tests.browser import chromium, open_page  # noqa: F401  fixtures
+
+admin.autodiscover()  # as the first page does: some tests go through all pages of the admin
 
 SUPPORT_PERMISSIONS = [
     "billing.view_account",

@@ -336,7 +336,7 @@ def test_task_refuses_an_unknown_source():
 
 
 def test_beat_starts_a_task_for_each_source_every_minute(settings, monkeypatch):
-    [entry] = [each for each in settings.CELERY_BEAT_SCHEDULE.values() if each["task"] == tasks.refresh_due_sources.name]
+    [entry] = [each for each in settings.PERIODIC_TASKS.values() if each["task"] == tasks.refresh_due_sources.name]
     assert (entry["schedule"], entry["options"]) == (60, {"expires": 60})
     started = []
     monkeypatch.setattr(tasks.refresh_if_due, "apply_async", lambda args, **options: started.append((*args, options)))

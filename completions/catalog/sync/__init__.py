@@ -3,7 +3,6 @@
 Imports what ``completions.catalog`` may import, and of the catalog ``lookup``, ``rules`` and ``writes``.
 
 - ``proposals``  a sync from beginning to end; approving and dismissing proposals
-- ``fetch``      requests a provider's list
 - ``parse``      reads a list: which fields and prices are plausible
 - ``diff``       compares a list with the catalog; the rule for changes that need no approval
 - ``admin``      the admin's pages of proposals and lists

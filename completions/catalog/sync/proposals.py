@@ -9,7 +9,7 @@ the price of its admission.
 import json
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -21,17 +21,20 @@ from django.db.models.functions import Now
 
 from billing.models import User
 from completions.catalog import writes
-from completions.catalog.sync import diff, fetch, parse
+from completions.catalog.sync import diff, parse
 from completions.catalog.sync.diff import Comparison, Difference
 from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
 from gateway_project import secretbox
 from gateway_project.db import pool
 from gateway_project.net import background_http
+from gateway_project.net.background_http import Document
 
 logger = logging.getLogger("gateway.catalog")
 
 Kind, State = CatalogProposal.Kind, CatalogProposal.State
+LIMITS = background_http.Limits(redirects=0)
+_ETAG_CHARACTERS_MAX = 200
 
 
 class SyncFailed(Exception):
@@ -113,7 +116,7 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
     try:
         key = provider.read_api_key()
         pool.release_connection()  # the provider may take minutes
-        document = fetch.fetch_list(stored.url, api_key=key, etag=stored.etag)
+        document = _fetch_list(stored.url, api_key=key, etag=stored.etag)
         if document is None:
             return before, True
         listed = parse.parse_list(document.body)
@@ -125,8 +128,21 @@ def _fetch(provider: Provider, stored: UpstreamList, accepts_losses: bool) -> tu
     except parse.InvalidList as problem:
         raise SyncFailed(f"sent a list that {problem}") from None
     _require_plausible(provider, before, listed, accepts_losses)
-    stored.body, stored.etag = document.body.decode(), fetch.etag_of(document)
+    stored.body, stored.etag = document.body.decode(), _etag(document)
     return listed, False
+
+
+def _fetch_list(url: str, *, api_key: str = "", etag: str = "") -> Document | None:
+    """Return the list, or None if it is still the one that had this ``etag``. Raises background_http.FetchFailed."""
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    with closing(background_http.Client(headers, LIMITS)) as client:
+        return client.get(url, {"If-None-Match": etag} if etag else {})
+
+
+def _etag(document: Document) -> str:
+    """Return the list's ETag; empty if there is none, or one that does not fit into a header or into its column."""
+    etag = document.headers.get("ETag", "")
+    return etag if etag.isascii() and etag.isprintable() and len(etag) <= _ETAG_CHARACTERS_MAX else ""
 
 
 def _listed_before(stored: UpstreamList) -> dict[str, ListedModel]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from completions.chat import ChatRequest
@@ -14,6 +13,7 @@ from completions.inbound.embeddings.reply import EmbeddingsFormat
 from completions.inbound.embeddings.serializers import EmbeddingListSerializer, EmbeddingRequestSerializer
 from completions.request.fields import Fields
 from gateway_project.web import openapi
+from gateway_project.web.descriptions import extend_schema
 
 _DESCRIPTION = "Returns numbers for the meaning of one or more texts, by a model of the kind embedding. Its tokens are charged."
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -27,6 +26,7 @@ from completions.request.fields import Fields
 from completions.serializers import QuoteSerializer
 from gateway_project import compact_json
 from gateway_project.web import error_replies, openapi
+from gateway_project.web.descriptions import extend_schema
 
 _BETAS = "HTTP_ANTHROPIC_BETA"
 _IGNORED = "x-gateway-ignored-fields"

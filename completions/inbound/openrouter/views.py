@@ -1,7 +1,7 @@
 """GET /v1/key and GET /v1/generation, as OpenRouter has them. They are reads of the key."""
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from completions.inbound.completion_view import RatedView, json_reply
@@ -10,6 +10,7 @@ from completions.inbound.openrouter.key import describe_key
 from completions.inbound.openrouter.serializers import GenerationObjectSerializer, KeyObjectSerializer
 from gateway_project import errors
 from gateway_project.web import openapi
+from gateway_project.web.descriptions import extend_schema
 from keys.models import ApiKey
 
 _ID = OpenApiParameter("id", str, required=True, description="The id of a completion of the account.")

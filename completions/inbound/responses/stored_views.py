@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
 from completions.charging import stored_responses
@@ -20,6 +20,7 @@ from completions.inbound.responses.serializers import (
 from completions.models import StoredResponse
 from gateway_project import errors, large_work
 from gateway_project.web import openapi, query_parameters
+from gateway_project.web.descriptions import extend_schema
 from keys.models import ApiKey
 
 ITEMS_DEFAULT, ITEMS_MAX = 20, 100

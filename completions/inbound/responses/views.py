@@ -9,7 +9,6 @@ from uuid import UUID
 from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -38,6 +37,7 @@ from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.web import error_replies, openapi, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
+from gateway_project.web.descriptions import extend_schema
 from keys.authentication import Caller
 from keys.models import ApiKey
 

@@ -15,7 +15,7 @@ from gateway_project.monitoring import collector, facts, task_runs
 from gateway_project.monitoring.models import Process, TaskRun
 from tests import plans, usage
 
-TASKS = {str(entry["task"]) for entry in settings.CELERY_BEAT_SCHEDULE.values()}
+TASKS = {str(entry["task"]) for entry in settings.PERIODIC_TASKS.values()}
 
 
 def values(name):

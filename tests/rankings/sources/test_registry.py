@@ -10,7 +10,6 @@ import pytest
 from django.test import Client
 
 from completions.models import Category
-from gateway_project.web import query_parameters
 from rankings import environment, tasks
 from rankings.api import filters
 from rankings.models import Alias, Entry, Snapshot, Source, SourceState
@@ -101,9 +100,7 @@ def read_what_is_read_at_start(monkeypatch):
     monkeypatch.setattr(parameters, "PUBLISHED", published)
     for name, values in (("SOURCE_WEIGHTS", published.source_weights), ("HALF_LIVES_HOURS", published.half_lives_hours)):
         monkeypatch.setattr(parameters, name, environment.numbers(getattr(parameters, name).variable, dict(values)))
-    choices = [(source, source) for source in Source.values]
-    monkeypatch.setitem(filters.RankingFilter.base_filters["source"].extra, "choices", choices)
-    query_parameters.form_class.cache_clear()
+    monkeypatch.setitem(filters.RankingFilter.base_filters["source"].schema, "enum", list(Source.values))
 
 
 @pytest.fixture
@@ -128,7 +125,6 @@ def sixth(db, settings, monkeypatch, sources: Sources):
     finally:
         remove_id("SIXTH")
         monkeypatch.undo()
-        query_parameters.form_class.cache_clear()
         entries.forget()
         pages.forget()
 
