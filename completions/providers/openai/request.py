@@ -173,6 +173,11 @@ def takes_tiers(route: Route) -> bool:
     return _quirk(route).takes_tiers
 
 
+def pads_streams(route: Route) -> bool:
+    """Return whether an upstream pads the events of its streams, and can be told not to."""
+    return bool(_quirk(route).stream_options) and "include_obfuscation" in (_quirk(route).stream_options or {})
+
+
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     ignored = _unsent_fields(call)
