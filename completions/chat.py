@@ -289,7 +289,7 @@ class Deadlines:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way to reach a model: a provider, and the model's name there."""
+    """One way to reach a model: a provider, and the model's name there. ``kind`` is that of its adapter."""
 
     id: int
     provider_slug: str

@@ -327,9 +327,21 @@ class Route(models.Model):
     Routes of the same priority share the requests in proportion to their weights.
     """
 
+    class Api(models.TextChoices):
+        CHAT = "chat", "Chat completions"
+        RESPONSES = "responses", "Responses"
+
     model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="routes", db_index=False)
     provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="routes")
     upstream_model = models.CharField(max_length=200)
+    api = models.CharField(
+        "API",
+        max_length=10,
+        choices=Api.choices,
+        default=Api.CHAT,
+        db_default=Api.CHAT,
+        help_text="Which API of an OpenAI-compatible provider is asked. With Responses, reasoning continues across turns.",
+    )
     priority = models.PositiveSmallIntegerField(default=1)
     weight = models.PositiveSmallIntegerField(default=1)
     is_enabled = models.BooleanField(default=True)
@@ -350,6 +362,12 @@ class Route(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model_id} at {self.provider_id}"
+
+    @property
+    def adapter(self) -> str:
+        """The adapter that asks the provider: that of its kind, or the other one that the kind ``openai`` has."""
+        kind = self.provider.kind
+        return "openai-responses" if (kind, self.api) == (Provider.Kind.OPENAI, Route.Api.RESPONSES) else kind
 
 
 class UpstreamList(models.Model):

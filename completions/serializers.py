@@ -14,7 +14,7 @@ from billing import money
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.chat import TIERS, PriceList
-from completions.models import Category, Completion, LanguageModel, ModelKind
+from completions.models import Category, Completion, LanguageModel, ModelKind, Route
 from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
@@ -93,7 +93,8 @@ def _supported_parameters(model: LanguageModel) -> list[str]:
         return []
     of_tools = ["tools", "tool_choice"] if model.function_calling else []
     of_reasoning = ["reasoning", "reasoning_effort"] if model.reasoning else []
-    return ["max_tokens", "stop", "structured_outputs", *of_tools, *of_reasoning]
+    of_chat = [] if any(route.api == Route.Api.RESPONSES for route in model.enabled_routes) else ["stop"]
+    return ["max_tokens", *of_chat, "structured_outputs", *of_tools, *of_reasoning]
 
 
 def _per_token(nanos_per_million: int) -> str:

@@ -169,7 +169,8 @@ class ModelView(RatedView):
     )
     def get(self, request: Request, model_id: str) -> Response:
         listing = lookup.find_listing(model_id, _allowed(request))
-        return Response(model_object(listing))
+        shape = model_list.model_object if "HTTP_ANTHROPIC_VERSION" in request.META else model_object
+        return Response(shape(listing))
 
 
 class UsageView(RatedView):

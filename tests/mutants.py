@@ -1031,12 +1031,24 @@ mutant(
     f"{TURNS}::test_reasoning_of_claude_is_left_out_by_other_models[claude/haiku-Chat]",
 )
 mutant(
+    "a_seal_opens_for_every_provider",
+    "A provider is sent the reasoning that another one has encrypted, which it refuses.",
+    code("completions.providers.sealed_reasoning:_purpose", "{kind}:{call.route.provider_slug}", "{kind}"),
+    f"{TURNS}::test_another_provider_of_the_model_does_not_get_what_it_cannot_read",
+)
+mutant(
     "reasoning_is_left_out_in_silence",
     "The header does not name the reasoning that a provider is not sent.",
     code(
         "completions.providers.sealed_reasoning:_is_carried", "bool(given) and len(opened(call, message)) == len(given)", "True"
     ),
     f"{TURNS}::test_an_altered_seal_is_left_out_and_named",
+)
+mutant(
+    "openais_reasoning_comes_first",
+    "The reasoning of OpenAI's models is sent back before all text, and not where the model reasoned.",
+    code("completions.providers.openai.responses.response:_Reasoning.begin", "self._at = at", "self._at = (0, 0)"),
+    f"{TURNS}::test_gpt_goes_on_reasoning_after_each_result_of_a_tool[Chat-whole]",
 )
 mutant(
     "thinking_comes_first",

@@ -14,10 +14,10 @@ from bench.agents.recorder import Recorder
 from bench.agents.upstream import CACHED_TOKENS, DONE, GENERATED_TOKENS, OTHERWISE, PROMPT_TOKENS, Session, Upstreams
 
 RECORDED = run.ROOT / "tests/completions/inbound/recorded"
-# What a column is called -> its model, and the kind and the model's name at its provider.
+# What a column is called -> its model, the kind of its provider, or its other API, and the model's name there.
 MODELS = {
     "OpenAI's chat": ("scripted/chat", "openai", "chat-1"),
-    "OpenAI's GPT-5.5": ("openai/gpt-5.5", "openai", "gpt-5.5"),
+    "OpenAI's GPT-5.5": ("openai/gpt-5.5", "openai-responses", "gpt-5.5"),
     "Claude Sonnet 4.5": ("scripted/sonnet", "anthropic", "claude-sonnet-4-5"),
     "Claude Opus 4.8": ("scripted/opus", "anthropic", "claude-opus-4-8"),
     "Gemini 3.5": ("scripted/gemini", "gemini", "gemini-3.5-flash"),
@@ -76,14 +76,20 @@ def _fill(environ: dict[str, str], directory: Path, upstream_url: str) -> str:
         f'[models."{model}"]\nname = "{column}"\nprovider = "Scripted"\ncontext_window = 200000\nmax_output_tokens = 16000\n'
         "function_calling = true\nimage_support = true\n"
         f'price = {{ input = "{INPUT / 1_000}", cached_input = "{CACHED / 1_000}", output = "{OUTPUT / 1_000}" }}\n'
-        f'routes = [ {{ provider = "{kind}", upstream_model = "{name}" }} ]\n'
-        for column, (model, kind, name) in MODELS.items()
+        f'reasoning = true\nroutes = [ {{ provider = "{kind}", upstream_model = "{name}", api = "{api or "chat"}" }} ]\n'
+        for column, (model, adapter, name) in MODELS.items()
+        for kind, _, api in [adapter.partition("-")]
     ]
     catalog = directory / "agents.toml"
     catalog.write_text("\n".join(tables))
     run.manage(environ, "migrate", "--verbosity=0")
     run.manage(environ, "load_catalog", str(run.ROOT / "completions/catalog/catalog.toml"), str(catalog))
     return run.account(environ, "agents@example.org")
+
+
+def _keeps_reasoning(column: str) -> bool:
+    """Return whether its provider wants the reasoning of every step back."""
+    return MODELS[column][1] == "openai-responses"
 
 
 class _Session:
@@ -136,6 +142,9 @@ class _Session:
             return "" if charged[0] and charged[1] else "is not charged"
         if charged != [session.replies, session.replies * REPLY_NANOS, 0]:
             return f"is charged {charged}, not {session.replies} x {REPLY_NANOS}"
+        is_carried = not _keeps_reasoning(self._column) or session.reasoned == len(session.steps)
+        if self._program.keeps_reasoning and not is_carried:
+            return f"goes on with the reasoning of {session.reasoned} of {len(session.steps)} steps"
         if DONE not in done.stdout or (self._folder / "notes.txt").read_text() != "two word\n":
             return "does not do the task"
         if self._program.edit:

@@ -16,7 +16,8 @@ agent's own tools and one of an MCP server, or with what it has of either:
 > {task}
 
 The providers are scripted servers on loopback. They say which tool to call next, and refuse what the real ones refuse: unsigned
-thinking, ids of another maker, instructions in the middle of a conversation, more tokens than the model has. What was charged
+thinking, ids of another maker, instructions in the middle of a conversation, more tokens than the model has. GPT-5.5 is asked
+by OpenAI's Responses: agents that speak Messages or Responses must bring back what it reasoned in every step. What was charged
 must equal the usage that they reported, to the nanodollar. `make test` replays what the agents sent, without them.
 
 """

@@ -15,6 +15,7 @@ TASK = "In notes.txt, replace the word one by two. Then count the words of the f
 MCP = Path(__file__).with_name("mcp.py")
 TEXT = "one word"
 _SECONDS_MAX = 180
+_CHAT = "[Chat completions](completions.md)"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Program:
     edit: str = ""  # what the model says to a program without tools: the whole task
     beside: tuple[str, ...] = ()  # packages that are installed with it
     is_recorded: bool = True  # False: what it sends names what the gateway stored before
+
+    @property
+    def keeps_reasoning(self) -> bool:
+        """Whether it sends all reasoning back. In chat completions only clients of OpenRouter's do."""
+        return self.page != _CHAT
 
     def executable(self, installed: Path) -> Path:
         return installed / ("bin" if self.is_python else "node_modules/.bin") / self.binary
@@ -173,9 +179,6 @@ In `~/.codex/config.toml`, with the key in `OPENAI_API_KEY`:
 ```
 
 `web_search` is off because that tool runs at OpenAI."""
-
-
-_CHAT = "[Chat completions](completions.md)"
 
 
 def _no_steps(folder: Path, model: str) -> list[Step]:

@@ -36,6 +36,7 @@ class Session:
     steps: list[Step] = field(default_factory=list)
     said: str = OTHERWISE  # to a request without tools
     replies: int = 0
+    reasoned: int = 0  # items of reasoning that came back with one request, at most
     problems: list[str] = field(default_factory=list)
 
 
@@ -54,12 +55,13 @@ class Upstreams:
 
     def answer(self, path: str, body: Body) -> tuple[int, bytes, str]:
         """Return the status, the body and the content type of a reply."""
-        kind = _KINDS["anthropic" if path == "/v1/messages" else "gemini" if "generatecontent" in path.casefold() else "openai"]
+        kind = _KINDS[_PATHS.get(path) or ("gemini" if "generatecontent" in path.casefold() else "openai")]
         if problem := kind.problem(body):
             self.session.problems.append(problem)
             error = {"error": {"type": "invalid_request_error", "message": problem, "code": 400, "status": "INVALID_ARGUMENT"}}
             return 400, json.dumps({"type": "error", **error}).encode(), "application/json"
         self.session.replies += 1
+        self.session.reasoned = max(self.session.reasoned, len(_encrypted(body)))
         said, step = self._next(kind, body)
         is_streamed = body.get("stream") or "streamGenerateContent" in path
         reply = b"".join(kind.stream(said, step)) if is_streamed else json.dumps(kind.whole(said, step)).encode()
@@ -172,6 +174,93 @@ def _openai_stream(said: str, step: Step | None) -> Iterator[bytes]:
     yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
     yield _event({**head, "choices": [], "usage": _OPENAI_USAGE})
     yield b"data: [DONE]\n\n"
+
+
+# --- OpenAI's Responses -----------------------------------------------------------------------------------------------
+
+_RESPONSES_USAGE = {
+    "input_tokens": PROMPT_TOKENS,
+    "input_tokens_details": {"cached_tokens": CACHED_TOKENS},
+    "output_tokens": GENERATED_TOKENS,
+    "output_tokens_details": {"reasoning_tokens": GENERATED_TOKENS // 2},
+    "total_tokens": PROMPT_TOKENS + GENERATED_TOKENS,
+}
+
+
+def _encrypted(body: Body) -> list[Body]:
+    """Return the items of reasoning that came back. Other formats have no items."""
+    items = body.get("input") or []
+    return [item for item in items if item["type"] == "reasoning"]
+
+
+def _responses_tools(body: Body) -> Iterator[str]:
+    return (tool["name"] for tool in body.get("tools") or [])
+
+
+def _responses_results(body: Body) -> int:
+    return sum(item["type"].endswith("_output") for item in body["input"])
+
+
+def _responses_problem(body: Body) -> str:
+    called: set[str] = set()
+    for item, following in zip(body["input"], [*body["input"][1:], None], strict=True):
+        if item["type"] == "reasoning" and item.get("encrypted_content") != _SIGNATURE:
+            return "The encrypted content could not be verified"
+        if item["type"] == "reasoning" and (following is None or following.get("role") == "user"):
+            return "reasoning was provided without its required following item"
+        if item["type"].endswith("_call"):
+            called.add(item["call_id"])
+        if item["type"].endswith("_output") and item["call_id"] not in called:
+            return "input: a result of no call"
+    if any(len(call_id) > 64 for call_id in called):
+        return "input: call_id: too long"
+    if body["store"] or body["max_output_tokens"] < 16:
+        return "stores, or a maximum below 16"
+    names = list(_responses_tools(body))
+    return "" if all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in names) else f"tools: {names}"
+
+
+def _responses_items(said: str, step: Step | None) -> list[Body]:
+    summary = [{"type": "summary_text", "text": "Hm."}]
+    reasoning = {"id": "rs_1", "type": "reasoning", "summary": summary, "encrypted_content": _SIGNATURE}
+    part = {"type": "output_text", "text": said, "annotations": []}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    if step is None:
+        return [reasoning, message]
+    call: Body = {"id": "fc_1", "status": "completed", "call_id": f"call:{_number(step, 'responses')}", "name": step.name}
+    if step.text:
+        return [reasoning, message, {"type": "custom_tool_call", **call, "input": step.text}]
+    return [reasoning, message, {"type": "function_call", **call, "arguments": json.dumps(step.arguments)}]
+
+
+def _responses_whole(said: str, step: Step | None) -> Body:
+    head = {"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "error": None, "model": "m"}
+    return {**head, "output": _responses_items(said, step), "usage": _RESPONSES_USAGE}
+
+
+def _responses_stream(said: str, step: Step | None) -> Iterator[bytes]:
+    whole = _responses_whole(said, step)
+    events: list[Body] = [{"type": "response.created", "response": {**whole, "output": [], "usage": None}}]
+    for index, item in enumerate(whole["output"]):
+        place = {"output_index": index, "item_id": item["id"]}
+        empty = {name: "" for name in ("arguments", "input") if name in item}
+        events.append({"type": "response.output_item.added", "output_index": index, "item": {**item, **empty}})
+        events += [{"type": f"response.{kind}.delta", **place, "delta": text} for kind, text in _responses_deltas(item)]
+        events.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    for event in [*events, {"type": "response.completed", "response": whole}]:
+        yield _event(event, event["type"])
+
+
+def _responses_deltas(item: Body) -> list[tuple[str, str]]:
+    match item["type"]:
+        case "reasoning":
+            return [("reasoning_summary_text", part["text"]) for part in item["summary"]]
+        case "message":
+            return [("output_text", part["text"]) for part in item["content"]]
+        case "function_call":
+            return [("function_call_arguments", item["arguments"])]
+        case _:
+            return [("custom_tool_call_input", item["input"])]
 
 
 # --- Anthropic --------------------------------------------------------------------------------------------------------
@@ -309,8 +398,10 @@ def _gemini_stream(said: str, step: Step | None) -> Iterator[bytes]:
     yield _event(_gemini_whole(said, step))
 
 
+_PATHS = {"/v1/messages": "anthropic", "/v1/responses": "openai-responses"}
 _KINDS = {
     "openai": Kind(_openai_tools, _openai_results, _openai_problem, _openai_whole, _openai_stream),
+    "openai-responses": Kind(_responses_tools, _responses_results, _responses_problem, _responses_whole, _responses_stream),
     "anthropic": Kind(_anthropic_tools, _anthropic_results, _anthropic_problem, _anthropic_whole, _anthropic_stream),
     "gemini": Kind(_gemini_tools, _gemini_results, _gemini_problem, _gemini_whole, _gemini_stream),
 }

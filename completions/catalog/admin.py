@@ -13,7 +13,7 @@ from django.utils.formats import date_format
 
 from completions import measurements
 from completions.catalog import lookup, price_changes, writes
-from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm
+from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.chat import TIERS
@@ -210,6 +210,7 @@ class PriceInline(PricesInDollars, admin.TabularInline):
 
 class RouteInline(admin.TabularInline):
     model = Route
+    form = RouteForm
     extra = 0
 
 
@@ -312,7 +313,8 @@ class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
 class RouteAdmin(ShowsMeasurements):
     """Enables, disables and orders routes. They are added and removed on the page of their model."""
 
-    list_display = ("model", "provider", "upstream_model", "priority", "weight", "is_enabled", "open_until")
+    form = RouteForm
+    list_display = ("model", "provider", "upstream_model", "api", "priority", "weight", "is_enabled", "open_until")
     list_select_related = ("model", "provider")
     list_filter = ("provider", "is_enabled")
     search_fields = ("model__id", "upstream_model")

@@ -48,19 +48,19 @@ class Catalog:
 # --- Reading --------------------------------------------------------------------------------------------------------
 
 
-def read(paths: Iterable[Path], *, known_providers: Iterable[str] = ()) -> Catalog:
+def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = None) -> Catalog:
     """Read the files in order: a table of a later file replaces the same table of an earlier one.
 
-    Routes may lead to ``known_providers`` and to every provider declared so far. Raises InvalidCatalog.
+    Routes may lead to ``known_providers``, each with its kind, and to every provider declared so far. Raises InvalidCatalog.
     """
     errors: list[str] = []
     catalog = Catalog(as_of=None, providers={}, models={})
-    provider_slugs = set(known_providers)
+    kinds = dict(known_providers or {})
     for path in paths:
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
-            provider_slugs |= tables.declared_providers(values)
-            catalog = _merged(catalog, tables.validate(values, known_providers=provider_slugs))
+            kinds |= tables.declared_providers(values)
+            catalog = _merged(catalog, tables.validate(values, known_providers=kinds))
         except OSError as error:
             errors.append(f"{path}: {error.strerror or 'cannot be read'}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -184,7 +184,7 @@ def _write_routes(wanted: Mapping[str, ModelTable], report: Report) -> None:
     }
     for model_id, table in wanted.items():
         for target in table.routes:
-            columns = {"priority": target.priority, "weight": target.weight}
+            columns = {"api": target.api, "priority": target.priority, "weight": target.weight}
             route = existing.pop((model_id, target.provider, target.upstream_model), None)
             if route is not None:
                 _update(route, columns, report.routes)

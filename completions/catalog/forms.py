@@ -6,7 +6,7 @@ from django import forms
 
 from billing import money
 from completions.catalog import rules
-from completions.models import LanguageModel, Price, Provider
+from completions.models import LanguageModel, ModelKind, Price, Provider, Route
 
 _DEADLINE = "Leave empty for the gateway's setting."
 
@@ -125,6 +125,26 @@ class PriceForm(forms.ModelForm):
         cleaned = super().clean() or self.cleaned_data
         for kind in ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image"):
             setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
+        return cleaned
+
+
+class RouteForm(forms.ModelForm):
+    class Meta:
+        model = Route
+        fields = "__all__"
+        help_texts = {"api": "With Responses, reasoning continues across turns. Only OpenAI-compatible providers have it."}
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        saved = {"provider": self.instance.provider, "model": self.instance.model} if self.instance.pk else {}
+        given = {**saved, **cleaned}
+        if given.get("provider") and "api" in cleaned:
+            model = given.get("model")
+            is_embedding = model is not None and model.kind == ModelKind.EMBEDDING
+            try:
+                rules.check_api(cleaned["api"], given["provider"].kind, is_embedding=is_embedding)
+            except ValueError as error:
+                self.add_error("api", f"It {error}.")
         return cleaned
 
 

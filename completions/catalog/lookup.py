@@ -225,7 +225,7 @@ def _route(route: Route) -> chat.Route:
     return chat.Route(
         id=route.pk,
         provider_slug=provider.pk,
-        kind=provider.kind,
+        kind=route.adapter,
         base_url=provider.base_url.rstrip("/"),
         api_key=provider.read_api_key(),
         upstream_model=route.upstream_model,

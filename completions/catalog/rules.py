@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from completions.chat import TIERS
+from completions.models import Provider, Route
 from gateway_project.net import addresses
 
 TIER_PRICES = ("input", "cached_input", "output")
@@ -50,6 +51,14 @@ def clean_api_key_env(name: str) -> str:
     if name.startswith("GATEWAY_") or name in {"DATABASE_URL", "REDIS_URL"}:
         raise ValueError("names a secret of the gateway itself, which no provider may be sent")
     return name
+
+
+def check_api(api: str, provider_kind: str, *, is_embedding: bool) -> None:
+    """Raise ValueError for a route by an API that its provider, or its model, does not have."""
+    if api == Route.Api.RESPONSES and provider_kind != Provider.Kind.OPENAI:
+        raise ValueError("must be chat: only providers of the kind openai have Responses")
+    if api == Route.Api.RESPONSES and is_embedding:
+        raise ValueError("must be chat: Responses makes no embeddings")
 
 
 def tier_without_price(prices: Mapping[str, object]) -> str:

@@ -6,7 +6,7 @@ fields are errors.
 
 import datetime
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import (
@@ -26,7 +26,7 @@ from pydantic_core import ErrorDetails, PydanticKnownError
 
 from billing import money
 from completions.catalog import rules
-from completions.models import Category, ModelKind, Provider
+from completions.models import Category, ModelKind, Provider, Route
 
 Columns = dict[str, Any]  # column -> value
 IMAGE_TOKENS_MAX = 6_000  # of a model whose table does not say
@@ -160,6 +160,7 @@ class RouteTable(_Table):
 
     provider: Annotated[str, _text(50)]
     upstream_model: Annotated[str, _text(200)]
+    api: Annotated[str, _one_of(Route.Api.values)] = Route.Api.CHAT.value
     priority: _SmallCount = 1
     weight: _SmallCount = 1
 
@@ -214,6 +215,17 @@ class ModelTable(_Table):
 
     @field_validator("routes")
     @classmethod
+    def _have_apis(cls, routes: list[RouteTable], info: ValidationInfo) -> list[RouteTable]:
+        is_embedding = info.data.get("kind") == ModelKind.EMBEDDING
+        for route in routes:
+            try:
+                rules.check_api(route.api, (info.context or {})[route.provider], is_embedding=is_embedding)
+            except ValueError as error:
+                raise ValueError(f"api {error}") from None
+        return routes
+
+    @field_validator("routes")
+    @classmethod
     def _are_different(cls, routes: list[RouteTable]) -> list[RouteTable]:
         targets = [(route.provider, route.upstream_model) for route in routes]
         for provider, upstream_model in targets:
@@ -250,14 +262,16 @@ class CatalogFile(_Table):
     models: dict[Annotated[str, AfterValidator(rules.clean_model_id)], ModelTable] = {}
 
 
-def declared_providers(values: dict[str, Any]) -> set[str]:
-    """Return the names of the providers in a parsed file, valid or not."""
+def declared_providers(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the kinds of the providers in a parsed file, by name, valid or not."""
     declared = values.get("providers")
-    return set(declared) if isinstance(declared, dict) else set()
+    if not isinstance(declared, dict):
+        return {}
+    return {name: table.get("kind") if isinstance(table, dict) else None for name, table in declared.items()}
 
 
-def validate(values: dict[str, Any], *, known_providers: set[str]) -> CatalogFile:
-    """Validate a parsed file, whose routes may lead to ``known_providers``. Raises InvalidFile."""
+def validate(values: dict[str, Any], *, known_providers: Mapping[str, Any]) -> CatalogFile:
+    """Validate a parsed file, whose routes may lead to ``known_providers``, each with its kind. Raises InvalidFile."""
     try:
         return CatalogFile.model_validate(values, context=known_providers)
     except ValidationError as invalid:

@@ -1,5 +1,6 @@
-"""Providers: an adapter for each wire format. ``ADAPTERS`` maps ``Provider.kind`` to its adapter, ``EMBEDDERS`` to what makes
-embeddings, where a kind of provider has them.
+"""Providers: an adapter for each wire format. ``ADAPTERS`` maps the kind of a route to its adapter, ``EMBEDDERS`` to what makes
+embeddings, where a kind of provider has them. That is the kind of its provider, or ``openai-responses``
+(``completions.models.Route.adapter``).
 
 Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
 ``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
@@ -15,7 +16,8 @@ wire            what the formats have in common: JSON, token counts, sizes of te
 embeddings      what replies with embeddings have in common
 echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;
-           response (``parse_reply``, ``StreamReader``, ``parse_usage``); and embeddings, where it has them
+           response (``parse_reply``, ``StreamReader``, ``parse_usage``); and embeddings, where it has them. OpenAI has a second
+           API, in ``openai.responses``
 
 To add a provider that speaks another format:
 1. Write the folder, with these modules. ``docs/providers.md`` tells what an adapter has to take care of.
@@ -33,9 +35,11 @@ from completions.providers.gemini.adapter import GeminiAdapter
 from completions.providers.gemini.embeddings import GeminiEmbedder
 from completions.providers.openai.adapter import OpenAIAdapter
 from completions.providers.openai.embeddings import OpenAIEmbedder
+from completions.providers.openai.responses.adapter import OpenAIResponsesAdapter
 
 ADAPTERS: dict[str, Adapter] = {
     "openai": OpenAIAdapter(),
+    "openai-responses": OpenAIResponsesAdapter(),
     "anthropic": AnthropicAdapter(),
     "gemini": GeminiAdapter(),
     "echo": EchoAdapter(),

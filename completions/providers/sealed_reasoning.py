@@ -1,8 +1,9 @@
 """What a provider needs back of its model's reasoning in the next turn, sealed into the reply: the caller keeps it.
 
 A seal is one string. It has all that the provider is to get back, so that it does not matter what becomes of the text beside
-it, and is encrypted with ENCRYPTION_KEYS for one account, one kind of provider and one model. Every other model's provider
-would refuse what is in it, with a 400: there it cannot be opened, is left out, and is named among the ignored fields.
+it, and is encrypted with ENCRYPTION_KEYS for one account, one kind of provider and one model; and for one provider, where that
+encrypts for itself alone. Every other one would refuse what is in it, with a 400: there it cannot be opened, is left out, and
+is named among the ignored fields.
 
 Messages and deltas of chat have it in ``reasoning_details``, in OpenRouter's shape: as the ``signature`` of a text, or as the
 ``data`` of what has none. ``reasoning`` and ``reasoning_content`` are the text under two other names.
@@ -21,6 +22,7 @@ FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})  # o
 Seal = Callable[[Fields], str]
 _PREFIX = "sealed."
 _TAKING_TEXT = ("openai",)  # kinds of providers whose models want their reasoning back as it was shown
+_OF_ONE_PROVIDER = ("openai-responses",)  # kinds whose providers encrypt it: no other one can read it
 
 
 def seal(call: Call, given: Fields) -> str:
@@ -94,7 +96,9 @@ def _open(call: Call, sealed: str) -> Fields | None:
 
 
 def _purpose(call: Call) -> str:
-    return f"reasoning:{call.account_id}:{call.route.kind}:{call.offer.model_id}"
+    kind = call.route.kind
+    provider = f"{kind}:{call.route.provider_slug}" if kind in _OF_ONE_PROVIDER else kind
+    return f"reasoning:{call.account_id}:{provider}:{call.offer.model_id}"
 
 
 # --- The members of a message, or of a delta ------------------------------------------------------------------------

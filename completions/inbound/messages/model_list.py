@@ -1,4 +1,4 @@
-"""GET /v1/models in Anthropic's shape, for clients that send ``anthropic-version``: in pages, each with its ends. Pure."""
+"""GET /v1/models, and one model, in Anthropic's shape, for clients that send ``anthropic-version``. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC
@@ -10,7 +10,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 20, 1_000
 
 
 def page(listings: Sequence[Listing], parameters: Mapping[str, str]) -> Fields:
-    """Return the page that ``limit`` and ``after_id`` or ``before_id`` ask for. Raises InvalidRequest."""
+    """Return the page, with its ends, that ``limit`` and ``after_id`` or ``before_id`` ask for. Raises InvalidRequest."""
     ids, limit = [_id(listing) for listing in listings], _limit(parameters.get("limit"))
     first, last = 0, len(ids)
     if "after_id" in parameters:
@@ -22,12 +22,12 @@ def page(listings: Sequence[Listing], parameters: Mapping[str, str]) -> Fields:
     else:
         shown = range(first, min(first + limit, last))
         has_more = shown.stop < last
-    data = [_model(listings[index]) for index in shown]
+    data = [model_object(listings[index]) for index in shown]
     ends = {"first_id": data[0]["id"] if data else None, "last_id": data[-1]["id"] if data else None}
     return {"data": data, "has_more": has_more, **ends}
 
 
-def _model(listing: Listing) -> Fields:
+def model_object(listing: Listing) -> Fields:
     model = listing.model
     return {
         "type": "model",

@@ -30,7 +30,7 @@ class Command(OperatorCommand):
         is_built_in = options["built_in"] or not options["files"]
         paths = [*([catalog_file.BUILT_IN] if is_built_in else []), *options["files"]]
         try:
-            catalog = catalog_file.read(paths, known_providers=Provider.objects.values_list("pk", flat=True))
+            catalog = catalog_file.read(paths, known_providers=dict(Provider.objects.values_list("pk", "kind")))
         except catalog_file.InvalidCatalog as invalid:
             raise CommandError(f"{invalid}\nNothing was written.") from None
         if options["check"]:

@@ -8,4 +8,5 @@ messages     messages without the fields that some upstreams refuse
 response     whole replies, the events of a stream, usage, refusals
 embeddings   POST {base_url}/embeddings
 normal_form  the one form of thoughts, tool calls and finish reasons
+responses    the other API, a folder of its own
 """

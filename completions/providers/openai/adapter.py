@@ -37,6 +37,11 @@ class OpenAIAdapter:
         return exchange.read_stream(partial(_post, call, stream=True), reader)
 
 
-def _post(call: Call, *, stream: bool) -> exchange.Posted:
+def post(call: Call, path: str, build_fields: exchange.BodyBuilder, *, stream: bool) -> exchange.Posted:
+    """Send a request with the provider's key. Raises ProviderFailed."""
     headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
-    return exchange.post(call, "/chat/completions", headers, openai_request.body, stream=stream, interpret=read_refusal)
+    return exchange.post(call, path, headers, build_fields, stream=stream, interpret=read_refusal)
+
+
+def _post(call: Call, *, stream: bool) -> exchange.Posted:
+    return post(call, "/chat/completions", openai_request.body, stream=stream)

@@ -89,6 +89,7 @@ class Quirk:
     ``reasoning_off``: the field that keeps each model that accepts it from reasoning; empty where there is none.
     ``takes_tiers``: its service tiers are OpenAI's.
     ``takes_custom_tools``: it knows tools of the type custom. Who knows only functions refuses them.
+    ``stores_metadata``: it refuses metadata of what it does not store.
     """
 
     max_tokens_field: str | None = None
@@ -101,6 +102,7 @@ class Quirk:
     reasoning_off: Fields = field(default_factory=dict)
     takes_custom_tools: bool = False
     takes_tiers: bool = False
+    stores_metadata: bool = False
 
 
 # By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
@@ -108,6 +110,7 @@ QUIRKS: dict[str, Quirk] = {
     # Newer models: 400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead"
     # (github.com/openai/openai-python/issues/2046). All models accept the new name; the reference calls the old one deprecated.
     # An unknown field: 400 (github.com/continuedev/continue/issues/11409). Obfuscation is padding, which we do not pass on.
+    # 400, "The 'metadata' parameter is only allowed when 'store' is enabled" (github.com/QwenLM/qwen-code/issues/243).
     "api.openai.com": Quirk(
         max_tokens_field="max_completion_tokens",
         stream_options={"include_usage": True, "include_obfuscation": False},
@@ -117,6 +120,7 @@ QUIRKS: dict[str, Quirk] = {
         reasoning_off={"reasoning_effort": "none"},
         takes_custom_tools=True,
         takes_tiers=True,
+        stores_metadata=True,
     ),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
@@ -169,6 +173,11 @@ def takes_tiers(route: Route) -> bool:
     return _quirk(route).takes_tiers
 
 
+def pads_streams(route: Route) -> bool:
+    """Return whether an upstream pads the events of its streams, and can be told not to."""
+    return bool(_quirk(route).stream_options) and "include_obfuscation" in (_quirk(route).stream_options or {})
+
+
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     ignored = _unsent_fields(call)
@@ -185,7 +194,8 @@ def _unsent_fields(call: Call) -> list[str]:
     sent_in_messages = quirk.documented_message_fields
     if "reasoning_content" in sent_in_messages and not call.request.contents.message_fields.isdisjoint(sealed_reasoning.FIELDS):
         sent_in_messages |= {"reasoning"} if _lost_reasoning(call) else sealed_reasoning.FIELDS
-    return find(call.request, _with_honoured(quirk.documented_fields), sent_in_messages, in_blocks)
+    documented = _documented_fields(call.request, quirk) if quirk.stores_metadata else quirk.documented_fields
+    return find(call.request, _with_honoured(documented), sent_in_messages, in_blocks)
 
 
 def _lost_reasoning(call: Call) -> list[str]:
@@ -231,6 +241,12 @@ def _passes_unknown_fields(call: Call) -> bool:
     return call.route.passes_unknown_fields and _quirk(call.route) is _NO_QUIRK
 
 
+def _documented_fields(request: ChatRequest, quirk: Quirk) -> frozenset[str]:
+    """Return the fields of the body that the upstream takes in this request: metadata only of what it is to store."""
+    is_stored = "metadata" not in request.fields or request.fields.get("store")
+    return quirk.documented_fields if is_stored else quirk.documented_fields - {"metadata"}
+
+
 @cache
 def _with_honoured(documented_fields: frozenset[str]) -> frozenset[str]:
     return HONOURED | documented_fields
@@ -266,7 +282,8 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
         fields["messages"] = [messages.with_reasoning(each, opened, keeps_shown=keeps_shown) for each in fields["messages"]]
     if _passes_unknown_fields(call):
         return fields
-    fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in quirk.documented_fields}
+    documented = _documented_fields(call.request, quirk) if quirk.stores_metadata else quirk.documented_fields
+    fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in documented}
     if quirk.refuses_unknown:
         fields["messages"] = messages.keep_accepted(fields["messages"], quirk.documented_message_fields, quirk.renamed_roles)
         if "tools" in fields:

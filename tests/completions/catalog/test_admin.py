@@ -92,6 +92,7 @@ def model_fields(model: LanguageModel, **changed: object) -> dict[str, object]:
             "model": model.pk,
             "provider": route.provider_id,
             "upstream_model": route.upstream_model,
+            "api": route.api,
             "priority": route.priority,
             "weight": route.weight,
             "is_enabled": "on",
@@ -389,6 +390,7 @@ def test_a_model_is_created_with_its_route_and_price(root):
         "routes-INITIAL_FORMS": 0,
         "routes-0-provider": "echo",
         "routes-0-upstream_model": "echo",
+        "routes-0-api": "chat",
         "routes-0-priority": 1,
         "routes-0-weight": 1,
         "routes-0-is_enabled": "on",
@@ -400,6 +402,16 @@ def test_a_model_is_created_with_its_route_and_price(root):
 
     assert save(root, "languagemodel", None, fields).status_code == 302
     assert lookup.find_offer("demo/new").price.output_nanos == 2_000_000_000
+
+
+def test_a_route_by_an_api_that_its_provider_does_not_have_is_refused(echo_model, root):
+    route = echo_model.routes.get()
+    asked = {"api": "responses", "priority": 1, "weight": 1, "is_enabled": "on"}
+    shown = save(root, "route", route.pk, asked)
+    assert "It must be chat: only providers of the kind openai have Responses." in shown.content.decode()
+    Provider.objects.update(kind="openai", base_url="https://up.example/v1")
+    assert save(root, "route", route.pk, asked).status_code == 302
+    assert Route.objects.get().adapter == "openai-responses"
 
 
 def test_the_id_of_a_model_cannot_be_changed(echo_model, root):

@@ -48,7 +48,7 @@ license = "Proprietary"
 price = { input = "0.15", output = "0.60", cached_input = "0.075", image = "0.002" }
 routes = [
     { provider = "openai", upstream_model = "gpt-4o-mini", priority = 2 },
-    { provider = "shed", upstream_model = "mini", weight = 3 },
+    { provider = "shed", upstream_model = "mini", weight = 3, api = "responses" },
 ]
 """
 
@@ -134,7 +134,8 @@ def test_a_file_creates_exactly_its_rows(load):
     assert (model.license, model.is_enabled) == ("Proprietary", True)
     assert prices("openai/gpt-4o-mini") == [(150_000_000, 600_000_000, 75_000_000, None)]
     assert [price.image_nanos for price in Price.objects.all()] == [2_000_000]
-    assert [(route.provider_id, route.weight) for route in Route.objects.all()] == [("shed", 3), ("openai", 1)]
+    declared = [("shed", 3, "responses"), ("openai", 1, "chat")]
+    assert [(route.provider_id, route.weight, route.api) for route in Route.objects.all()] == declared
     assert routes() == [
         ("openai/gpt-4o-mini", "shed", "mini", 1, True),
         ("openai/gpt-4o-mini", "openai", "gpt-4o-mini", 2, True),
@@ -457,6 +458,17 @@ REFUSED = {
     "cancels as text": ('kind = "openai"', 'kind = "openai"\ncancels = "no"', f"{SHED} cancels: must be true or false"),
     "drains": ('kind = "openai"', 'kind = "openai"\ndrains = true', f"{SHED} drains: is no longer known: delete it"),
     "images of no tokens": ('name = "M"', 'name = "M"\nimage_tokens_max = 0', f"{MODEL} image_tokens_max: 0 is not"),
+    "another API": ('upstream_model = "m"', 'upstream_model = "m", api = "batch"', f"{MODEL} routes[0].api: 'batch' is not"),
+    "an API of another kind": (
+        '[{ provider = "shed", upstream_model = "m" }]\n',
+        '[{ provider = "c", upstream_model = "m", api = "responses" }]\n[providers.c]\nkind = "gemini"\nbase_url = "https://g.example"\n',
+        f"{MODEL} routes: api must be chat: only providers of the kind openai have Responses",
+    ),
+    "an API without embeddings": (
+        'routes = [{ provider = "shed", upstream_model = "m" }]',
+        'kind = "embedding"\nroutes = [{ provider = "shed", upstream_model = "m", api = "responses" }]',
+        f"{MODEL} routes: api must be chat: Responses makes no embeddings",
+    ),
     "weight zero": ('upstream_model = "m"', 'upstream_model = "m", weight = 0', f"{MODEL} routes[0].weight: 0 is not"),
     "priority zero": ('upstream_model = "m"', 'upstream_model = "m", priority = 0', f"{MODEL} routes[0].priority: 0 is not"),
     "unknown route field": ('upstream_model = "m"', 'upstream_model = "m", sticky = 1', f"{MODEL} routes[0].sticky: is not"),

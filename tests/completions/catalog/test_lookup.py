@@ -299,7 +299,8 @@ def test_the_number_of_queries_does_not_grow_with_the_catalog(api, echo_model):
 
 
 def test_every_kind_of_provider_has_an_adapter():
-    assert set(ADAPTERS) == set(Provider.Kind.values)  # Provider.is_available relies on it
+    routes = [Route(provider=Provider(kind=kind), api=api) for kind in Provider.Kind for api in Route.Api]
+    assert set(ADAPTERS) == {route.adapter for route in routes} == {*Provider.Kind.values, "openai-responses"}
 
 
 @pytest.mark.parametrize(

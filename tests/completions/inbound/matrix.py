@@ -171,8 +171,13 @@ LANGUAGES: dict[str, Callable[[Fields], ChatRequest]] = {
     "messages": lambda fields: messages.parse({"max_tokens": 4_000, "messages": [{**USER, "content": "x"}], **fields})[0],
     "responses": lambda fields: responses.parse({"input": "x", **fields})[0],
 }
-MODELS = {"openai": "gpt-5", "anthropic": "claude-sonnet-4-5", "gemini": "gemini-3.5-flash"}
-URLS = {"openai": "https://api.openai.com/v1"}
+MODELS = {
+    "openai": "gpt-5",
+    "openai-responses": "gpt-5",
+    "anthropic": "claude-sonnet-4-5",
+    "gemini": "gemini-3.5-flash",
+}
+URLS = dict.fromkeys(("openai", "openai-responses"), "https://api.openai.com/v1")
 YES, NAMED, REFUSED, NO_WORDS = "yes", "named", "refused", "-"
 
 

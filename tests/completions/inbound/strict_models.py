@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.providers.gemini import scripts as gemini
+from tests.completions.providers.openai.responses import scripts as openai
 from tests.upstream import Received, Script, Upstream
 
 LONG = "Let me think about this. " * 40  # so that a conversation is released while it waits, and restored
@@ -29,6 +30,11 @@ UNSIGNED = (
     "missing thought_signature may lead to degraded model performance. Additional data, function call `default_api:{name}` , "
     "position {position}. Please refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
 )
+
+WITHOUT_REASONING = "Item '{item}' of type 'function_call' was provided without its required 'reasoning' item: '{reasoning}'."
+WITHOUT_FOLLOWING = "Item '{reasoning}' of type 'reasoning' was provided without its required following item."
+UNVERIFIED = "The encrypted content {start}... could not be verified. Reason: It could not be decrypted or parsed."
+UNSTORED = "Item with id '{item}' not found. Items are not persisted when `store` is set to false."
 
 
 def signature(*said: str) -> str:
@@ -149,4 +155,58 @@ class Gemini:
             called = calls[0]["functionCall"]
             if calls[0].get("thoughtSignature") != signature("gemini", called["name"], str(called["args"].get("step"))):
                 return UNSIGNED.format(name=called["name"], position=position)
+        return None
+
+
+class OpenAI:
+    """OpenAI's Responses. It reasons before each call, refuses a call without that, and reasoning that is not as it said it."""
+
+    def __init__(self, upstream: Upstream, *, calls: int = 10) -> None:
+        self.received: list[Received] = []
+        self.said: list[list[dict[str, Any]]] = []
+        self._calls = calls
+        upstream.will_answer(self._answer)
+
+    def _answer(self, received: Received) -> Script:
+        assert received.path == "/v1/responses"
+        self.received.append(received)
+        if fault := self._fault(received.body["input"]):
+            return openai.refused(400, *fault)
+        items = self._items()
+        self.said.append(items)
+        if "reasoning.encrypted_content" not in received.body.get("include", ()):
+            items = [{name: value for name, value in item.items() if name != "encrypted_content"} for item in items]
+        return openai.streamed(*items) if received.body["stream"] else openai.whole(*items)
+
+    def _items(self) -> list[dict[str, Any]]:
+        """Reason, now and then unseen and now and then again after some text, and call the tool or end."""
+        step = len(self.said)
+        reasoned = [self._reasoning(f"{step}.0", f"{LONG}{step}, first."), self._reasoning(f"{step}.1", "Again,", "with an é.")]
+        calls = [openai.call(f"call_{step}_{number}", "look", {"step": step}) for number in range(2)]
+        text = openai.message(f"Looking, é {step}. ")
+        last = calls if step < self._calls else [openai.message("Done.")]
+        orders = (
+            [reasoned[0], *last],
+            [reasoned[0], text, reasoned[1], *last],
+            [self._reasoning(f"{step}.2"), reasoned[1], *last],
+        )
+        return orders[step % 3]
+
+    def _reasoning(self, name: str, *summary: str) -> dict[str, Any]:
+        return openai.reasoning(name, *summary, encrypted=signature("openai", name, *summary))
+
+    def _fault(self, items: list[dict[str, Any]]) -> tuple[str, str | None] | None:
+        own = {item["id"]: item for said in self.said for item in said if item["type"] == "reasoning"}
+        before = {said[-1]["call_id"]: said[-3:-2] for said in self.said if said[-1]["type"] == "function_call"}
+        for place, item in enumerate(items):
+            if item["type"] == "reasoning":
+                if not item.get("encrypted_content"):
+                    return UNSTORED.format(item=item["id"]), None
+                if item != own.get(item["id"]):
+                    return UNVERIFIED.format(start=item["encrypted_content"][:4]), "invalid_encrypted_content"
+                if place + 1 == len(items) or items[place + 1].get("role") == "user":
+                    return WITHOUT_FOLLOWING.format(reasoning=item["id"]), None
+            [reasoning] = before.get(item.get("call_id"), [None]) if item["type"] == "function_call" else [None]
+            if reasoning and items[place - 2] != reasoning:
+                return WITHOUT_REASONING.format(item=item["call_id"], reasoning=reasoning["id"]), None
         return None

@@ -6,19 +6,20 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
-from completions.models import Completion, Provider
+from completions.models import Completion, Provider, Route
 from tests import factories
 from tests.completions.inbound import strict_models
-from tests.completions.inbound.strict_models import Claude, Gemini
+from tests.completions.inbound.strict_models import Claude, Gemini, OpenAI
 from tests.completions.inbound.tool_loops import LANGUAGES, Chat, Loop, Messages, Responses
 from tests.completions.providers.gemini import scripts as gemini
+from tests.completions.providers.openai.responses import scripts as responses
 from tests.conftest import client_for
 from tests.upstream import DONE, KEY_ENV, chunk, usage, whole
 from tests.upstream import stream as streamed_events
 
 pytestmark = pytest.mark.usefixtures("models")
 
-HAIKU, OPUS, FLASH, OPEN = "claude/haiku", "claude/opus", "google/flash", "open/model"
+HAIKU, OPUS, FLASH, OPEN, GPT = "claude/haiku", "claude/opus", "google/flash", "open/model", "openai/gpt"
 STREAMS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 LANGUAGE = pytest.mark.parametrize("language", LANGUAGES, ids=lambda each: each.__name__)
 # What names the reasoning that is left out, in each language.
@@ -37,6 +38,8 @@ def models(upstream, db):
         base_url = upstream.url if kind == "openai" else upstream.url.removesuffix("/v1")
         provider = factories.make_provider(kind, kind=kind, base_url=base_url, api_key_env=KEY_ENV)
         factories.make_model(model_id, provider=provider, upstream_model=name, function_calling=True)
+    gpt = factories.make_model(GPT, provider=provider, upstream_model="gpt-5.5", function_calling=True, reasoning=True)
+    gpt.routes.update(api="responses")
 
 
 def sent(upstream) -> str:
@@ -120,6 +123,65 @@ def test_gemini_refuses_a_call_without_its_signature(api, upstream):
     assert "Function call is missing a thought_signature in functionCall parts." in refused.json()["error"]["message"]
 
 
+# --- OpenAI's Responses -----------------------------------------------------------------------------------------------
+
+
+@STREAMS
+@LANGUAGE
+def test_gpt_goes_on_reasoning_after_each_result_of_a_tool(api, upstream, language, stream):
+    strict, loop = OpenAI(upstream), Loop(api, language, GPT, stream=stream)
+    assert loop.run() == [""] * 11
+    assert [len(strict.received), len(strict.said), Completion.objects.count()] == [11, 11, 11]
+    loop.history.append({"role": "user", "content": "And now?"})
+    loop.step()
+    carried = [item for item in strict.received[-1].body["input"] if item.get("role") != "user" and "output" not in item]
+    assert carried == [sent_back(item) for said in strict.said[:11] for item in said], "every item is where the model said it"
+    shown = "".join(part["text"] for item in strict.said[0] for part in item.get("summary", []))
+    assert loop.language.reasoning(loop.steps[0]) == shown != ""
+    assert [strict.received[-1].body[name] for name in ("store", "include")] == [False, ["reasoning.encrypted_content"]]
+
+
+def sent_back(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item as it is sent back: what is stored nowhere needs no id, except that the id of reasoning is checked."""
+    if item["type"] == "reasoning":
+        return item
+    kept = {name: value for name, value in item.items() if name not in ("id", "status")}
+    texts = [{"type": "output_text", "text": part["text"]} for part in item.get("content", [])]
+    return {**kept, "content": texts} if texts else kept
+
+
+def test_openai_refuses_a_call_without_the_reasoning_before_it(api, upstream):
+    OpenAI(upstream)
+    loop = Loop(api, Responses, GPT)
+    loop.step()
+    loop.history = [item for item in loop.history if item["type"] != "reasoning"]
+    refused = loop.ask()
+    assert refused.status_code == 400
+    expected = strict_models.WITHOUT_REASONING.format(item="call_0_1", reasoning="rs_0.0")
+    assert expected in refused.json()["error"]["message"]
+
+
+def test_reasoning_that_nothing_follows_is_left_out(api, upstream):
+    """It is what a reply has that was cut off too early."""
+    strict, loop = OpenAI(upstream), Loop(api, Chat, GPT)
+    loop.step()
+    loop.history = [{**loop.history[0], "tool_calls": None, "content": ""}, {"role": "user", "content": "Well?"}]
+    assert loop.step()
+    assert {item["type"] for item in strict.received[1].body["input"]} == {"message"}
+
+
+def test_another_provider_of_the_model_does_not_get_what_it_cannot_read(api, upstream):
+    """Each organization at OpenAI, and each host of its models, encrypts for itself."""
+    strict, loop = OpenAI(upstream), Loop(api, Responses, GPT)
+    loop.step()
+    other = factories.make_provider("other", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
+    Route.objects.filter(model=GPT).update(provider=other)
+    loop.history = [item for item in loop.history if item["type"] == "reasoning"]
+    loop.step()
+    assert loop.headers["x-gateway-ignored-fields"] == LEFT_OUT[Responses]
+    assert not any(item["type"] == "reasoning" for item in strict.received[1].body["input"])
+
+
 # --- OpenAI's format --------------------------------------------------------------------------------------------------
 
 THOUGHT = {"role": "assistant", "content": None, "reasoning_content": "Let me look."}
@@ -181,7 +243,7 @@ def test_secrets_from_elsewhere_are_left_out_and_named(api, upstream):
 
 
 @LANGUAGE
-@pytest.mark.parametrize("model", [OPUS, OPEN])
+@pytest.mark.parametrize("model", [OPUS, OPEN, GPT])
 def test_reasoning_of_another_model_is_left_out_and_named(api, upstream, language, model):
     Gemini(upstream)
     loop = Loop(api, language, FLASH)
@@ -191,7 +253,7 @@ def test_reasoning_of_another_model_is_left_out_and_named(api, upstream, languag
 
 
 @pytest.mark.parametrize("language", [Chat, Responses])
-@pytest.mark.parametrize("model", [HAIKU, FLASH, OPEN])
+@pytest.mark.parametrize("model", [HAIKU, FLASH, OPEN, GPT])
 def test_reasoning_of_claude_is_left_out_by_other_models(api, upstream, language, model):
     Claude(upstream)
     loop = Loop(api, language, OPUS)
@@ -257,7 +319,7 @@ def sealed(history: list[dict[str, Any]]) -> bool:
 
 def assert_moved(loop: Loop, upstream: Any, model: str) -> None:
     """Assert that another model goes on with a conversation, and that the reply says what it does not know of it."""
-    replies = {FLASH: gemini.whole("Well."), OPEN: whole("Well.")}
+    replies = {FLASH: gemini.whole("Well."), OPEN: whole("Well."), GPT: responses.whole(responses.message("Well."))}
     if model in replies:
         upstream.will_answer(lambda received: replies[model])
     else:

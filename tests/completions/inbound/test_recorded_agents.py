@@ -38,16 +38,19 @@ def models(upstreams, db, monkeypatch):
         kind: factories.make_provider(kind, kind=kind, base_url=upstreams.url + suffix, api_key_env=KEY_ENV)
         for kind, suffix in SUFFIXES.items()
     }
-    for model, kind, name in MODELS.values():
-        factories.make_model(
+    for model, adapter, name in MODELS.values():
+        kind, _, other_api = adapter.partition("-")
+        made = factories.make_model(
             model,
             provider=providers[kind],
             upstream_model=name,
             max_output_tokens=16_000,
             context_window=200_000,
             function_calling=True,
+            reasoning=True,
             **{name: str(price) for name, price in prices.items()},
         )
+        made.routes.update(api=other_api or "chat")
     return [model for model, *_ in MODELS.values()]
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests import factories
 from tests.completions.providers.anthropic import scripts as anthropic_scripts
 from tests.completions.providers.gemini import scripts as gemini_scripts
+from tests.completions.providers.openai.responses import scripts as responses_scripts
 from tests.completions.routes import add
 from tests.completions.rows import ask_streamed
 from tests.upstream import DONE, FINISH, KEY_ENV, RESET, ROLE, USAGE, chunk, event, refusal, stream, streamed, usage, words
@@ -264,16 +265,19 @@ NATIVE = {
         *(gemini_scripts.text_response(text) for text in TRICKY),
         gemini_scripts.text_response("", finish="STOP", usage=gemini_scripts.USAGE),
     ),
+    "openai-responses": responses_scripts.streamed(*map(responses_scripts.message, TRICKY)),
 }
 
 
 @pytest.mark.parametrize("options", [None, {"include_usage": True}], ids=["unasked", "wanted"])
-@pytest.mark.parametrize("kind", NATIVE)
-def test_streams_of_other_wire_formats_conform(api, upstream, kind, options):
+@pytest.mark.parametrize("wire_format", NATIVE)
+def test_streams_of_other_wire_formats_conform(api, upstream, wire_format, options):
+    kind, _, api_name = wire_format.partition("-")
     base_url = upstream.url.removesuffix("/v1")
     provider = factories.make_provider(kind, kind=kind, base_url=base_url, api_key_env=KEY_ENV)
-    factories.make_model("acme/large", provider=provider, upstream_model=f"{kind}-1")
-    upstream.will(NATIVE[kind])
+    model = factories.make_model("acme/large", provider=provider, upstream_model=f"{kind}-1")
+    model.routes.update(api=api_name or "chat")
+    upstream.will(NATIVE[wire_format])
     raw = b"".join(ask_streamed(api, stream_options=options).streaming_content)
     assert_conforms(raw, include_usage=bool(options))
 

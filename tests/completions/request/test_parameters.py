@@ -195,7 +195,7 @@ EVERYTHING = {
     "seed": 7,
     "session_id": "s",
     "stop": ["x"],
-    "store": False,
+    "store": True,
     "temperature": 1,
     "tool_choice": "auto",
     "tools": [FIND],
@@ -269,6 +269,15 @@ def test_strict_upstream_receives_only_accepted_fields(api, upstream, played_as,
     assert set(asked) == ACCEPTED[host]
     shared = {name: value for name, value in EVERYTHING.items() if name in asked}
     assert shared.items() <= asked.items()
+
+
+def test_openai_is_not_sent_metadata_of_what_it_does_not_store(api, upstream, played_as):
+    """It refuses that with 400. Claude Code sends metadata with every request."""
+    played_as("api.openai.com")
+    for store in (None, False):
+        reply = ask(api, metadata={"user_id": "u"}, store=store)
+        assert (reply.status_code, reply.headers["x-gateway-ignored-fields"]) == (200, "metadata")
+        assert "metadata" not in upstream.requests[-1].body
 
 
 OPENAIS_OWN: dict[str, Any] = {name: value for name, value in EVERYTHING.items() if name in ACCEPTED["api.openai.com"]}

@@ -37,6 +37,8 @@ def test_models_have_anthropics_shape(api, models):
         "max_tokens": 4_096,
     }
     assert api.get("/v1/models").json()["object"] == "list", "without the header it is OpenAI's"
+    [listed, *_] = api.get("/v1/models", headers=VERSION).json()["data"]
+    assert api.get("/v1/models/demo/a", headers=VERSION).json() == listed
 
 
 def test_pages_go_on_in_both_directions(api, models):

@@ -1,0 +1,10 @@
+"""OpenAI's Responses: the API with which its models go on with their reasoning. A route's ``api`` says so.
+
+POST {base_url}/responses; a stream is server-sent events that end with response.completed. Nothing is stored there: what the
+model reasoned comes encrypted, and is sent back.
+
+adapter   OpenAIResponsesAdapter: sends the request and reads the reply
+request   the body of the request, and what cannot be asked of this API
+items     messages as items of the input
+response  whole replies, the events of a stream, usage, errors
+"""

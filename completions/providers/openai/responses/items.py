@@ -1,0 +1,150 @@
+"""Translates messages of a chat request into items of OpenAI's Responses. Pure.
+
+``completions.request.messages`` has checked the shape of every message. Refused here, with InvalidRequest, is what this API has
+no item for: sound, and the one function call of a message that chat completions had before tools.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from completions.request.fields import Fields, refuse
+
+Item = dict[str, Any]
+Reasoned = Callable[[Fields], list[Fields]]  # returns the items of reasoning of a message, each with its place in the reply
+
+_ID_CHARACTERS_MAX = 64  # of a call, at OpenAI
+_CALLS = {"function": ("function_call", "arguments"), "custom": ("custom_tool_call", "input")}
+_CALL_TYPES = tuple(name for name, _ in _CALLS.values())
+
+
+def translate(messages: list[Fields], reasoned: Reasoned | None = None) -> list[Item]:
+    """Return the messages as items, with the reasoning of each reply in the places where the model reasoned."""
+    found: list[Item] = []
+    custom_ids: set[str] = set()  # of calls of custom tools, whose results are items of another type
+    numbered = enumerate(messages)
+    for is_reply, turn in groupby(numbered, lambda each: each[1]["role"] == "assistant"):
+        if is_reply:
+            found += _reply(turn, custom_ids, reasoned)
+        else:
+            found += [_other(message, f"messages[{index}]", custom_ids) for index, message in turn]
+    return found
+
+
+def _other(message: Fields, path: str, custom_ids: set[str]) -> Item:
+    role = message["role"]
+    if role == "function":
+        refuse(f"{path}.role", "function is not supported by this model")
+    if role != "tool":
+        return {"type": "message", "role": role, "content": _parts(message["content"], f"{path}.content")}
+    given, call_id = message.get("content") or "", message["tool_call_id"]
+    kind = "custom_tool_call_output" if call_id in custom_ids else "function_call_output"
+    output = given if isinstance(given, str) else _parts(given, f"{path}.content")
+    return {"type": kind, "call_id": _call_id(call_id), "output": output}
+
+
+# --- Replies of the model ---------------------------------------------------------------------------------------
+
+
+def _reply(turn: Iterable[tuple[int, Fields]], custom_ids: set[str], reasoned: Reasoned | None) -> list[Item]:
+    """Return the items of consecutive messages of the assistant, which may be one reply."""
+    said, reasoning = list[Item](), list[Fields]()
+    for index, message in turn:
+        said += _said(message)
+        said += _calls(message, f"messages[{index}]", custom_ids)
+        if reasoned:
+            reasoning += reasoned(message)
+    return _with_reasoning(said, reasoning) if reasoning else said
+
+
+def _said(message: Fields) -> Iterator[Item]:
+    """Yield what the model said: its text, then its refusal."""
+    content = message.get("content") or ""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    texts = {kind: "".join(part[kind] for part in parts if part["type"] == kind) for kind in ("text", "refusal")}
+    texts["refusal"] += message.get("refusal") or ""
+    phase = {"phase": message["phase"]} if isinstance(message.get("phase"), str) else {}
+    for kind, part_type in (("text", "output_text"), ("refusal", "refusal")):
+        if texts[kind]:
+            yield {"type": "message", "role": "assistant", "content": [{"type": part_type, kind: texts[kind]}], **phase}
+
+
+def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Item]:
+    if message.get("function_call") is not None:
+        refuse(f"{path}.function_call", "is not supported by this model: use tool_calls")
+    for call in message.get("tool_calls") or []:
+        kind = call.get("type") or "function"
+        item_type, member = _CALLS[kind]
+        if kind == "custom":
+            custom_ids.add(call["id"])
+        called = call[kind]
+        said = called[member] if kind == "custom" else called[member] or "{}"
+        yield {"type": item_type, "call_id": _call_id(call["id"]), "name": called["name"], member: said}
+
+
+def _with_reasoning(items: list[Item], reasoning: list[Fields]) -> list[Item]:
+    """Return the items of a reply with its reasoning in between.
+
+    A place is the number of characters, and of calls, that come before. OpenAI refuses reasoning that nothing follows, so that
+    is left out.
+    """
+    placed, left, characters, calls = list[Item](), list(reasoning), 0, 0
+    for item in items:
+        if item["type"] in _CALL_TYPES:
+            while left and left[0]["at"][1] <= calls:
+                placed.append(left.pop(0)["item"])
+            calls += 1
+            placed.append(item)
+            continue
+        text, start = _text(item), characters
+        characters += len(text)
+        while left and left[0]["at"][1] <= calls and left[0]["at"][0] < characters:
+            place = max(left[0]["at"][0], start)
+            placed += [_with_text(item, text[: place - start])] if place > start else []
+            text, start = text[place - start :], place
+            placed.append(left.pop(0)["item"])
+        placed.append(_with_text(item, text))
+    return placed
+
+
+def _text(item: Item) -> str:
+    [part] = item["content"]
+    text: str = part["text"] if part["type"] == "output_text" else part["refusal"]
+    return text
+
+
+def _with_text(item: Item, text: str) -> Item:
+    [part] = item["content"]
+    name = "text" if part["type"] == "output_text" else "refusal"
+    return {**item, "content": [{**part, name: text}]}
+
+
+def _call_id(given: str) -> str:
+    """Return an id that OpenAI takes, for that of any maker."""
+    if len(given) <= _ID_CHARACTERS_MAX:
+        return given
+    return f"call_{hashlib.sha256(given.encode(errors='replace')).hexdigest()[:32]}"
+
+
+# --- Parts ------------------------------------------------------------------------------------------------------
+
+
+def _parts(content: Any, path: str) -> list[Fields]:
+    if isinstance(content, str):
+        return [{"type": "input_text", "text": content}]
+    return [_part(part, f"{path}[{index}]") for index, part in enumerate(content)]
+
+
+def _part(part: Fields, path: str) -> Fields:
+    match part["type"]:
+        case "image_url":
+            image = part["image_url"]
+            return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail") or "auto"}
+        case "file":
+            name = part["file"].get("filename")
+            named = name if isinstance(name, str) and name else "file.pdf"
+            return {"type": "input_file", "file_data": part["file"]["file_data"], "filename": named}
+        case "input_audio":
+            refuse(f"{path}.type", "must be one of text, image_url, file for this model")
+    return {"type": "input_text", "text": part["text"]}

@@ -1,0 +1,331 @@
+"""Reads replies of OpenAI's Responses: whole ones, the events of a stream and errors, in the terms of chat. Pure."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from completions.chat import Chunk, Usage, WholeReply
+from completions.providers import error_body, sealed_reasoning, wire
+from completions.providers.error_body import UpstreamError
+from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.sealed_reasoning import Seal
+from gateway_project import compact_json
+
+Fields = dict[str, Any]
+
+_FORMAT = "openai-responses-v1"  # of reasoning, in OpenRouter's words
+_INCOMPLETE = {"content_filter": "content_filter"}  # every other reason is a limit of tokens
+# Type of a call -> its type in chat, and the member of either that has its input.
+_CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
+# Type of an event -> the member of a delta that has its text.
+_TEXTS = {
+    "response.output_text.delta": "content",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "reasoning_content",
+    "response.reasoning_text.delta": "reasoning_content",
+}
+_BETWEEN_PARTS = "\n\n"  # of a summary
+# Code of an error -> HTTP status, where the error arrives with a 2xx status.
+_STATUSES = {
+    "insufficient_quota": 402,
+    "invalid_api_key": 401,
+    "rate_limit_exceeded": 429,
+    "server_is_overloaded": 503,
+    "slow_down": 503,
+    "too_many_requests": 429,
+    "vector_store_timeout": 504,
+}
+# Codes of what OpenAI does not do for this request. Others fail whatever is asked, and another route may not.
+_ABOUT_REQUEST = re.compile("image|policy|^invalid_")
+_SENT_BACK = ("type", "id", "summary", "content", "encrypted_content")  # of an item of reasoning
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+
+# --- A stream ---------------------------------------------------------------------------------------------------
+
+
+class StreamReader:
+    """Converts the data of events to Chunks.
+
+    No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
+    """
+
+    def __init__(self, seal: Seal | None = None, tier: str = "") -> None:
+        self.has_passed_on = False
+        self.has_finish_reason = False
+        self._has_begun = False
+        self._text_bytes = 0
+        self._tier = tier
+        self._reasoning = _Reasoning(seal)
+        self._characters = 0  # of the text so far
+        self._calls: dict[int, _Call] = {}  # by the index of their item
+        self._is_in_summary = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.has_finish_reason
+
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
+        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
+        chunks, failure = read_each_event(self._read, events)
+        if failure and not self.has_finish_reason and not self._text_bytes:
+            chunks = []  # no text has been passed on: the caller can still get the error's own status
+        self.has_passed_on = self.has_passed_on or bool(chunks)
+        return chunks, failure
+
+    def _read(self, data: bytes) -> list[Chunk]:
+        if self.has_ended:
+            return []
+        try:
+            return self._read_event(wire.parse_json(data))
+        except _MALFORMED as error:
+            raise UnusableResponse(f"an event is malformed: {type(error).__name__}") from error
+
+    def _read_event(self, event: Any) -> list[Chunk]:
+        kind = event.get("type")
+        if member := _TEXTS.get(kind):
+            return self._said(member, event["delta"], event.get("logprobs"))
+        match kind:
+            case "response.output_item.added":
+                return self._begin_item(event["output_index"], event["item"])
+            case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
+                return self._called(event["output_index"], event["delta"])
+            case "response.reasoning_summary_part.added" if event.get("summary_index"):
+                return self._said("reasoning_content", _BETWEEN_PARTS)
+            case "response.output_item.done":
+                return self._end_item(event["output_index"], event["item"])
+            case "response.completed" | "response.incomplete":
+                return self._end(event["response"])
+            case "response.failed":
+                raise read_error(event["response"].get("error") or {})
+            case "error":
+                raise read_error(event.get("error") or event)
+        if error_body.is_error(event) and not kind:
+            raise read_error(event["error"] if isinstance(event.get("error"), dict) else event)
+        return []  # also for the types that OpenAI may add
+
+    def _begin_item(self, index: int, item: Fields) -> list[Chunk]:
+        match item["type"]:
+            case "reasoning":
+                self._reasoning.begin((self._characters, len(self._calls)))
+            case "function_call" | "custom_tool_call":
+                call = self._calls[index] = _Call(len(self._calls), item["type"])
+                return self._generated(call.first_delta(item), item["name"])
+        return []
+
+    def _said(self, member: str, text: str, logprobs: Any = None) -> list[Chunk]:
+        if not text:
+            return []
+        if member == "reasoning_content":
+            return self._generated(sealed_reasoning.text_members(text, _FORMAT, self._reasoning.index), text)
+        self._characters += len(text)
+        return self._generated({member: text}, text, _logprobs(logprobs))
+
+    def _called(self, index: int, text: str) -> list[Chunk]:
+        call = self._calls.get(index)
+        if call is None or not text:
+            return []
+        call.is_told = True
+        return self._generated(call.delta(text), text)
+
+    def _end_item(self, index: int, item: Fields) -> list[Chunk]:
+        if item["type"] == "reasoning":
+            detail = self._reasoning.end(item)
+            return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
+        call = self._calls.get(index)
+        if call and not call.is_told:  # some servers tell the input of a call at its end alone
+            return self._called(index, item[_CALLS[call.item_type][1]])
+        return []
+
+    def _end(self, response: Fields) -> list[Chunk]:
+        usage = _usage(response, self._tier)
+        reason = _finish_reason(response, has_calls=bool(self._calls))
+        chunks = [*self._begin(), _chunk({}, finish_reason=reason)]
+        self.has_finish_reason = True
+        return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
+
+    def _begin(self) -> list[Chunk]:
+        """Return the chunk with the role at the first call, then nothing."""
+        if self._has_begun:
+            return []
+        self._has_begun = True
+        return [_chunk({"role": "assistant", "content": ""})]
+
+    def _generated(self, delta: Fields, text: str, logprobs: Any = None) -> list[Chunk]:
+        text_bytes = wire.text_bytes(text)
+        self._text_bytes += text_bytes
+        return [*self._begin(), _chunk(delta, text_bytes=text_bytes, logprobs=logprobs)]
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call of a tool that is being streamed. ``number`` is its index among them."""
+
+    number: int
+    item_type: str
+    is_told: bool = False
+
+    def first_delta(self, item: Fields) -> Fields:
+        kind, member = _CALLS[self.item_type]
+        call = {"id": item["call_id"], "type": kind, kind: {"name": item["name"], member: ""}}
+        return {"tool_calls": [{"index": self.number, **call}]}
+
+    def delta(self, text: str) -> Fields:
+        kind, member = _CALLS[self.item_type]
+        return {"tool_calls": [{"index": self.number, kind: {member: text}}]}
+
+
+def _chunk(delta: Fields, *, text_bytes: int = 0, finish_reason: str | None = None, logprobs: Any = None) -> Chunk:
+    choices = [{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}]
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))
+
+
+# --- Reasoning --------------------------------------------------------------------------------------------------
+
+
+class _Reasoning:
+    """Seals the items of reasoning of one reply, one after another, each with its place: OpenAI takes it in no other.
+
+    A place is the number of characters, and of calls of tools, that come before.
+    """
+
+    def __init__(self, seal: Seal | None) -> None:
+        self.index = 0  # of the item, among its kind
+        self._seal = seal
+        self._at = (0, 0)
+
+    def begin(self, at: tuple[int, int]) -> None:
+        self._at = at
+
+    def end(self, item: Fields) -> Fields | None:
+        """Return the detail of an item that has ended; None where it cannot be sent back: OpenAI has not stored it."""
+        kept = {name: item[name] for name in _SENT_BACK if item.get(name) or name == "summary" and name in item}
+        self.index += 1
+        if self._seal is None or not (kept.get("encrypted_content") or kept.get("content")):
+            return None
+        return sealed_reasoning.hidden_detail(self._seal({"item": kept, "at": self._at}), _FORMAT, self.index - 1)
+
+
+def _shown(item: Fields) -> str:
+    """Return what an item of reasoning shows: a summary, and at other makers the text itself."""
+    return _BETWEEN_PARTS.join(part["text"] for name in ("summary", "content") for part in item.get(name) or [])
+
+
+# --- A whole reply ----------------------------------------------------------------------------------------------
+
+
+def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "") -> WholeReply:
+    """Return the reply in a response object. Raises UnusableResponse."""
+    try:
+        reply = wire.parse_json(body)
+        if error := reply.get("error"):
+            raise read_error(error if isinstance(error, dict) else {"message": error})
+        message, logprobs = _message(reply["output"], seal)
+        reason = _finish_reason(reply, has_calls=bool(message.get("tool_calls")))
+        text_bytes = _generated_bytes(message)
+    except _MALFORMED as error:
+        raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
+    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
+    choices = wire.replace_lone_surrogates(body, [choice])
+    return WholeReply(choices, usage=_usage(reply, tier), text_bytes=text_bytes)
+
+
+def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | None]:
+    """Return the message of the items, and the probabilities of its tokens. Items of other types have no place in chat."""
+    reasoning = _Reasoning(seal)
+    said, thoughts, logprobs = {"output_text": "", "refusal": ""}, list[str](), list[Any]()
+    details, calls = list[Fields](), list[Fields]()
+    for item in items:
+        match item["type"]:
+            case "message":
+                for part in item["content"]:
+                    if (kind := part["type"]) in said:
+                        said[kind] += part["text" if kind == "output_text" else "refusal"]
+                        logprobs += part.get("logprobs") or []
+            case "reasoning":
+                reasoning.begin((len(said["output_text"]) + len(said["refusal"]), len(calls)))
+                if text := _shown(item):
+                    thoughts.append(text)
+                    details.append(sealed_reasoning.text_detail(text, _FORMAT, reasoning.index))
+                if detail := reasoning.end(item):
+                    details.append(detail)
+            case "function_call" | "custom_tool_call":
+                calls.append(_call(item))
+    shown = {name: "".join(thoughts) for name in ("reasoning_content", "reasoning") if thoughts}
+    message = {
+        "role": "assistant",
+        "content": None if not said["output_text"] and (calls or said["refusal"]) else said["output_text"],
+        "refusal": said["refusal"] or None,
+        **shown,
+        **({"reasoning_details": details} if details else {}),
+        **({"tool_calls": calls} if calls else {}),
+    }
+    return message, _logprobs(logprobs)
+
+
+def _call(item: Fields) -> Fields:
+    kind, member = _CALLS[item["type"]]
+    called = {"name": item["name"], member: item[member]}
+    if not (isinstance(called["name"], str) and isinstance(called[member], str)):
+        raise TypeError("a call without a name, or without its input")
+    return {"id": item["call_id"], "type": kind, kind: called}
+
+
+def _finish_reason(response: Fields, *, has_calls: bool) -> str:
+    match response.get("status"):
+        case "completed":
+            return "tool_calls" if has_calls else "stop"
+        case "incomplete":
+            return _INCOMPLETE.get((response.get("incomplete_details") or {}).get("reason"), "length")
+    raise ValueError(f"a response that is {response.get('status')}")
+
+
+def _logprobs(tokens: Any) -> Fields | None:
+    return {"content": [_token(token) for token in tokens], "refusal": None} if tokens else None
+
+
+def _token(token: Fields) -> Fields:
+    """Return a token in chat's words, which has bytes and a list of others."""
+    known = {"token": token["token"], "logprob": token["logprob"]}
+    encoded = token.get("bytes") or list(token["token"].encode(errors="replace"))
+    others = [{**other, "bytes": list(other["token"].encode(errors="replace"))} for other in token.get("top_logprobs") or []]
+    return {**known, "bytes": encoded, "top_logprobs": others}
+
+
+def _generated_bytes(message: Fields) -> int:
+    called = [call[call["type"]] for call in message.get("tool_calls", [])]
+    texts = [message["content"], message["refusal"], message.get("reasoning_content")]
+    texts += [text for each in called for text in each.values()]
+    return sum(wire.text_bytes(text) for text in texts if text)
+
+
+# --- Usage and errors -------------------------------------------------------------------------------------------
+
+
+def parse_usage(value: Any) -> Usage | None:
+    """Return the usage in a usage object; None when a count is missing or impossible."""
+    if not isinstance(value, dict):
+        return None
+    prompt, completion = wire.token_count(value.get("input_tokens")), wire.token_count(value.get("output_tokens"))
+    if prompt is None or completion is None:
+        return None
+    cached = min(wire.detail_tokens(value, "input_tokens_details", "cached_tokens"), prompt)
+    written = wire.detail_tokens(value, "input_tokens_details", "cache_write_tokens")
+    reasoning = wire.detail_tokens(value, "output_tokens_details", "reasoning_tokens")
+    return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
+
+
+def _usage(response: Fields, tier: str) -> Usage | None:
+    """Return the usage, with the service tier that was asked for, unless the reply says that none was used."""
+    usage = parse_usage(response.get("usage"))
+    return replace(usage, tier=tier) if usage and tier and response.get("service_tier") != "default" else usage
+
+
+def read_error(error: Fields) -> InBandError:
+    """Return the exception for an error that arrived with a 2xx status: one without a code is of the server."""
+    told = error_body.from_json({"error": error})
+    message = told.message or f"it reports {json.dumps(error)[:200]}"
+    is_about_request = told.caller_code or _ABOUT_REQUEST.search(told.code) or error.get("type") == "invalid_request_error"
+    status = _STATUSES.get(told.code) or told.status or (400 if is_about_request else 500)
+    return InBandError(UpstreamError(message, told.code, told.param), status)
