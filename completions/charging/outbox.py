@@ -96,7 +96,7 @@ def store_forgotten(resolution: Resolution, cause: AdmissionLost) -> None:
     client gets its reply even if the disk refuses, and then the loss is counted.
     """
     completion, cost_nanos = resolution.completion, resolution.cost_nanos
-    facts = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}
+    facts: dict[str, Any] = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}
     if cost_nanos is None:
         logger.warning("%s is not released: the database knows no such completion", completion.id, extra=facts)
         return
