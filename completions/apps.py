@@ -8,6 +8,6 @@ class CompletionsConfig(AppConfig):
 
     def ready(self) -> None:
         from completions import checks  # noqa: F401  registers them
-        from completions.charging import batch
+        from completions.charging import batch, reserve
 
-        health.readiness_checks.append(batch.require_ready)
+        health.readiness_checks += [reserve.require, batch.require_ready]

@@ -58,6 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     # Transactions of tests wait for each other for as long as the machine takes. Gateways under test keep their own limits.
     connection.settings_dict["SESSION"] = {"lock_timeout": "90s", "idle_in_transaction_session_timeout": "180s"}
+    connection.settings_dict["BATCH_SESSION"] = {}
 
 
 # Tables of rows that no test changes.

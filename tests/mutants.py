@@ -1258,7 +1258,7 @@ mutant(
     "A settlement that is found on disk again corrects what the sweeper charged again.",
     code(
         "completions.charging.corrections:correct",
-        " or any(run.settlement == Completion.Settlement.CORRECTED for run in runs)",
+        " or _find_correction(swept, runs)",
         "",
     ),
     f"{CORRECTIONS}::test_what_was_charged_too_much_is_given_back",
@@ -1269,7 +1269,7 @@ mutant(
     "A late settlement charges more than its request had reserved.",
     code(
         "completions.charging.corrections:_correction",
-        "min(late.cost_nanos or 0, first.charged_before_nanos + held_nanos)",
+        "min(late.cost_nanos or 0, swept.charged_before_nanos + held_nanos)",
         "late.cost_nanos or 0",
     ),
     f"{CORRECTIONS}::test_a_correction_costs_at_most_what_was_held",
@@ -1471,6 +1471,13 @@ mutant(
     "A settlement that the database refuses is dropped.",
     code("completions.charging.settlement:_resolve_or_store", "outbox.store(resolution, error)", "pass"),
     f"{OUTBOX}::test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored",
+)
+mutant(
+    "what_may_have_been_repeated_is_admitted_again",
+    "A forgotten completion with an Idempotency-Key is charged, though its caller may have paid for a repetition.",
+    code("completions.charging.readmission:Readmission.decide", "if self.ended.reply_retention:", "if False:"),
+    f"{OUTBOX}::test_dead_letters_are_booked_or_discarded_by_hand",
+    dangerous=True,
 )
 mutant(
     "a_settled_file_stays_in_the_outbox",

@@ -27,7 +27,7 @@ from django.db.models.functions import Now
 from billing import holds, standing
 from billing.models import Account, Hold
 from completions.catalog import lookup
-from completions.charging import batch, idempotency
+from completions.charging import batch, idempotency, reserve
 from completions.charging.batch import LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
@@ -81,6 +81,8 @@ def admit(
     The first offer is the requested one. The others are fallbacks: those that the key may use and the hold pays for are
     admitted with it. Return a Replay for a retry of a request that was answered before.
     """
+    if reserve.refusal:
+        reserve.require()
     # The views have read what they need. From here to the end of the reply the request holds no connection of the pool.
     pool.release_connection()
     admission_request = prepare(request, offers, caller, idempotency_key, request_id=request_id)

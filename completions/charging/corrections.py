@@ -17,7 +17,7 @@ from datetime import timedelta
 from django.db import IntegrityError
 
 from billing import ledger
-from billing.models import Account, Hold
+from billing.models import Account, Hold, LedgerEntry
 from completions.catalog import lookup
 from completions.charging import batch
 from completions.charging.batch import CompletionOperation, LockedRows
@@ -46,18 +46,18 @@ def correct(late: Resolution) -> int | Skipped | None:
     if late.settlement in SWEPT:  # an estimate corrects nothing
         return None
     runs = _runs(late.completion.id)
-    first, last = runs[0], runs[-1]
-    if first.settlement not in SWEPT or any(run.settlement == Completion.Settlement.CORRECTED for run in runs):
+    [swept] = [run for run in runs if run.pk == late.completion.id]
+    if swept.settlement not in SWEPT or _find_correction(swept, runs):
         return None
-    if late.usage is None and not first.cost_nanos:
+    if late.usage is None and not swept.cost_nanos:
         return None
-    if last.settlement is None:
+    if runs[-1].settlement is None:
         return Skipped()
-    correction = _correction(late, runs)
+    correction = _correction(late, swept, runs)
     charged_nanos = _commit(correction)
     if charged_nanos is None:
         return Skipped()
-    _report(first, correction, charged_nanos)
+    _report(swept, correction, charged_nanos)
     return charged_nanos
 
 
@@ -77,29 +77,39 @@ def _commit(correction: "Correction") -> int | None:
 
 
 def _runs(completion_id: str) -> list[Completion]:
-    """Return the completion, its repetitions under its Idempotency-Key and its corrections, in order."""
+    """Return all runs of the completion's request under its Idempotency-Key, with their corrections, in order."""
     with pool.time_limit():
         rows = Completion.objects.select_related("price")
         runs = [rows.get(pk=completion_id)]
+        while runs[0].repeats and (earlier := rows.filter(pk=runs[0].repeats).first()):
+            runs.insert(0, earlier)
         while following := rows.filter(repeats=runs[-1].pk).first():
             runs.append(following)
     return runs
 
 
-def _correction(late: Resolution, runs: list[Completion]) -> "Correction":
-    first, last = runs[0], runs[-1]
-    charged_nanos = last.charged_before_nanos + (last.cost_nanos or 0)
-    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=first.pk)  # the most that it could be charged
-    cost_nanos = min(late.cost_nanos or 0, first.charged_before_nanos + held_nanos)
-    dearest_nanos = max(cost_nanos, first.charged_before_nanos, *map(_cost_nanos, runs[1:]))
+def _find_correction(run: Completion, runs: list[Completion]) -> Completion | None:
+    """Return the correction of a run. It has the id of the run's HTTP request, but repeats the last run before it."""
+    corrections = [each for each in runs if each.settlement == Completion.Settlement.CORRECTED]
+    return next((each for each in corrections if each.request_id == run.request_id), None)
+
+
+def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> "Correction":
+    charged_nanos = runs[0].charged_before_nanos + sum(run.cost_nanos or 0 for run in runs)
+    returned = _returned(runs)
+    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=swept.pk)  # the most that it could be charged
+    cost_nanos = min(late.cost_nanos or 0, swept.charged_before_nanos + held_nanos)
+    others = [_find_correction(run, runs) or run for run in runs if run.pk != swept.pk]
+    dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)
+    overcharged_nanos = charged_nanos - sum(returned.values()) - dearest_nanos
     usage = late.usage or Usage(0, 0)
     record = replace(
-        CompletionRecord.from_row(first),
+        CompletionRecord.from_row(swept),
         id=f"chatcmpl-{identifiers.uuid7_hex()}",
-        repeats=last.pk,
+        repeats=runs[-1].pk,
         charged_before_nanos=charged_nanos,
         counted_tokens=usage.prompt_tokens + usage.completion_tokens,  # so that its settlement corrects no rate limit
-        images=first.images if late.usage else 0,
+        images=swept.images if late.usage else 0,
         limit_nanos=None,
         limit_since=None,
     )
@@ -112,14 +122,35 @@ def _correction(late: Resolution, runs: list[Completion]) -> "Correction":
         reply_retention=late.reply_retention,
         unpaid_nanos=late.unpaid_nanos,
         response=late.response,
-        corrected_id=first.pk,
+        corrected_id=swept.pk,
         payable_nanos=max(cost_nanos - charged_nanos, 0),
-        overcharged_nanos=max(charged_nanos - dearest_nanos, 0),
+        overcharges=_divided(overcharged_nanos, swept, [run for run in runs if run.pk not in returned]),
     )
 
 
+def _returned(runs: list[Completion]) -> dict[str, int]:
+    """Return what corrections gave back of these runs, by completion id."""
+    references = {f"{ledger.OVERCHARGE}{run.pk}": run.pk for run in runs}
+    entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
+    return {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
+
+
+def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) -> tuple[tuple[str, int], ...]:
+    """Return what is given back of which run: of each at most what it was charged, and first of the one that is corrected.
+
+    Only of those of its key and day: the day of spending has all of a correction.
+    """
+    divided, place = [], (swept.key_id, swept.spending_day)
+    for run in sorted(runs, key=lambda run: run.pk != swept.pk):
+        nanos = min(overcharged_nanos, run.cost_nanos or 0)
+        if nanos > 0 and run.settlement in SWEPT and (run.key_id, run.spending_day) == place:
+            divided.append((run.pk, nanos))
+            overcharged_nanos -= nanos
+    return tuple(divided)
+
+
 def _cost_nanos(run: Completion) -> int:
-    """Return what a later run would have cost alone."""
+    """Return what a run would have cost alone."""
     if run.completion_tokens is None or run.settlement in (Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED):
         return 0
     usage = Usage(
@@ -170,14 +201,18 @@ class _Beginning(CompletionOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Resolution):
-    """Ends the completion that corrects another, of ``corrected_id``, and gives back what that was charged too much.
+    """Ends the completion that corrects another, of ``corrected_id``, and gives back what was charged too much.
 
-    ``payable_nanos`` is what it may be charged.
+    ``payable_nanos`` is what it may be charged; ``overcharges`` are the ids of completions, and what is given back of each.
     """
 
     corrected_id: str
     payable_nanos: int
-    overcharged_nanos: int
+    overcharges: tuple[tuple[str, int], ...]
+
+    @property
+    def overcharged_nanos(self) -> int:
+        return sum(nanos for _, nanos in self.overcharges)
 
     @property
     def replied_id(self) -> str:
@@ -185,13 +220,9 @@ class Correction(Resolution):
 
     def _add_writes(self, hold: Hold, account: Account, rows: LockedRows) -> None:
         Resolution._add_writes(self, hold, account, rows)
-        if self.overcharged_nanos:
-            entry = ledger.return_overcharge(
-                account,
-                amount_nanos=self.overcharged_nanos,
-                reference=self.corrected_id,
-                model=self.served_by.model_id,
-            )
+        for completion_id, nanos in self.overcharges:
+            model = self.served_by.model_id
+            entry = ledger.return_overcharge(account, amount_nanos=nanos, reference=completion_id, model=model)
             rows.writes.entries_inserted.append(entry)
             rows.writes.manual_entries_inserted.append(entry)
 

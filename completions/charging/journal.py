@@ -2,8 +2,8 @@
 
 A standby may lack the last commits of the primary that it replaces. With ``SETTLEMENT_JOURNAL_MINUTES`` each process appends
 what it has committed to a file of its own for each minute, in a directory of the outbox. ``replay`` finds what the database
-does not have any more, and gives it to the outbox: a hold that is open again is charged, and a completion that is unknown
-becomes a dead letter, which counts as a loss until an operator books it.
+does not have any more, and gives it to the outbox: a hold that is open again is charged, and a completion that is unknown is
+admitted again, and charged.
 
 A process writes no more than one line for a charge, and does not wait for the disk: the journal outlives the database's host,
 not its own. A release is not recorded: the sweeper releases a hold that is open again.
@@ -11,6 +11,7 @@ not its own. A release is not recorded: the sweeper releases a hold that is open
 
 import json
 import logging
+import math
 import os
 import time
 from collections import Counter
@@ -27,7 +28,7 @@ from django.db import connection
 from completions.charging import outbox
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
-from gateway_project import errors
+from gateway_project import errors, file_lock
 from gateway_project.db import pool, repetition
 
 logger = logging.getLogger("gateway.journal")
@@ -98,8 +99,17 @@ def _minute(path: Path) -> int:
 def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found]:
     """Give the outbox each charge of this host's journal that the database does not have any more. Count what was found.
 
-    Safe while the gateway serves, and safe to repeat: a hold is resolved once. Raises the database's error when it is away.
+    Safe while the gateway serves, and safe to repeat: a hold is resolved once. Waits for another process of this host that
+    does the same: else it might give back what the dead letters of the first have counted as lost. Raises the database's error
+    when it is away.
     """
+    if not _directory().exists():
+        return Counter()
+    with file_lock.locked(_directory(), math.inf):
+        return _replay(progress)
+
+
+def _replay(progress: Callable[[str], None]) -> Counter[Found]:
     found: Counter[Found] = Counter()
     every_line = _lines()
     while lines := list(islice(every_line, _BATCH_LINES)):
@@ -143,15 +153,21 @@ def replay_regularly() -> None:
 
 
 def replay_after_failover() -> Counter[Found]:
-    """Replay once for each new timeline of the database: it begins one when a standby is promoted."""
+    """Replay once for each new timeline of the database: it begins one when a standby is promoted.
+
+    One process of a host does: the others leave it to that one.
+    """
     if not settings.SETTLEMENT_JOURNAL_MINUTES or not _directory().exists():
         return Counter()
     timeline, noted = _timeline(), _directory() / "timeline"
-    known = noted.read_text() if noted.exists() else ""
-    if timeline == known:
-        return Counter()
-    found = replay() if known else Counter[Found]()
-    noted.write_text(timeline)
+    with file_lock.locked(_directory()) as is_locked:
+        known = noted.read_text() if noted.exists() else ""
+        if timeline == known or not is_locked:
+            return Counter()
+        found = _replay(lambda line: None) if known else Counter[Found]()
+        draft = noted.with_suffix(".draft")
+        draft.write_text(timeline)
+        draft.rename(noted)  # whole or not at all: an empty one would pass for that of a new host
     return found
 
 

@@ -5,21 +5,21 @@ directory is synced: after a power failure the file is there whole, or not at al
 is known to be committed. One process at a time drains a directory, and may repeat it: a hold is resolved once. No file contains
 a secret: a reply kept for an Idempotency-Key, or a response, is sealed before it gets here.
 
-A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. So is the
-settlement of a completion that the database does not know: admissions do not wait for the disk, so a crash of the database can
-forget one whose reply is still relayed. What dead letters were to cost is counted as the operator's loss.
+A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. What dead letters
+were to cost is counted as the operator's loss.
+
+The settlement of a completion that the database does not know is stored, too: admissions do not wait for the disk, so a crash
+of the database can forget one whose reply is still relayed. It is admitted again before it is settled (``readmission``), and is
+a dead letter if that is refused.
 """
 
-import fcntl
 import json
 import logging
 import math
 import os
 import tempfile
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from enum import Enum
 from functools import partial
@@ -32,14 +32,14 @@ import msgspec
 from django.conf import settings
 from django.db import InternalError
 
-from completions.charging import checkpoints
+from completions.charging import checkpoints, readmission, reserve
 from completions.charging.batch import AdmissionLost
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
 from completions.chat import TIERS, Usage
 from completions.models import Completion
-from gateway_project import errors, metrics
+from gateway_project import errors, file_lock, metrics
 from gateway_project.db import pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, Skipped, WaitTimedOut
 
@@ -49,7 +49,6 @@ VERSION = 2  # of the file format
 INTERVAL_SECONDS = 2  # between two drains by a worker
 _FILES_MAX = 100  # in a transaction
 _BYTES_MAX = 2**22  # of files in a transaction; one that is larger has its own
-_LOCK_PAUSE_SECONDS = 0.1
 _LOCK_SECONDS = 10
 
 # The errors after which a settlement is worth repeating: the database is unavailable or busy, or it is a standby that has not
@@ -83,36 +82,54 @@ def store(resolution: Resolution, cause: Exception) -> None:
     completion_id = resolution.completion.id
     facts, reason = {"completion": completion_id}, errors.reason(cause)
     path = settings.OUTBOX_DIR / f"{completion_id}.json"
-    if error := gevent.get_hub().threadpool.apply(_write_error, (path, dumps(resolution))):
+    if error := _keep(path, resolution):
         logger.critical("%s is neither settled (%s) nor stored in the outbox: %s", completion_id, reason, error, extra=facts)
         raise cause from error
     metrics.outbox_stored_total.inc()
     logger.error("%s is stored in the outbox, to be settled later: %s", completion_id, reason, extra=facts)
 
 
-def store_dead_letter(resolution: Resolution, cause: AdmissionLost) -> None:
-    """Write the resolution of a forgotten admission to disk for an operator, and count the loss. A release loses nothing.
+def store_forgotten(resolution: Resolution, cause: AdmissionLost) -> None:
+    """Write the resolution of a forgotten admission to disk; ``drain`` admits it again. A release is of no use any more.
 
-    Does not raise: the client gets its reply even if the disk refuses, because nothing could charge it any more.
+    One with an Idempotency-Key is a dead letter at once, without its reply: nobody can ask for that again. Does not raise: the
+    client gets its reply even if the disk refuses, and then the loss is counted.
     """
     completion, cost_nanos = resolution.completion, resolution.cost_nanos
-    facts = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}
+    facts: dict[str, Any] = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}
     if cost_nanos is None:
         logger.warning("%s is not released: the database knows no such completion", completion.id, extra=facts)
         return
-    if resolution.reply_retention:  # its Idempotency-Key is forgotten, too: nobody can ask for the reply again
-        resolution = replace(resolution, reply_retention=ReplyRetention(None, is_kept=False))
-    resolution = replace(resolution, response=None)  # no account has it
-    path = settings.OUTBOX_DIR / f"{completion.id}.dead"
-    error = gevent.get_hub().threadpool.apply(_write_error, (path, dumps(resolution)))
+    facts["cost_nanos"] = cost_nanos
+    suffix = ".json"
+    if resolution.reply_retention:
+        suffix = ".dead"
+        resolution = replace(resolution, reply_retention=ReplyRetention(None, is_kept=False), response=None)
+    path = settings.OUTBOX_DIR / f"{completion.id}{suffix}"
+    error = _keep(path, resolution)
+    if suffix == ".json" and not error:
+        metrics.outbox_stored_total.inc()
+        logger.error("%s is stored in the outbox, to be admitted again: %s", completion.id, cause, extra=facts)
+        return
     _count_dead_letter(cost_nanos)
     where = f"cannot be stored ({error})" if error else f"is a dead letter now, {path.name}"
-    logger.error("%s is not charged and %s: %s", completion.id, where, cause, extra={**facts, "cost_nanos": cost_nanos})
+    logger.error("%s is not charged and %s: %s", completion.id, where, cause, extra=facts)
 
 
 def _count_dead_letter(cost_nanos: int) -> None:
     metrics.outbox_dead_letters_total.inc()
     metrics.operator_loss_nanos.inc(cost_nanos)
+
+
+def _keep(path: Path, resolution: Resolution) -> OSError | None:
+    """Write the file. On a full disk use the room that is kept for it, without the reply. Return the error if there is none."""
+    error: OSError | None = gevent.get_hub().threadpool.apply(_write_error, (path, dumps(resolution)))
+    if error and error.errno in reserve.FULL:
+        if retention := resolution.reply_retention:
+            resolution = replace(resolution, reply_retention=replace(retention, sealed_reply=None))
+        write = partial(_write, path, dumps(replace(resolution, response=None)))
+        error = gevent.get_hub().threadpool.apply(reserve.spend, (write,))
+    return error
 
 
 def _write_error(path: Path, text: str) -> OSError | None:
@@ -178,6 +195,10 @@ def waiting_files() -> list[Path]:
     return sorted(settings.OUTBOX_DIR.glob("*.json"))
 
 
+def has_waiting() -> bool:
+    return any(settings.OUTBOX_DIR.glob("*.json"))
+
+
 def dead_letters() -> list[Path]:
     """Return the dead letters, oldest completion first."""
     return sorted(settings.OUTBOX_DIR.glob("*.dead"))
@@ -215,8 +236,7 @@ def _rows(paths: Sequence[Path]) -> dict[str, Completion]:
 def _load(path: Path, rows: dict[str, Completion]) -> Resolution:
     if row := rows.get(path.stem):
         return _read(path, CompletionRecord.from_row(row))
-    cost_nanos = _stated_cost_nanos(path)  # or the file belongs to another database
-    raise AdmissionLost(f"the database knows no such completion; it was to cost {cost_nanos} nanodollars")
+    raise AdmissionLost(f"the database knows no such completion; it was to cost {_stated_cost_nanos(path)} nanodollars")
 
 
 def _read(path: Path, completion: CompletionRecord) -> Resolution:
@@ -262,9 +282,9 @@ def drain(
     unavailable.
     """
     outcomes: Counter[Outcome] = Counter()
-    if not waiting_files():
+    if not has_waiting():
         return outcomes
-    with _locked_directory(math.inf if waits_for_others else _LOCK_SECONDS) as is_locked:
+    with file_lock.locked(settings.OUTBOX_DIR, math.inf if waits_for_others else _LOCK_SECONDS) as is_locked:
         if not is_locked:
             logger.warning("another process has drained the outbox for more than %s seconds", _LOCK_SECONDS)
             return Counter({Outcome.WAITING: len(waiting_files())})
@@ -297,36 +317,14 @@ def _size_bytes(path: Path) -> int:
         return 0
 
 
-@contextmanager
-def _locked_directory(wait_seconds: float) -> Iterator[bool]:
-    """Keep other processes from draining the directory. Yield whether that was possible, after waiting for one that does.
-
-    A process that dies lets go of it.
-    """
-    descriptor = os.open(settings.OUTBOX_DIR, os.O_RDONLY)
-    gives_up_at = time.monotonic() + wait_seconds
-    try:
-        while not (is_locked := _try_lock(descriptor)) and time.monotonic() < gives_up_at:
-            time.sleep(_LOCK_PAUSE_SECONDS)
-        yield is_locked
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def drain_regularly(resolve_all: ResolveAll) -> None:
     """Drain every few seconds for the life of this worker: its own files, and those of processes that ended.
 
-    Another greenlet announces what waits meanwhile: to drain takes long if each file waits for a lock.
+    Others announce what waits meanwhile, because to drain takes long if each file waits for a lock, and keep room on the disk.
     """
+    reserve.keep()
     repeat = partial(repetition.repeat, logger=logger)
+    repeat(reserve.keep, INTERVAL_SECONDS, failure="cannot keep room for the outbox")
     repeat(partial(drain, resolve_all), INTERVAL_SECONDS, failure="cannot drain the outbox yet")
     repeat(_announce, checkpoints.INTERVAL_SECONDS, failure="cannot announce what waits in the outbox")
 
@@ -337,25 +335,35 @@ def _announce() -> None:
 
 def _drain_files(paths: Sequence[Path], resolve_all: ResolveAll, reported_ids: set[UUID]) -> Iterator[Outcome]:
     """Resolve the files together. ``reported_ids`` are the accounts of which the log says that they cannot be settled yet."""
-    rows, resolutions = _rows(paths), dict[Path, Resolution]()
+    rows, resolutions, forgotten = _rows(paths), dict[Path, Resolution](), dict[Path, Resolution]()
     for path in paths:
         try:
-            resolutions[path] = _load(path, rows)
+            if path.stem in rows:
+                resolutions[path] = _load(path, rows)
+            else:
+                forgotten[path] = load_forgotten(path)
         except FileNotFoundError:
             yield Outcome.GONE
         except OSError as error:
             logger.error("cannot read %s: %s", path, error)
             yield Outcome.WAITING
-        except (Unreadable, AdmissionLost) as error:
+        except Unreadable as error:
             yield _move_to_dead_letters(path, error)
+    for (path, resolution), readmitted in zip(
+        forgotten.items(), readmission.readmit_all(list(forgotten.values())), strict=True
+    ):
+        if isinstance(readmitted, Exception):
+            yield _end_file(path, resolution, readmitted, reported_ids)
+        else:
+            resolutions[path] = replace(resolution, completion=readmitted)
     resolved = resolve_all(list(resolutions.values()))
     for (path, resolution), outcome in zip(resolutions.items(), resolved, strict=True):
         yield _end_file(path, resolution, outcome, reported_ids)
 
 
 def _end_file(path: Path, resolution: Resolution, outcome: int | Exception | None, reported_ids: set[UUID]) -> Outcome:
-    if isinstance(outcome, Skipped):  # this account is locked, and the next one may not be
-        _report_locked(resolution, reported_ids)
+    if isinstance(outcome, (Skipped, errors.TiedUp)):  # this account is locked, and the next one may not be
+        _report_waiting(resolution, outcome, reported_ids)
         return Outcome.WAITING
     if isinstance(outcome, Exception):
         return _move_to_dead_letters(path, outcome)
@@ -363,11 +371,13 @@ def _end_file(path: Path, resolution: Resolution, outcome: int | Exception | Non
     return Outcome.ALREADY_RESOLVED if outcome is None else Outcome.RESOLVED
 
 
-def _report_locked(resolution: Resolution, reported_ids: set[UUID]) -> None:
+def _report_waiting(resolution: Resolution, cause: Skipped | errors.TiedUp, reported_ids: set[UUID]) -> None:
     completion_id, account_id = resolution.completion.id, resolution.account_id
     if account_id not in reported_ids:
-        message = "cannot settle %s, and perhaps others of account %s, yet: another session keeps its rows locked"
-        logger.warning(message, completion_id, account_id, extra={"completion": completion_id, "account": str(account_id)})
+        why = "another session keeps its rows locked" if isinstance(cause, Skipped) else "running requests hold its credits"
+        message = "cannot settle %s, and perhaps others of account %s, yet: %s"
+        facts = {"completion": completion_id, "account": str(account_id)}
+        logger.warning(message, completion_id, account_id, why, extra=facts)
     reported_ids.add(account_id)
 
 

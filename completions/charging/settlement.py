@@ -1,8 +1,7 @@
 """Ends completions: charges the usage of each, or releases its hold, once.
 
 Every function here may be called again, and by two callers at once: the second finds the hold resolved and changes nothing.
-When the database is unavailable, the settlements of running replies are stored in the outbox. When it has forgotten an
-admission, the settlement is stored there as a dead letter.
+When the database is unavailable, or has forgotten an admission, the settlements of running replies are stored in the outbox.
 """
 
 import logging
@@ -48,11 +47,10 @@ def settle(
 ) -> int | None:
     """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
 
-    Return None when the hold was resolved before, and correct what was charged then; or when the database is unavailable:
-    then the settlement is stored in the outbox and charged from there. So it does when the database forgot the admission:
-    then nothing is charged, and the loss is counted. ``reply`` is what the client gets, and gets again for the same
-    Idempotency-Key. Without a reply, a retry under that key runs again; with one that is not stored, it is refused.
-    ``response`` is stored for later requests. Raises the database's error when the disk refuses, too.
+    Return None when the hold was resolved before, and correct what was charged then. Return None, too, when the database is
+    unavailable or has forgotten the admission: the settlement is charged from the outbox. ``reply`` is what the client gets,
+    and gets again for the same Idempotency-Key. Without a reply, a retry under that key runs again; with one that is not
+    stored, it is refused. ``response`` is stored for later requests. Raises the database's error when the disk refuses, too.
     """
     cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
     reply_retention = None
@@ -160,7 +158,7 @@ def _resolve_each(resolutions: list[Resolution], error: Exception) -> list[int |
 def _resolve_or_store(resolution: Resolution) -> int | None:
     """Retry while the database is unavailable, then store the resolution in the outbox and return None.
 
-    A resolution without an admission is stored at once, as a dead letter.
+    A resolution whose admission the database has forgotten is stored at once, and admitted again from there.
 
     Raises the database's error when the disk refuses, too. A retry is safe when only the answer to a COMMIT was lost: a hold
     is resolved once.
@@ -170,10 +168,10 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
         try:
             return _resolve_or_correct(resolution)
         except AdmissionLost as error:
-            outbox.store_dead_letter(resolution, error)
+            outbox.store_forgotten(resolution, error)
             return None
         except outbox.UNAVAILABLE as error:
-            if time.monotonic() + pause_seconds > deadline or outbox.waiting_files():  # others have waited in vain
+            if time.monotonic() + pause_seconds > deadline or outbox.has_waiting():  # others have waited in vain
                 outbox.store(resolution, error)
                 return None
             facts = {"completion": resolution.completion.id}

@@ -14,9 +14,14 @@ def connect(**changed: Any) -> psycopg.Connection[Any]:
     return psycopg.connect(**_parameters() | changed, autocommit=True)
 
 
-def session_sql() -> str:
-    """Return the SQL that sets what SESSION in the database's settings says. All our connections run it first."""
-    session: dict[str, str] = connection.settings_dict["SESSION"]
+def session_sql(*names: str) -> str:
+    """Return the SQL that sets what SESSION in the database's settings says, and then those of these names.
+
+    All our connections run it first.
+    """
+    session: dict[str, str] = {}
+    for name in ("SESSION", *names):
+        session |= connection.settings_dict[name]
     return "; ".join(f"SET {name} = '{value}'" for name, value in session.items())
 
 

@@ -262,7 +262,7 @@ class _Pipeline:
             self._connection = direct_connections.connect()
         self._counted = process_circuit.statement(self._connection)
         with self._counted:
-            self._connection.execute(f"{direct_connections.session_sql()}; {_SESSION}")
+            self._connection.execute(f"{direct_connections.session_sql('BATCH_SESSION')}; {_SESSION}")
         self._libpq = self._connection.pgconn
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()

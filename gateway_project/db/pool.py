@@ -25,6 +25,8 @@ Value = TypeVar("Value")
 # A lock that takes longer to get means that something is wrong: then fail, so that requests do not pile up.
 # Set when the connection is open: PgBouncer accepts no such options of a connection that begins.
 _SESSION = {"lock_timeout": "5s", "idle_in_transaction_session_timeout": "30s"}
+# A batch takes milliseconds. A process that is frozen within one keeps its locks for less time than others wait for them.
+_BATCH_SESSION = {"idle_in_transaction_session_timeout": "4s"}
 # A server that sends nothing for this long counts as unavailable. (Over TCP the kernel notices, too.)
 TIME_LIMIT_SECONDS = 10
 _CONNECTION_OPTIONS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 10_000}
@@ -59,6 +61,7 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
         "PORT": str(named["port"] or ""),
         "CONN_MAX_AGE": 0,
         "SESSION": dict(_SESSION),
+        "BATCH_SESSION": dict(_BATCH_SESSION),
         "OPTIONS": {**_CONNECTION_OPTIONS, **parts, **options},
     }
 

@@ -24,7 +24,7 @@ def alive(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "alive"})
 
 
-# Apps add what their requests need of the database; each raises the database's errors.
+# Apps add what their requests need; each raises the database's errors, or ServiceUnavailable for the disk.
 readiness_checks: list[Callable[[], object]] = []
 
 
@@ -44,7 +44,7 @@ def ready(request: HttpRequest) -> HttpResponse:
 def _unreadiness() -> Exception | None:
     try:
         _require_ready()
-    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, NotMigrated) as error:
+    except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, NotMigrated, errors.ServiceUnavailable) as error:
         return error
     finally:
         pool.release_connection()  # it is that of this greenlet
@@ -64,6 +64,8 @@ def _require_ready() -> None:
 def _reason(error: Exception) -> str:
     if isinstance(error, NotMigrated):
         return "migrations are missing"
+    if isinstance(error, errors.ServiceUnavailable):
+        return "no settlement can be kept on disk"
     if pool.is_lock_timeout(error):
         return "another session keeps a table locked"
     return "the database takes no writes" if pool.is_read_only(error) else "the database does not answer"

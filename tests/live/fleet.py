@@ -28,6 +28,23 @@ from tests.live.load import ECHO, Books, Load
 SETTINGS = {"WEB_CONCURRENCY": "2", "GATEWAY_KEY_REQUESTS_IN_FLIGHT": "1000", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "1000"}
 
 
+# Of each completion that is charged: its tokens as they were charged last, what that was in all, and what these tokens cost. A
+# correction is a completion of its own, which repeats the one that it corrects; what it gives back is a credit.
+_CHARGES = """
+    WITH RECURSIVE run AS (
+        SELECT id, id AS first_id FROM completions_completion WHERE repeats IS NULL
+        UNION ALL SELECT next.id, first_id FROM completions_completion AS next JOIN run ON next.repeats = run.id
+    )
+    SELECT first_id, last.prompt_tokens, last.completion_tokens, charged.nanos,
+        ceil((last.prompt_tokens::numeric * input_nanos + last.completion_tokens::numeric * output_nanos) / 1000000)
+    FROM (
+        SELECT first_id, max(run.id) AS last_id, sum(-amount_nanos) AS nanos
+        FROM run JOIN billing_ledgerentry ON reference IN (run.id, 'overcharge:' || run.id) GROUP BY first_id
+    ) AS charged
+    JOIN completions_completion AS last ON last.id = last_id JOIN completions_price AS price ON price.id = last.price_id
+    """
+
+
 class Fleet:
     def __init__(self, directory: Path, server: DatabaseServer, secret: str) -> None:
         self.server, self.secret = server, secret
@@ -55,16 +72,24 @@ class Fleet:
     def workers(self, host: Gateway) -> list[psutil.Process]:
         return psutil.Process(host._process.pid).children()
 
+    def processes(self, host: Gateway) -> list[psutil.Process]:
+        """Return the master and its workers."""
+        return [psutil.Process(host._process.pid), *self.workers(host)]
+
     @contextmanager
-    def load(self) -> Iterator[Load]:
-        """Use all hosts while the block runs."""
-        with Load(self.hosts, self.secret).running() as load:
+    def load(self, hosts: Sequence[Gateway] = ()) -> Iterator[Load]:
+        """Use these hosts, or all, while the block runs."""
+        with Load(list(hosts or self.hosts), self.secret).running() as load:
             yield load
 
-    def ask(self, host: Gateway) -> Call:
+    def ask(self, host: Gateway, secret: str = "") -> Call:
         """Send one request for a whole reply."""
         fields = {"model": ECHO, "messages": QUESTION, "max_tokens": 10}
-        return history_programs.call(host.port, self.secret, Ask("first", fields), "alone")
+        return history_programs.call(host.port, secret or self.secret, Ask("first", fields), "alone")
+
+    def key(self, name: str) -> str:
+        """Make another key of the account. Return its secret."""
+        return str(self.manage("create_key", "bench@example.org", "--name", name)["secret"])
 
     # --- Afterwards -----------------------------------------------------------------------------------------------
 
@@ -97,20 +122,22 @@ class Fleet:
 
     def assert_consistent(self, calls: Sequence[Call], *, deaths: bool = False) -> str:
         """Assert that the ledger is, and agrees with what the callers were told. Return the figures in words."""
-        rows = self.server.rows(
-            "SELECT reference, (metadata ->> 'promptTokens')::int, (metadata ->> 'completionTokens')::int"
-            " FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT'"
-        )
-        assert len({reference for reference, _, _ in rows}) == len(rows), "a completion is charged twice"
+        references = [
+            row[0] for row in self.server.rows("SELECT reference FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT'")
+        ]
+        assert len(set(references)) == len(references), "a completion is charged twice"
+        charges = self.server.rows(_CHARGES)
+        overcharged = {completion for completion, _, _, charged_nanos, cost_nanos in charges if charged_nanos > cost_nanos}
         lost = {path.stem for path in self.files("dead")}
-        books = Books(calls, {reference: tokens for reference, *tokens in rows}, lost, deaths)
+        books = Books(calls, {completion: tokens for completion, *tokens, _, _ in charges}, overcharged, lost, deaths)
         found = list(books.violations())
         assert not found, "\n".join(found[:20])
         assert self.manage("verify_ledger")["ok"]
         return books.figures()
 
-    def manage(self, *arguments: str) -> Any:
-        return json.loads(run.manage(environment(self.server, self._directory), *arguments, "--json"))
+    def manage(self, *arguments: str, **environ: str) -> Any:
+        """Run an operator's command on a host of its own."""
+        return json.loads(run.manage({**environment(self.server, self._directory), **environ}, *arguments, "--json"))
 
     def metric(self, name: str) -> float:
         """Return the sum of the metric over all hosts."""

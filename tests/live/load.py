@@ -3,6 +3,7 @@
 The requests are whole, streamed, and left by their clients midway. A seed repeats their order.
 """
 
+import math
 import os
 import random
 import secrets
@@ -46,6 +47,7 @@ class Load:
     gateways: Sequence[Gateway]
     secret: str
     calls: list[Call] = field(default_factory=list)
+    served_at: dict[int, list[float]] = field(default_factory=dict)  # by port: when each reply of status 200 ended
     cut_off: list[Call] = field(default_factory=list)  # the client stayed, and did not get the end of its reply
     _over: threading.Event = field(default_factory=threading.Event)
 
@@ -55,6 +57,18 @@ class Load:
     def statuses(self) -> Counter[int | None]:
         return Counter(call.status for call in self.calls)
 
+    def rate(self, since: float, until: float) -> float:
+        """Return the replies of status 200 per second between two moments."""
+        return sum(since <= moment < until for times in self.served_at.values() for moment in times) / (until - since)
+
+    def seconds_until_served(self, since: float) -> float:
+        """Return after how many seconds every gateway had served a reply again, or infinity."""
+        first = [
+            min((moment for moment in self.served_at.get(each.port, []) if moment >= since), default=math.inf)
+            for each in self.gateways
+        ]
+        return max(first) - since
+
     def run(self, client: int) -> None:
         chance = random.Random(f"{SEED}/gateways/{client}")
         for number, ask in enumerate(asks(client)):
@@ -63,6 +77,8 @@ class Load:
             port = chance.choice(self.gateways).port
             call = history_programs.call(port, self.secret, ask, f"{client}/{number}")
             self.calls.append(call)
+            if call.status == 200 and call.is_whole:
+                self.served_at.setdefault(port, []).append(call.replied_at)
             if ask.disconnects_after_events is None and not call.is_whole:
                 self.cut_off.append(call)
 
@@ -86,6 +102,7 @@ class Books:
 
     calls: Sequence[Call]
     debits: dict[str, list[int]]  # by completion id: the tokens of the prompt and of the reply
+    overcharged: set[str]  # completions that were charged more than these tokens cost
     lost: set[str]  # completions that are dead letters: counted as a loss, and not charged
     deaths: bool  # processes died: what their clients did not get whole may be charged or not
 
@@ -102,6 +119,7 @@ class Books:
     def violations(self) -> Iterator[str]:
         due = set(self.whole) if self.deaths else self.begun
         yield from (f"{completion} is not charged" for completion in due - self.lost - set(self.debits))
+        yield from (f"{completion} is charged more than it costs" for completion in self.overcharged)
         yield from (f"{completion} is lost, and charged" for completion in self.lost & set(self.debits))
         for completion in set(self.whole) & set(self.debits):
             told = [self.whole[completion].prompt_tokens, self.whole[completion].completion_tokens]
@@ -112,6 +130,8 @@ class Books:
             yield f"{len(others)} charges for {unknown} requests whose outcome no caller knows"
 
     def figures(self) -> str:
-        uncharged = len(set(self.whole) - set(self.debits))
-        replies = f"{len(self.whole):,} whole replies, {uncharged} of them uncharged, none charged twice"
-        return f"{len(self.calls):,} requests, {replies}"
+        free = len(set(self.whole) - set(self.debits))
+        refused = Counter(call.status for call in self.calls if call.status not in (200, None))
+        codes = f" ({', '.join(f'{number:,} x {status}' for status, number in sorted(refused.items()))})" if refused else ""
+        replies = f"{len(self.whole):,} whole replies: {free} free, {len(self.overcharged)} overcharged"
+        return f"{len(self.calls):,} requests, {replies}, {refused.total():,} refused{codes}"

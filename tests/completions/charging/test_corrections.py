@@ -3,7 +3,9 @@
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,7 +16,8 @@ from billing import audit, ledger, locks, money
 from billing.models import Account, Hold, LedgerEntry, ManualEntry
 from completions.charging import batch, corrections, idempotency, outbox, settlement
 from completions.charging.outbox import Outcome
-from completions.charging.resolution import ReplyRetention
+from completions.charging.records import ServedBy
+from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
 from completions.usage import sums
@@ -328,6 +331,41 @@ def test_a_repetition_that_runs_is_waited_for(api, alice, late):
     assert drain() == {Outcome.WAITING: 1}
     b"".join(running.streaming_content)
     assert drain() == {Outcome.RESOLVED: 1}
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize(
+    ("tokens", "relayed_bytes"), [((10, 30), (80, 160)), ((30, 10), (160, 320)), ((90, 30), (4, 80)), ((30, 90), (40, 4))]
+)
+def test_two_runs_that_both_were_swept_cost_with_their_corrections_what_the_dearest_costs(
+    alice, key, settings, tokens, relayed_bytes, is_reversed
+):
+    """Both processes were frozen, and both settlements come late, in either order."""
+    ids: list[str] = []
+    for count, relayed in zip(tokens, relayed_bytes, strict=True):
+        completion = admit(key).completion
+        known: dict[str, Any] = {"request_id": f"req_{count}"}
+        if ids:
+            known |= {"repeats": ids[0], "charged_before_nanos": Completion.objects.get(pk=ids[0]).cost_nanos}
+        Completion.objects.filter(pk=completion.id).update(**known)
+        row = Completion.objects.select_related("price").get(pk=completion.id)
+        usage, cost_nanos = Usage(10, count), 5_000 + 1_500 * count
+        late = Resolution(
+            replace(completion, **known), ServedBy.from_row(row), Completion.Settlement.REPORTED, usage, cost_nanos
+        )
+        outbox.store(late, TimeoutError())
+        ids.append(completion.id)
+        assert settlement.recover(row, relayed)
+    texts = {each: (settings.OUTBOX_DIR / f"{each}.json").read_text() for each in ids}
+    for path in outbox.waiting_files():
+        path.unlink()
+    for completion_id in reversed(ids) if is_reversed else ids:
+        outbox.put_back(completion_id, texts[completion_id])
+        assert drain() == {Outcome.RESOLVED: 1}
+    assert spent(alice) == 5_000 + 1_500 * max(tokens)
+    for completion_id in ids:
+        outbox.put_back(completion_id, texts[completion_id])
+    assert drain() == {Outcome.ALREADY_RESOLVED: 2}
 
 
 def test_a_request_without_a_kept_reply_runs_again_after_its_correction(api, alice, late):

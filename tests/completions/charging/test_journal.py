@@ -15,9 +15,11 @@ from django.db import connection, transaction
 from billing.models import LedgerEntry
 from completions import tasks
 from completions.charging import journal, outbox, settlement
+from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
 from completions.chat import Usage
 from completions.models import Completion
+from gateway_project import file_lock
 from tests import factories
 from tests.completions import settlements
 from tests.completions.rows import assert_charged, lost_nanos
@@ -94,17 +96,38 @@ def test_a_correction_that_a_failover_lost_is_booked_again(alice, key):
     assert_ledger_is_consistent()
 
 
-def test_a_charge_whose_admission_was_lost_too_is_a_dead_letter_and_counted_once(alice, key):
+def test_a_charge_whose_admission_was_lost_too_is_admitted_again_and_charged_once(alice, key):
     before_nanos = lost_nanos()
     with lost_in_a_failover():
         settle(admit(key))
-    for found in ({"settled": 0, "lost": 1, "deadLetters": 0}, {"settled": 0, "lost": 0, "deadLetters": 1}):
+    for found in ({"settled": 0, "lost": 1, "deadLetters": 0}, {"settled": 1, "lost": 0, "deadLetters": 0}):
         assert replay() == found
         outbox.drain(settlement.resolve_all)
-    assert len(outbox.dead_letters()) == 1
-    assert lost_nanos() - before_nanos == 20_000
-    call_command("dead_letters", "--book", "all", stdout=io.StringIO())
+    assert (outbox.dead_letters(), lost_nanos()) == ([], before_nanos)
     assert_charged(alice, "reported", **CHARGED)
+
+
+def test_a_dead_letter_is_given_back_by_no_replay(alice, key, settings):
+    with lost_in_a_failover():
+        settle(admit(key))
+    [line] = journal._lines()
+    (settings.OUTBOX_DIR / f"{json.loads(line)['completion']}.dead").write_text(line)
+    assert replay() == {"settled": 0, "lost": 0, "deadLetters": 1}
+    assert outbox.waiting_files() == []
+
+
+def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, monkeypatch):
+    monkeypatch.setattr(journal, "_timeline", lambda: "00000002")
+    with lost_in_a_failover():
+        settle(admit(key))
+    noted = settings.OUTBOX_DIR / "journal" / "timeline"
+    noted.write_text("00000001")
+    with file_lock.locked(noted.parent) as is_locked:
+        assert is_locked
+        assert journal.replay_after_failover() == {}
+    assert (outbox.waiting_files(), noted.read_text()) == ([], "00000001")
+    assert journal.replay_after_failover() == {Found.LOST: 1}
+    assert (len(outbox.waiting_files()), noted.read_text()) == (1, "00000002")
 
 
 def test_the_sweeper_replays_once_when_the_database_begins_another_timeline(alice, key, monkeypatch):

@@ -3,21 +3,23 @@
 import io
 import json
 import os
+import re
 import stat
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.core.checks import run_checks
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError, transaction
+from django.db import InternalError, OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from billing import locks
-from billing.models import Hold, LedgerEntry
+from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints, outbox, settlement
 from completions.charging.admission import Admitted
@@ -27,7 +29,7 @@ from completions.charging.records import CompletionRecord
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
 from completions.models import Completion
-from gateway_project import metrics
+from gateway_project import file_lock, metrics
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 from tests.chat import everything_written
@@ -72,6 +74,10 @@ def ask(api, **headers: str) -> Any:
 def read_during_outage(reply) -> bytes:
     PipelinedConnection.close_all()
     return with_the_database_unavailable(lambda: b"".join(reply.streaming_content))
+
+
+def drain() -> dict[Outcome, int]:
+    return outbox.drain(settlement.resolve_all)
 
 
 def total(counter) -> float:
@@ -303,16 +309,78 @@ def test_an_unreadable_file_becomes_a_dead_letter_and_holds_up_no_other(alice, k
     assert_ledger_is_consistent()
 
 
-def test_a_file_for_an_unknown_completion_becomes_a_dead_letter(alice, key, settings, caplog):
+def store_forgotten(admit: Callable[[], Admitted], tokens: int = 10, retention: ReplyRetention | None = None) -> str:
+    """Store the settlement of a completion that the database has forgotten."""
+    admitted = forget(admit)
+    ending = (Completion.Settlement.REPORTED, Usage(10, tokens), 5_000 + tokens * 1_500, retention)
+    outbox.store_forgotten(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AdmissionLost("lost"))
+    return admitted.completion.id
+
+
+def test_a_forgotten_completion_is_admitted_again_and_charged(alice, key, settings):
+    completion_id, loss = store_forgotten(lambda: admit(key)), total(metrics.operator_loss_nanos)
+    text = (settings.OUTBOX_DIR / f"{completion_id}.json").read_text()
+    known = store(admit(key))
+    assert drain() == {Outcome.RESOLVED: 2}
+    assert files(settings) == []
+    assert set(LedgerEntry.objects.filter(type="USAGE_DEBIT").values_list("reference", "amount_nanos")) == {
+        (completion_id, -20_000),
+        (known, -20_000),
+    }
+    assert total(metrics.operator_loss_nanos) == loss
+    assert_ledger_is_consistent()
+    outbox.put_back(completion_id, text)
+    assert drain() == {Outcome.ALREADY_RESOLVED: 1}
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos) == (10_000_000_000 - 2 * 20_000, 0)
+
+
+def test_a_readmission_whose_process_dies_before_its_charge_is_charged_later(alice, key, settings):
+    store_forgotten(lambda: admit(key))
+    with pytest.raises(KeyboardInterrupt):
+        outbox.drain(Mock(side_effect=KeyboardInterrupt))
+    assert settlement.expire(Completion.objects.get())  # the sweeper takes it for abandoned
+    assert drain() == {Outcome.RESOLVED: 1}
+    alice.refresh_from_db()
+    assert (alice.balance_nanos, alice.held_nanos, files(settings)) == (10_000_000_000 - 20_000, 0, [])
+    assert_ledger_is_consistent()
+
+
+def test_a_forgotten_completion_waits_for_money_that_running_requests_hold(alice, key, settings):
+    completion_id = store_forgotten(lambda: admit(key))
+    Hold(reference="running", account=alice, amount_nanos=9_999_990_000, state="HELD", expires_at=Now()).save(force_insert=True)
+    Account.objects.filter(pk=alice.pk).update(held_nanos=9_999_990_000, open_holds=1)
+    assert drain() == {Outcome.WAITING: 1}
+    assert files(settings) == [f"{completion_id}.json"]
+    Hold.objects.all().update(state="RELEASED", resolved_at=Now())
+    Account.objects.filter(pk=alice.pk).update(held_nanos=0, open_holds=0)
+    assert drain() == {Outcome.RESOLVED: 1}
+
+
+def test_a_standby_that_is_not_promoted_yet_forgets_nothing(alice, key, settings):
+    completion_id = store_forgotten(lambda: admit(key))
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        pytest.raises(InternalError, drain)
+        transaction.set_rollback(True)
+    assert files(settings) == [f"{completion_id}.json"]
+    assert drain() == {Outcome.RESOLVED: 1}
+
+
+def test_a_file_of_another_database_becomes_a_dead_letter(alice, key, settings, caplog):
     completion_id = store(admit(key))
-    os.rename(settings.OUTBOX_DIR / f"{completion_id}.json", settings.OUTBOX_DIR / "chatcmpl-lost.json")
-    path = settings.OUTBOX_DIR / "chatcmpl-lost.json"
-    path.write_text(path.read_text().replace(completion_id, "chatcmpl-lost"))
+    path = settings.OUTBOX_DIR / f"{completion_id}.json"
+    for other, text in (
+        ("chatcmpl-account", path.read_text().replace(str(alice.pk), "00000000-0000-7000-8000-000000000000")),
+        ("chatcmpl-tokens", re.sub(r'"prompt_estimate": \d+', f'"prompt_estimate": {10**30}', path.read_text())),
+    ):
+        (settings.OUTBOX_DIR / f"{other}.json").write_text(text.replace(completion_id, other))
+    path.unlink()
     before, loss = everything_written(), total(metrics.operator_loss_nanos)
-    assert outbox.drain(settlement.resolve_all) == {Outcome.DEAD_LETTER: 1}
-    assert files(settings) == ["chatcmpl-lost.dead"]
+    assert drain() == {Outcome.DEAD_LETTER: 2}
+    assert files(settings) == ["chatcmpl-account.dead", "chatcmpl-tokens.dead"]
     assert "it was to cost 20000 nanodollars" in caplog.text
-    assert total(metrics.operator_loss_nanos) - loss == 20_000
+    assert total(metrics.operator_loss_nanos) - loss == 40_000
     assert everything_written() == before
 
 
@@ -358,7 +426,7 @@ def test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away(alic
     waiting, lost = admit(key), admit(factories.make_key(charlie)[0])
     store(waiting)
     expire(waiting, lost)
-    with outbox._locked_directory(0) as is_locked:
+    with file_lock.locked(settings.OUTBOX_DIR) as is_locked:
         assert is_locked
         assert outbox.drain(settlement.resolve_all) == {Outcome.WAITING: 1}
         assert tasks.release_expired_holds() == 1
@@ -429,44 +497,37 @@ def test_the_command_changes_nothing_while_the_database_is_unavailable(key, sett
     assert files(settings) == [f"{completion_id}.json"]
 
 
-def test_a_forgotten_completion_is_booked_or_discarded_by_hand(alice, key, settings):
-    lost = [forget(lambda: admit(key)) for _ in range(3)]
-    with_key = ReplyRetention("encrypted", is_kept=True)
-    for admitted, retention in zip(lost, (None, with_key, None), strict=True):
-        ending = (Completion.Settlement.REPORTED, Usage(10, 10), 20_000, retention)
-        outbox.store_dead_letter(
-            Resolution(admitted.completion, settlements.served_by(admitted), *ending), AdmissionLost("lost")
-        )
-    booked, repeatable, discarded = (admitted.completion.id for admitted in lost)
+def test_dead_letters_are_booked_or_discarded_by_hand(bob, settings):
+    factories.credit(bob, 1)
+    key = factories.make_key(bob)[0]
+    booked, discarded = (store_forgotten(lambda: admit(key), tokens=10_000) for _ in range(2))
+    repeatable = store_forgotten(lambda: admit(key), retention=ReplyRetention("encrypted", is_kept=True))
+    before = everything_written()
+    os.rename(settings.OUTBOX_DIR / f"{repeatable}.dead", settings.OUTBOX_DIR / f"{repeatable}.json")
+    assert drain() == {Outcome.DEAD_LETTER: 3}  # the account cannot pay two, and may have paid one already
+    assert everything_written() == before
     (settings.OUTBOX_DIR / "chatcmpl-damaged.dead").write_text("{")
     assert "encrypted" not in (settings.OUTBOX_DIR / f"{repeatable}.dead").read_text()
 
     listed = json.loads(run("--json", name="dead_letters")[0])["deadLetters"]
     kinds = {each["completion"]: each["kind"] for each in listed}
     assert kinds == {booked: "forgotten", repeatable: "repeatable", discarded: "forgotten", "chatcmpl-damaged": "unreadable"}
-    assert {(each["account"], each["costNanos"]) for each in listed if "account" in each} == {(str(alice.pk), 20_000)}
+    costs = {each["completion"]: (each["account"], each["costNanos"]) for each in listed if "account" in each}
+    assert costs[booked] == (str(bob.pk), 15_005_000)
 
     assert run("--discard", discarded, name="dead_letters")[1] is None
+    assert "stays: The account has too few credits" in run("--book", booked, name="dead_letters")[1]
+    factories.credit(bob, 1)
     printed, error = run("--json", "--book", "all", name="dead_letters")
-    assert json.loads(printed)["booked"] == {booked: 20_000}
+    assert json.loads(printed)["booked"] == {booked: 15_005_000}
     assert f"{repeatable} stays: the database forgot its admission, and its caller may" in error
     assert files(settings) == [f"{repeatable}.dead", "chatcmpl-damaged.dead"]
-    assert_charged(alice, "reported", prompt=10, completion=10, nanos=20_000, model="demo/echo")
+    [entry] = LedgerEntry.objects.filter(type="USAGE_DEBIT")
+    assert (entry.reference, entry.amount_nanos, entry.spender) == (booked, -15_005_000, key.pk)
+    assert_ledger_is_consistent()
     assert run("--book", booked, name="dead_letters") == ("", f"There is no such dead letter: {booked}.")
     assert run("--discard", "all", name="dead_letters")[1] is None
     assert run(name="dead_letters") == ("There are no dead letters.\n", None)
-
-
-def test_a_dead_letter_that_the_account_cannot_pay_stays(bob, settings):
-    factories.credit(bob, 1)
-    key = factories.make_key(bob)[0]
-    admitted = forget(lambda: admit(key))
-    ending = (Completion.Settlement.REPORTED, Usage(10, 10), 10_000_001)
-    outbox.store_dead_letter(Resolution(admitted.completion, settlements.served_by(admitted), *ending), AdmissionLost("lost"))
-    before = everything_written()
-    _, error = run("--book", "all", name="dead_letters")
-    assert "stays: The account has too few credits" in error
-    assert (everything_written(), len(files(settings))) == (before, 1)
 
 
 def test_an_outbox_that_cannot_be_written_fails_a_check(settings, tmp_path):

@@ -1,0 +1,95 @@
+"""Admits completions again that the database has forgotten, so that their settlements on disk can be applied.
+
+An admission does not wait for the disk, and a standby may lack the last commits of the primary that it replaces. So a crash or
+a failover can forget a completion whose caller has its reply. It was admitted within its key's limits once: they are not asked
+again, but its cost counts in them. One with an Idempotency-Key is not admitted again: its caller may have sent the request
+again, and paid for that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from django.db import DataError, IntegrityError
+
+from billing.models import Account
+from completions.charging import batch
+from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.records import CompletionRecord
+from completions.charging.resolution import Resolution
+from gateway_project import errors
+from gateway_project.db import pool
+from gateway_project.db.group_commit import Skipped
+from keys.models import ApiKey
+
+REPEATABLE = "the database forgot its admission, and its caller may have repeated it under its Idempotency-Key"
+_HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, the sweeper releases it, and that is corrected
+
+
+def readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exception]:
+    """Admit the completions of these resolutions again, as of now, in one transaction, each with a hold of what it costs.
+
+    Return for each the completion as it is admitted now; Skipped when another session locks its account, TiedUp when running
+    requests hold the money; or the error because of which it cannot be admitted. Raises the database's errors, also those of a
+    standby that is not promoted yet: it may come to know what it does not know now.
+    """
+    if not forgotten:
+        return []
+    operations = [Readmission(each.completion, each.cost_nanos or 0, each) for each in forgotten]
+    try:
+        outcomes: list[CompletionRecord | Exception] = batch.commit_together(operations)
+    except (DataError, IntegrityError) as error:  # a value that the database refuses, such as a price that it does not know
+        return [error] if len(forgotten) == 1 else [outcome for each in forgotten for outcome in readmit_all([each])]
+    return [
+        _wait(operation) if isinstance(outcome, Skipped) else outcome
+        for operation, outcome in zip(operations, outcomes, strict=True)
+    ]
+
+
+def _wait(operation: "Readmission") -> CompletionRecord | Exception:
+    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it is locked."""
+    with pool.time_limit():
+        is_locked = (
+            Account.objects.filter(pk=operation.account_id).exists() and ApiKey.objects.filter(pk=operation.key_id).exists()
+        )
+    if is_locked:
+        return Skipped()
+    try:
+        readmitted: CompletionRecord = batch.commit(operation)  # it waits for locks, and so finds out what there is
+    except (errors.ApiError, AdmissionLost) as refusal:
+        return refusal
+    return readmitted
+
+
+@dataclass(frozen=True, slots=True)
+class Readmission(CompletionOperation):
+    """Admits a forgotten completion again, as of now, with a hold of what it costs. ``ended`` is how it ended."""
+
+    completion: CompletionRecord
+    amount_nanos: int
+    ended: Resolution
+    is_settlement = False
+    had_spending_limit = False
+
+    def decide(self, rows: LockedRows) -> CompletionRecord:
+        """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""
+        if self.completion_id in rows.holds:  # in a rerun
+            return CompletionRecord.from_row(rows.completions[self.completion_id])
+        if self.account_id not in rows.accounts or self.key_id not in rows.keys:
+            raise AdmissionLost(
+                f"the database knows no such completion, account or key; it was to cost {self.amount_nanos} nanodollars"
+            )
+        if self.ended.reply_retention:
+            raise AdmissionLost(f"{REPEATABLE}; it was to cost {self.amount_nanos} nanodollars")
+        usage = self.ended.usage
+        # No limit, because none was asked; and the tokens that it used, so that its settlement corrects nothing.
+        completion = replace(
+            self.completion,
+            spending_day=rows.now.date(),
+            counted_tokens=usage.prompt_tokens + usage.completion_tokens if usage else 0,
+            limit_nanos=None,
+            limit_since=None,
+            created_at=rows.now,
+        )
+        rows.begin(completion, self.amount_nanos, _HOLD_LIFETIME)
+        return completion

@@ -1,0 +1,294 @@
+"""What happens to one of two hosts that are used: it is frozen, its clock is wrong, it runs out of memory, its disk is full.
+
+Run by ``make faults``, like ``test_faults_under_load``, whose remarks hold here, too.
+"""
+
+import http.client
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import waiting
+from tests.faults import fault
+from tests.live.fleet import Fleet, Template, template, wait_seconds
+from tests.live.gateway import Gateway, eventually, read_all, read_until
+from tests.live.load import ECHO
+from tests.live.test_faults_under_load import SECONDS
+
+pytestmark = pytest.mark.long
+
+FROZEN_SECONDS = 120
+AHEAD_SECONDS = 3_600
+BACK_SECONDS_MAX = 10
+WRONG_CLOCK = Path(__file__).with_name("wrong_clock.c")
+CONTROL_GROUPS = Path("/sys/fs/cgroup/memory")
+MEMORY_BYTES = 2**20  # beside what the worker has already
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[Template]:
+    with template() as prepared:
+        yield prepared
+
+
+@pytest.fixture
+def fleet(prepared: Template) -> Iterator[Fleet]:
+    with prepared.fleet() as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    return lambda text: record_property("measured", text)
+
+
+# --- Frozen -------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    "Web process",
+    "A host is frozen under load for two minutes, another host sweeps what runs there, and then it goes on",
+    "The other host serves as before. What the sweeper charged of replies that end late is corrected; none is free or charged"
+    " twice",
+)
+def test_what_a_frozen_host_settles_late_corrects_what_another_swept(fleet, measured):
+    frozen, other = fleet.begin(), fleet.begin()
+    with fleet.load([frozen]) as late, fleet.load([other]) as run:
+        wait_seconds(run, 10)
+        with suspended(fleet, frozen):
+            frozen_at = time.monotonic()
+            time.sleep(FROZEN_SECONDS - 50)
+            swept = fleet.manage("sweep_holds")["resolved"]
+            time.sleep(max(frozen_at + FROZEN_SECONDS - time.monotonic(), 0))
+            thawed_at = time.monotonic()
+        eventually(lambda: late.seconds_until_served(thawed_at) < FROZEN_SECONDS)
+        wait_seconds(run, 2)
+    ratio = run.rate(frozen_at, thawed_at) / run.rate(frozen_at - 8, frozen_at)
+    assert set(run.statuses()) <= {200, None}
+    fleet.settle()
+    figures = fleet.assert_consistent(late.calls + run.calls, deaths=True)
+    back_seconds = late.seconds_until_served(thawed_at)
+    corrected = fleet.server.rows("SELECT count(*) FROM completions_completion WHERE settlement = 'corrected'")[0][0]
+    measured(f"{figures}; {swept} swept, {corrected} corrected; the other host at {ratio:.2f}; back in {back_seconds:.1f} s")
+    assert swept
+    assert ratio > 0.9
+    assert back_seconds < BACK_SECONDS_MAX
+
+
+@contextmanager
+def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
+    processes = fleet.processes(host)
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+# --- Clock --------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    "Clock",
+    "The clock of one of two hosts is an hour ahead, or an hour behind",
+    "Both serve as before. Holds, sweeps, limits, expiries and the days of spending go by the database's clock",
+)
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+@pytest.mark.parametrize("seconds", [AHEAD_SECONDS, -AHEAD_SECONDS], ids=["ahead", "behind"])
+def test_a_host_whose_clock_is_wrong_serves_as_the_other(fleet, measured, tmp_path, seconds):
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "wrong_clock.so", WRONG_CLOCK, "-ldl"], check=True)
+    wrong_clock = {"LD_PRELOAD": str(tmp_path / "wrong_clock.so"), "WRONG_CLOCK_SECONDS": str(seconds)}
+    hosts = [fleet.begin(**wrong_clock), fleet.begin()]
+    assert abs(clock_of(hosts[0]) - clock_of(hosts[1]) - seconds) < 60
+    began_at = fleet.server.rows("SELECT now()")[0][0]
+    with fleet.load() as run:
+        wait_seconds(run, SECONDS / 3)
+        swept = [fleet.manage("sweep_holds", **clock)["resolved"] for clock in (wrong_clock, {})]
+        wait_seconds(run, SECONDS / 3)
+    assert swept == [0, 0]
+    assert (set(run.statuses()) <= {200, None}, run.cut_off) == (True, [])
+    fleet.settle()
+    assert_times(fleet, began_at)
+    limited, valid, expired = (fleet.key(f"{kind}-{seconds}") for kind in ("limited", "valid", "expired"))
+    for name, change in (
+        ("limited", "requests_per_minute = 30"),
+        ("valid", "expires_at = now() + interval '30 minutes'"),
+        ("expired", "expires_at = now() - interval '30 minutes'"),
+    ):
+        fleet.server.rows(f"UPDATE keys_apikey SET {change} WHERE name = '{name}-{seconds}'")
+    assert [fleet.ask(host, valid).status for host in hosts] == [200, 200]
+    assert [fleet.ask(host, expired).status for host in hosts] == [401, 401]
+    limited_at = time.monotonic()
+    calls = [fleet.ask(host, limited) for _ in range(30) for host in hosts]
+    served = sum(call.status == 200 for call in calls)
+    assert 30 <= served <= 31 + (time.monotonic() - limited_at) / 2, "the hosts do not count together"
+    # The rows of running processes, by the database's clock.
+    alive = "SELECT count(*) FROM monitoring_process WHERE seen_at BETWEEN now() - interval '30 seconds' AND now()"
+    assert fleet.server.rows(alive)[0][0] >= 2 * len(hosts)
+    measured(fleet.assert_consistent(run.calls + calls))
+
+
+def clock_of(host: Gateway) -> float:
+    """Return what the host's clock says, in seconds, as its replies do."""
+    return parsedate_to_datetime(host.request("GET", "/healthz").headers["date"]).timestamp()
+
+
+def assert_times(fleet: Fleet, began_at: datetime) -> None:
+    """Assert that all times of the book are those of the database."""
+    for table, column in (
+        ("billing_hold", "expires_at - interval '1 hour'"),
+        ("completions_completion", "created_at"),
+        ("completions_completion", "finished_at"),
+        ("completions_completion", "spending_day::timestamptz"),
+        ("billing_ledgerentry", "created_at"),
+    ):
+        late = f"SELECT count(*) FROM {table} WHERE {column} > statement_timestamp()"
+        assert fleet.server.rows(late) == [(0,)], column
+    assert fleet.server.rows(f"SELECT count(*) FROM completions_completion WHERE created_at < '{began_at}'") == [(0,)]
+
+
+# --- Memory -------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    "Web process",
+    "The kernel kills a worker under load because its memory is used up",
+    "The other workers and hosts go on, and a new worker starts. Every whole reply is charged once, a broken one at most once",
+)
+def test_a_worker_without_memory_is_killed_and_costs_nobody_a_reply(fleet, measured):
+    with cgroup() as limited:
+        host, other = fleet.begin(), fleet.begin()
+        with fleet.load([host]) as hit, fleet.load([other]) as run:
+            wait_seconds(run, SECONDS / 6)
+            before = run.rate(time.monotonic() - SECONDS / 6, time.monotonic())
+            [victim, *_] = fleet.workers(host)
+            (limited / "cgroup.procs").write_text(str(victim.pid))
+            killed_at = time.monotonic()
+            (limited / "memory.limit_in_bytes").write_text(str(MEMORY_BYTES))
+            large = {"model": ECHO, "messages": [{"role": "user", "content": "word " * 150_000}], "max_tokens": 1}
+            while victim in fleet.workers(host):
+                with suppress(OSError, http.client.HTTPException):  # it may be killed by this request
+                    host.ask(fleet.secret, **large)
+            eventually(lambda: len(fleet.workers(host)) == 2)
+            wait_seconds(hit, SECONDS / 3)
+            until = time.monotonic()
+    kept, back_seconds = run.rate(killed_at, until) / before, hit.seconds_until_served(killed_at)
+    assert "SIGKILL" in host.log()
+    assert set(run.statuses()) <= {200, None}
+    fleet.recover()
+    figures = fleet.assert_consistent(hit.calls + run.calls, deaths=True)
+    measured(f"{figures}; the other host kept {kept:.2f} of its rate; back in {back_seconds:.1f} s")
+    assert back_seconds < BACK_SECONDS_MAX
+
+
+@contextmanager
+def cgroup() -> Iterator[Path]:
+    """Make a control group that limits memory. What a process had before it came in does not count."""
+    directory = CONTROL_GROUPS / f"gateway-{os.getpid()}"
+    try:
+        directory.mkdir()
+    except OSError:
+        pytest.skip("no control group can be made here")
+    try:
+        yield directory
+    finally:
+        waiting.until(lambda: not (directory / "cgroup.procs").read_text())
+        directory.rmdir()
+
+
+# --- Disk ---------------------------------------------------------------------------------------------------------
+
+
+@fault(
+    "Disk",
+    "The disk of the outbox is full, and then the database is away under load",
+    "Replies are settled from the room that is kept for them: none is free, and none ends with an error",
+)
+def test_settlements_have_room_on_a_full_disk(fleet, tmp_path, measured):
+    with disk(tmp_path) as outbox:
+        fleet.begin(GATEWAY_OUTBOX_DIR=str(outbox))
+        with fleet.load() as run:
+            wait_seconds(run, SECONDS / 10)
+            fill(outbox)
+            wait_seconds(run, SECONDS / 10)
+            fleet.server.kill()
+            eventually(lambda: bool(list(outbox.glob("*.json"))))
+            time.sleep(2)
+            fleet.server.start()
+            started_at = time.monotonic()
+            eventually(lambda: run.seconds_until_served(started_at) < 300)
+            eventually(lambda: not list(outbox.glob("*.json")))
+        (outbox / "full").unlink()
+        assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+        fleet.recover()
+        back_seconds = run.seconds_until_served(started_at)
+        measured(f"{fleet.assert_consistent(run.calls)}; back in {back_seconds:.1f} s")
+        assert fleet.files("dead") == list(outbox.glob("*.dead")) == []
+        assert back_seconds < BACK_SECONDS_MAX
+
+
+@fault(
+    "Disk",
+    "The disk of the outbox is full, also the room that is kept for settlements, and then the database is away",
+    "Requests get 503 before anything is held, and `/readyz` says why. A stream that runs ends with an error event, and is"
+    " charged once, by its last checkpoint. With room on the disk all is served again",
+)
+def test_nothing_is_admitted_whose_settlement_fits_on_no_disk(fleet, tmp_path, measured):
+    with disk(tmp_path) as outbox:
+        host = fleet.begin(GATEWAY_OUTBOX_DIR=str(outbox))
+        with host.open_stream(fleet.secret, max_tokens=400, echo={"reply": "word " * 300, "delay_seconds": 0.1}) as client:
+            received = read_until(client, b"word")
+            (outbox / ".reserve").write_bytes(b"")
+            fill(outbox)
+            eventually(lambda: [fleet.ask(host).status for _ in range(8)] == [503] * 8)  # each worker has found out
+            assert b"no settlement can be kept on disk" in host.request("GET", "/readyz").body
+            eventually(lambda: bool(fleet.server.rows("SELECT id FROM completions_completion WHERE relayed_bytes > 0")))
+            assert fleet.open_holds() == 1
+            fleet.server.kill()
+            received += read_all(client)
+        assert b"[DONE]" not in received
+        assert b'"error"' in received
+        assert "No space left on device" in host.log()
+        fleet.server.start()
+        (outbox / "full").unlink()
+        freed_at = time.monotonic()
+        eventually(lambda: [fleet.ask(host).status for _ in range(8)] == [200] * 8)
+        back_seconds = time.monotonic() - freed_at
+        fleet.recover()
+        [(recovered,)] = fleet.server.rows("SELECT count(*) FROM completions_completion WHERE settlement = 'recovered'")
+        assert recovered == 1
+        assert fleet.manage("verify_ledger")["ok"]
+        measured(
+            f"1 stream ended with an error and was charged as recovered, 0 free, 0 overcharged; back in {back_seconds:.1f} s"
+        )
+        assert back_seconds < BACK_SECONDS_MAX
+
+
+@contextmanager
+def disk(directory: Path) -> Iterator[Path]:
+    """Mount a disk that has room for the reserve of an outbox, and for little else."""
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", directory], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def fill(disk: Path) -> None:
+    with suppress(OSError), (disk / "full").open("ab", buffering=0) as file:
+        while True:
+            file.write(bytes(4_096))
