@@ -3,9 +3,9 @@
 import pytest
 from django.db import connection, transaction
 
-from billing import holds, locks, tasks
-from billing.holds import NewHold
+from billing import locks, movements, tasks
 from billing.models import Account, Hold
+from billing.movements import NewHold
 from gateway_project import dollars, errors
 from gateway_project.db import pipelined_transaction
 from tests import usage
@@ -26,7 +26,7 @@ def test_an_account_counts_each_hold_of_a_batch(alice, charlie):
         NewHold(name, account.pk, 5, usage.TOMORROW) for name, account in (("one", alice), ("two", charlie), ("three", alice))
     ]
     with transaction.atomic():
-        pipelined_transaction.execute(holds.insert_holds_statement(placed))
+        pipelined_transaction.execute(movements.write_statement(placed=placed))
     counts = Account.objects.values_list("open_holds", "held_nanos")
     assert [counts.get(pk=account.pk) for account in (alice, charlie)] == [(2, 10), (1, 5)]
 
