@@ -161,6 +161,9 @@ def _report_statements(gateway: Gateway, server: Server) -> None:
     sys.stdout.write(f"  {gateway.name}, {completions} completions: microseconds for each, calls, rows\n")
     for calls, milliseconds, rows, query in found:
         sys.stdout.write(f"  {milliseconds * 1_000 / max(completions, 1):8.1f} {calls:8} {rows:8}  {query[:110]}\n")
+    updates = "SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE n_tup_upd > 1000 ORDER BY relname"
+    for name, updated, in_place in server.rows(updates, database=gateway.name):
+        sys.stdout.write(f"    since the start {in_place / updated:.2f} of {updated} updates of {name} changed no index\n")
     functions = "SELECT funcname, calls, self_time FROM pg_stat_user_functions ORDER BY self_time DESC"
     for name, calls, milliseconds in server.rows(functions, database=gateway.name):
         sys.stdout.write(f"    since the start {milliseconds * 1_000 / calls:6.1f} us a call, {calls} calls of {name}\n")

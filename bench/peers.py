@@ -169,7 +169,13 @@ def _litellm(directory: Path, upstream_port: int, processes: "list[subprocess.Po
     (directory / "config.yaml").write_text(_LITELLM.format(port=upstream_port, key=_UPSTREAM_KEY))
     program = INSTALLED / "litellm" / LITELLM.rpartition("=")[2] / "bin/litellm"
     options = ["--config", str(directory / "config.yaml"), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
-    environ = {**os.environ, "GATEWAY_VAR": str(directory), "LITELLM_LOG": "ERROR", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    environ = {
+        **os.environ,
+        "GATEWAY_VAR": str(directory),
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
     environ.pop("DATABASE_URL", None)
     processes.append(run.start([str(program), *options], environ, core=0))
     return Peer("LiteLLM", port, {kind: _request(_UPSTREAM_KEY, kind, {}) for kind in ("whole", "stream")})
@@ -204,23 +210,27 @@ def _answering(peer: Peer) -> Peer:
 
 
 def _report(peers: list[Peer], seconds: float) -> None:
-    for peer in peers:
-        for kind in ("whole", "stream"):
-            run.load(peer.port, 32, 2, peer.requests[kind])  # warm-up
     names = [peer.name for peer in peers if peer.name != UPSTREAM]
     sys.stdout.write(f"a second       {''.join(f'{name:>10}' for name in names)}   ours as a ratio to each\n")
     for kind in ("whole", "stream"):
+        able = [
+            peer for peer in peers if set(run.load(peer.port, 32, 2, peer.requests[kind])["statuses"]) == {"200"}
+        ]  # warm-up
         for clients in run.CLIENTS:
-            results = {peer.name: _measured(peer, kind, clients, seconds) for peer in peers}
-            rates = [results[name]["per_second"] for name in names]
-            ratios = " ".join(f"{results[OURS]['per_second'] / rate:9.2f}" for rate in rates)
-            odd = {name: result["statuses"] for name, result in results.items() if set(result["statuses"]) != {"200"}}
-            line = f"{kind:7} {clients:7}{''.join(f'{rate:10.0f}' for rate in rates)}   {ratios}  {odd or ''}"
-            if clients == 1:
-                added = results[OURS]["p50_ms"] - results[UPSTREAM]["p50_ms"]
-                line += f"  ours adds {added:.2f} ms"
-            sys.stdout.write(f"{line}\n")
+            results = {peer.name: _measured(peer, kind, clients, seconds) for peer in able}
+            sys.stdout.write(f"{kind:7} {clients:7}{_line(results, names)}\n")
             sys.stdout.flush()
+    sys.stdout.write("-: answers no request of this kind with 200\n")
+
+
+def _line(results: dict[str, dict[str, Any]], names: list[str]) -> str:
+    """Return the rates of the servers, the ratios of ours to each, and what ours adds to the upstream's own latency."""
+    ours = results[OURS]
+    rates = {name: results[name]["per_second"] if name in results else None for name in names}
+    columns = "".join("         -" if rate is None else f"{rate:10.0f}" for rate in rates.values())
+    ratios = " ".join("        -" if rate is None else f"{ours['per_second'] / rate:9.2f}" for rate in rates.values())
+    odd = {name: result["statuses"] for name, result in results.items() if set(result["statuses"]) != {"200"}}
+    return f"{columns}   {ratios}  {ours['p50_ms'] - results[UPSTREAM]['p50_ms']:7.2f} ms added  {odd or ''}"
 
 
 def _measured(peer: Peer, kind: str, clients: int, seconds: float) -> dict[str, Any]:

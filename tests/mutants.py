@@ -939,7 +939,7 @@ mutant(
     "an_account_counts_a_batch_as_one_request",
     "An account counts one request for all holds of a batch.",
     code("billing.movements:_write_sql", "count(*) FILTER", "count(DISTINCT kind) FILTER"),
-    f"{HOLDS}::test_an_account_counts_each_hold_of_a_batch",
+    "billing/test_movements.py::test_an_account_counts_each_hold_of_a_batch",
 )
 mutant(
     "tokens_are_not_corrected",

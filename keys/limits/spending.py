@@ -98,13 +98,11 @@ def build_open_holds(rows: Iterable[Sequence[Any]]) -> dict[str, int]:
 
 def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
     """Return each key's window by key id, None for a key without a limit. ``rows`` are of ``select_spending_statement``."""
-    rows_by_id = {key_id: columns for key_id, _, *columns in rows}
-    return {key.id: _build_window(key, rows_by_id.get(key.id)) for key in keys}
+    rows_by_id = {key_id: columns for key_id, _, *columns in rows if columns[0] is not None}
+    return {key.id: _build_window(key, rows_by_id[key.id]) if key.id in rows_by_id else None for key in keys}
 
 
-def _build_window(key: ApiKey, columns: Sequence[Any] | None) -> SpendingWindow | None:
-    if columns is None or columns[0] is None:
-        return None
+def _build_window(key: ApiKey, columns: Sequence[Any]) -> SpendingWindow:
     limit_cents, first, spent_nanos, held_nanos = columns
     first_day = date.fromisoformat(first)
     return SpendingWindow(
@@ -172,7 +170,7 @@ def change_spending_statements(settled: Sequence[SpendingChange], reserved: Sequ
     What is reserved on a day of which something is settled changes the row that is there. Other reservations may be the first
     of their day. No statement where nothing changes.
     """
-    ended, begun = _sum_by_day(settled), _sum_by_day(reserved)
+    ended, begun = _sum_by_day(settled) if settled else {}, _sum_by_day(reserved) if reserved else {}
     for key in ended.keys() & begun.keys():
         placed = begun.pop(key)
         ended[key] = msgspec.structs.replace(ended[key], placed_nanos=placed.held_nanos, placed=placed.holds)

@@ -112,9 +112,9 @@ class StreamReader:
         return chunks, None
 
     def _read_run(self, events: list[bytes]) -> list[Chunk]:
-        """Return the chunks of the plain text that these events begin with, found together; none if it is not sure where it ends.
+        """Return the chunks of the plain text that these events begin with; none where it is not sure that all of it is plain.
 
-        One search of all takes a third of the time of one for each.
+        One search of all takes half of the time of one for each.
         """
         before, after, start, end = self._before, self._after, len(self._before), len(self._after)
         run: list[bytes] = []
@@ -126,7 +126,8 @@ class StreamReader:
             run.pop()
         lines = b"\n".join(run)
         texts = _PLAIN_LINES.findall(lines)
-        if len(texts) != len(run) or not (lines.isascii() or _is_utf8(lines)):
+        is_each_plain = len(texts) == len(run) and lines.count(b"\n") == len(run) - 1  # and none has two lines
+        if not is_each_plain or not (lines.isascii() or _is_utf8(lines)):
             return []
         sizes = [_unescaped_text_bytes(text) if b"\\" in text else len(text) for text in texts]
         return [Chunk(choices, size) for choices, size in zip(run, sizes, strict=True)]
