@@ -73,7 +73,7 @@ class Server:
 
     def rows(self, sql: str, *parameters: object, database: str = "postgres") -> list[tuple[Any, ...]]:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
-            cursor = connection.execute(sql, parameters or None)  # type: ignore[arg-type]  constants of this module
+            cursor = connection.execute(sql, parameters or None)
             return cursor.fetchall() if cursor.description else []
 
     def cpu_seconds(self) -> float:
