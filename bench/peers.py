@@ -8,8 +8,10 @@ in turns, kind by kind and clients by clients. Portkey's gateway and LiteLLM rel
 settles each completion as well: its clients have eight accounts.
 """
 
+import json
 import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench import against, run
+from bench import accounts, against, run
 from bench.upstream import STREAM, WHOLE
 
 PORTKEY, LITELLM = "@portkey-ai/gateway@1.15.2", "litellm[proxy]==1.105.7"
@@ -138,7 +140,8 @@ def _ours(directory: Path, upstream_port: int, processes: "list[subprocess.Popen
     catalog.write_text("".join(_catalog(kind, upstream_port) for kind in ("whole", "stream")))
     run.manage(environ, "migrate", "--verbosity=0")
     run.manage(environ, "load_catalog", str(catalog))
-    secrets = [run.account(environ, f"bench{number}@example.org") for number in range(ACCOUNTS)]
+    filled = run.manage(environ, "shell", "--verbosity=0", "-c", accounts.fill(ACCOUNTS))
+    secrets = json.loads(filled.splitlines()[-1])[1]
     processes.append(run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
     requests = {kind: b"\0".join(_request(secret, kind, {}) for secret in secrets) for kind in ("whole", "stream")}
     return Peer(OURS, port, requests)
@@ -198,14 +201,16 @@ def _request(secret: str, kind: str, headers: dict[str, str]) -> bytes:
 
 def _answering(peer: Peer) -> Peer:
     """Wait until the server answers, and return it."""
+    result: dict[str, Any] = {"statuses": {}}
     for _ in range(600):
         try:
+            socket.create_connection(("127.0.0.1", peer.port)).close()
             result = run.load(peer.port, 1, 1, peer.requests["whole"])
         except (OSError, IndexError, subprocess.CalledProcessError, ValueError):
-            result = {"statuses": {}}
+            time.sleep(0.2)
+            continue
         if set(result["statuses"]) == {"200"}:
             return peer
-        time.sleep(0.2)
     raise SystemExit(f"{peer.name} does not answer: {result}")
 
 
