@@ -21,18 +21,23 @@ from bench import run
 
 ACCOUNTS = 100
 CLIENTS = 64
-FILL = f"""
+_FILL = """
 import json
 from billing import ledger
 from billing.models import Account
 from keys import lifecycle
 secrets = []
-for number in range({ACCOUNTS + 1}):
+for number in range(%d):
     account = Account.objects.create()
-    ledger.grant_support_credit(account.pk, amount_cents=10_000_000, reason="bench", reference=f"bench {{number}}")
+    ledger.grant_support_credit(account.pk, amount_cents=10_000_000, reason="bench", reference=f"bench {number}")
     secrets.append(lifecycle.issue_key(account, name="bench")[1])
 print(json.dumps([str(account.pk), secrets]))
 """
+
+
+def fill(number: int) -> str:
+    """Return the code that makes so many accounts, and prints the id of the last one and the secrets of all keys."""
+    return _FILL % number
 
 
 def main() -> None:
@@ -42,7 +47,7 @@ def main() -> None:
     environ = run.prepared(directory)
     upstream_port = run.free_port()
     run.fill(environ, directory, upstream_port)
-    last_account, secrets = json.loads(run.manage(environ, "shell", "--verbosity=0", "-c", FILL))
+    last_account, secrets = json.loads(run.manage(environ, "shell", "--verbosity=0", "-c", fill(ACCOUNTS + 1)))
     _delay_commits(environ["DATABASE_URL"], commit_ms)
     upstream = run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1)
     requests = [run.completion(secret, stream=False) for secret in secrets]

@@ -12,6 +12,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,26 +53,38 @@ def main() -> None:
     revision = sys.argv[1]
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 5
     scratch = Path(tempfile.mkdtemp(prefix="bench-"))
-    tree = scratch / "tree"
-    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, revision], cwd=run.ROOT, check=True)
     processes: list[subprocess.Popen[bytes]] = []
+    with tree(scratch, revision) as root:
+        try:
+            upstream_port = run.free_port()
+            environ = {**os.environ, "GATEWAY_VAR": str(scratch)}
+            processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
+            theirs = _start(root, scratch / "theirs", upstream_port, processes)
+            ours = _start(run.ROOT, scratch / "ours", upstream_port, processes)
+            _report(ours, theirs, revision, seconds)
+        finally:
+            end(processes)
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def tree(scratch: Path, revision: str) -> Iterator[Path]:
+    """Check out a revision below ``scratch`` while the block runs."""
+    path = scratch / "tree"
+    subprocess.run(["git", "worktree", "add", "--quiet", "--detach", path, revision], cwd=run.ROOT, check=True)
     try:
-        upstream_port = run.free_port()
-        processes.append(
-            run.start(
-                [run.PYTHON, "bench/upstream.py", str(upstream_port)], {**os.environ, "GATEWAY_VAR": str(scratch)}, core=1
-            )
-        )
-        theirs = _start(tree, scratch / "theirs", upstream_port, processes)
-        ours = _start(run.ROOT, scratch / "ours", upstream_port, processes)
-        _report(ours, theirs, revision, seconds)
+        yield path
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(60)
-        subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=run.ROOT, check=True)
-        shutil.rmtree(scratch, ignore_errors=True)
+        subprocess.run(["git", "worktree", "remove", "--force", path], cwd=run.ROOT, check=False)
+        subprocess.run(["git", "worktree", "prune"], cwd=run.ROOT, check=True)
+
+
+def end(processes: "list[subprocess.Popen[bytes]]") -> None:
+    """Stop the processes, and wait until they have ended."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        process.wait(60)
 
 
 def _start(root: Path, directory: Path, upstream_port: int, processes: "list[subprocess.Popen[bytes]]") -> Measured:

@@ -59,12 +59,14 @@ def main() -> None:
             process.wait(60)
 
 
-def prepared(directory: Path) -> dict[str, str]:
-    """Return the environment of a gateway in ``directory``. Its PostgreSQL runs as long as this process."""
+def prepared(directory: Path, database_url: str | None = None) -> dict[str, str]:
+    """Return the environment of a gateway in ``directory``. A PostgreSQL that is not given runs as long as this process."""
     environ = {**os.environ, "GATEWAY_VAR": str(directory), "GATEWAY_DEVELOPMENT": "1", "WEB_CONCURRENCY": "1"}
     environ |= {"GATEWAY_KEY_REQUESTS_IN_FLIGHT": "100000", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "100000"}  # one key sends all
     environ.pop("DATABASE_URL", None)
     environ.pop("PROMETHEUS_MULTIPROC_DIR", None)
+    if database_url:
+        environ["DATABASE_URL"] = database_url
     development.prepare(environ)
     return environ
 

@@ -15,6 +15,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``owners``             owners of accounts that staff make, with approval
 - ``standing``           whether an account ever paid, and how much work it left unpaid of late
 - ``holds``              money reserved for usage: place; then settle, release or expire, once
+- ``movements``          the SQL that writes holds, entries and their accounts
 - ``ledger_pages``       read the entries of an account, one page or batch at a time
 - ``statement``          one entry as the pages show it
 - ``audit``              invariants of the whole ledger, and the check that finds violations

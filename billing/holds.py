@@ -1,16 +1,12 @@
 """Money reserved for usage: a hold is placed at admission, and settled, released or expired exactly once.
 
 ``require_available``, ``place`` and ``resolve`` decide. The caller has locked the rows; these functions keep the rows up to
-date, so that a batch can decide its next request with them. ``insert_holds_statement`` and ``update_holds_statement`` build
-the SQL that writes the decisions.
+date, so that a batch can decide its next request with them. ``billing.movements`` builds the SQL that writes the decisions.
 """
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
-import msgspec
 from django.db import OperationalError, transaction
 from django.db.models import Count, OuterRef, Subquery
 from django.db.models.functions import Coalesce
@@ -19,18 +15,8 @@ from billing import locks
 from billing.models import Account, Hold
 from gateway_project import dollars, errors
 from gateway_project.db import pool
-from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.audit")
-
-
-class NewHold(msgspec.Struct, frozen=True):
-    """A hold as ``insert_holds_statement`` writes it. ``reference`` is the id of the completion it pays for."""
-
-    reference: str
-    account_id: UUID
-    amount_nanos: int
-    expires_at: datetime
 
 
 def require_available(account: Account, need_nanos: int) -> None:
@@ -46,7 +32,7 @@ def require_available(account: Account, need_nanos: int) -> None:
 
 
 def place(account: Account, amount_nanos: int, *, is_bounded: bool = False) -> None:
-    """Reserve ``amount_nanos`` on the given row (``insert_holds_statement`` writes it). Raises like ``require_available``.
+    """Reserve ``amount_nanos`` on the given row (``movements.write_statement`` writes it). Raises like ``require_available``.
 
     ``is_bounded``: the caller asks for no more than is available, and for nothing where a refund overdrew the account.
     """
@@ -68,47 +54,6 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
     hold.state = state
     hold.settled_nanos = None if cost_nanos is None else min(cost_nanos, hold.amount_nanos)
     return True
-
-
-def insert_holds_statement(holds: Sequence[NewHold]) -> Statement:
-    """Insert the holds. Add their amounts to ``held_nanos`` of their accounts, and their number to ``open_holds``."""
-    return Statement(
-        """
-        WITH placed AS (
-            INSERT INTO billing_hold (reference, account_id, amount_nanos, state, expires_at)
-            SELECT reference, account_id, amount_nanos, 'HELD', expires_at
-            FROM json_to_recordset($1::json)
-                AS hold (reference text, account_id uuid, amount_nanos bigint, expires_at timestamptz)
-            RETURNING account_id, amount_nanos
-        )
-        UPDATE billing_account SET held_nanos = held_nanos + more.nanos, open_holds = open_holds + more.holds
-        FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS holds FROM placed GROUP BY account_id) AS more
-        WHERE id = more.account_id
-        """,
-        holds,
-    )
-
-
-def update_holds_statement(holds: Sequence[Hold]) -> Statement:
-    """Update the resolved holds. Subtract their amounts from ``held_nanos`` of their accounts, and their number likewise.
-
-    A count that is too low, after an upgrade that processes of an older version outlived, stops at 0: money is settled anyway.
-    """
-    return Statement(
-        """
-        WITH resolved AS (
-            UPDATE billing_hold
-            SET state = ended.state, settled_nanos = ended.settled_nanos, resolved_at = statement_timestamp()
-            FROM json_to_recordset($1::json) AS ended (reference text, state text, settled_nanos bigint)
-            WHERE billing_hold.reference = ended.reference
-            RETURNING account_id, amount_nanos
-        )
-        UPDATE billing_account SET held_nanos = held_nanos - less.nanos, open_holds = greatest(open_holds - less.holds, 0)
-        FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS holds FROM resolved GROUP BY account_id) AS less
-        WHERE id = less.account_id
-        """,
-        [{"reference": hold.reference, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in holds],
-    )
 
 
 def correct_counts() -> list[UUID]:

@@ -14,8 +14,9 @@ from uuid import UUID
 import msgspec
 from django.db import IntegrityError, transaction
 
-from billing import locks, money
+from billing import locks, money, movements
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
+from billing.movements import NewEntry
 from billing.warnings import crossings
 from billing.warnings.crossings import NewWarning
 from gateway_project import dollars, identifiers, operator_command
@@ -28,21 +29,6 @@ OVERCHARGE = "overcharge:"  # begins that of what usage was charged too much; th
 
 class ReferenceReused(Exception):
     """The reference names an entry of another account, type or amount."""
-
-
-class NewEntry(msgspec.Struct, frozen=True):
-    """An entry as ``insert_entries_statement`` writes it."""
-
-    id: UUID
-    account_id: UUID
-    seq: int
-    type: LedgerEntry.Type
-    amount_nanos: int
-    balance_after_nanos: int
-    reference: str
-    metadata: dict[str, Any]
-    spender: str | None
-    issued_by_id: int | None
 
 
 class AmountNotPositive(ValueError):
@@ -70,7 +56,7 @@ def debit_usage(
     repeats: str | None = None,
     charged_before_nanos: int = 0,
 ) -> NewEntry:
-    """Charge one completion; ``insert_entries_statement`` writes the entry. A completion that costs 0 has an entry, too.
+    """Charge one completion; ``movements.write_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
     ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id of
     the caller's; the account can filter its entries by it. A second run of a completion names the first one in ``repeats``, and
@@ -93,7 +79,7 @@ def debit_usage(
 def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> NewEntry:
     """Credit what the usage of ``reference`` was charged too much, once.
 
-    ``insert_entries_statement`` and then ``insert_manual_entries_statement`` write it. No person books it: the record of who
+    ``movements.write_statement`` and then ``insert_manual_entries_statement`` write it. No person books it: the record of who
     did names the user and host of this process.
     """
     reason = "The charge was an estimate, and it was more than the request cost."
@@ -258,7 +244,7 @@ def _append(
     issued_by: User | None = None,
 ) -> LedgerEntry:
     entry = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
-    pipelined_transaction.execute(insert_entries_statement([entry]))
+    pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     if warning := find_crossing(account, entry):
         pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
     return LedgerEntry.objects.get(pk=entry.id)
@@ -293,27 +279,6 @@ def _make_entry(
 def find_crossing(account: Account, entry: NewEntry) -> NewWarning | None:
     """Return the warning that goes with the entry, to be written in its transaction, if it takes the balance too low."""
     return crossings.find_crossing(account, amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
-
-
-def insert_entries_statement(entries: Sequence[NewEntry]) -> Statement:
-    """Insert the entries, those of an account in the order of their seq, and update balance and last seq of the accounts."""
-    return Statement(
-        """
-        WITH appended AS (
-            INSERT INTO billing_ledgerentry
-                (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id)
-            SELECT * FROM json_to_recordset($1::json) AS entry (id uuid, account_id uuid, seq bigint, type text,
-                amount_nanos bigint, balance_after_nanos bigint, reference text, metadata jsonb, spender text,
-                issued_by_id bigint)
-            ORDER BY account_id, seq
-            RETURNING account_id, amount_nanos
-        )
-        UPDATE billing_account SET balance_nanos = balance_nanos + more.nanos, last_seq = last_seq + more.entries
-        FROM (SELECT account_id, sum(amount_nanos) AS nanos, count(*) AS entries FROM appended GROUP BY account_id) AS more
-        WHERE id = more.account_id
-        """,
-        entries,
-    )
 
 
 def insert_manual_entries_statement(entries: Sequence[NewEntry]) -> Statement:

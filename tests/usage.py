@@ -6,11 +6,11 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from billing import audit, holds, ledger, locks
+from billing import audit, holds, ledger, locks, movements
 from billing.audit import Violation
-from billing.holds import NewHold
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry
+from billing.movements import NewHold
 from billing.warnings import crossings
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
@@ -25,7 +25,7 @@ def place(account: Account, nanos: int, *, reference: str | None = None, expires
     hold = NewHold(reference or identifiers.short_uuid7(), account.pk, nanos, expires_at)
     with transaction.atomic():
         holds.place(locks.lock_account(account.pk), nanos)
-        pipelined_transaction.execute(holds.insert_holds_statement([hold]))
+        pipelined_transaction.execute(movements.write_statement(placed=[hold]))
     return Hold.objects.get(pk=hold.reference)
 
 
@@ -58,7 +58,7 @@ def debit(
         settlement="reported",
         spender=spender,
     )
-    pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
+    pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     if warning := ledger.find_crossing(account, entry):
         pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
     return LedgerEntry.objects.get(reference=reference)
@@ -80,7 +80,7 @@ def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | 
     ).values()
     if not holds.resolve(account, locked, state, cost_nanos=cost_nanos):
         return None
-    pipelined_transaction.execute(holds.update_holds_statement([locked]))
+    pipelined_transaction.execute(movements.write_statement(resolved=[locked]))
     return Hold.objects.get(pk=hold.pk)
 
 
@@ -88,16 +88,22 @@ def _resolve(account: Account, hold: Hold, state: Hold.State, cost_nanos: int | 
 
 
 def reserve(key: ApiKey, *, day: date, amount_nanos: int) -> None:
-    pipelined_transaction.execute(spending.reserve_spending_statement([SpendingChange(key.pk, day, amount_nanos)]))
+    _change(reserved=SpendingChange(key.pk, day, amount_nanos))
 
 
 def commit(key: ApiKey, *, day: date, held_nanos: int, spent_nanos: int, prompt_tokens: int, completion_tokens: int) -> None:
     movement = SpendingChange(key.pk, day, held_nanos, 1, spent_nanos, 1, prompt_tokens, completion_tokens)
-    pipelined_transaction.execute(spending.settle_spending_statement([movement]))
+    _change(settled=movement)
 
 
 def give_back(key: ApiKey, *, day: date, held_nanos: int) -> None:
-    pipelined_transaction.execute(spending.settle_spending_statement([SpendingChange(key.pk, day, held_nanos)]))
+    _change(settled=SpendingChange(key.pk, day, held_nanos))
+
+
+def _change(*, settled: SpendingChange | None = None, reserved: SpendingChange | None = None) -> None:
+    changes = [[change] if change else [] for change in (settled, reserved)]
+    for statement in spending.change_spending_statements(*changes):
+        pipelined_transaction.execute(statement)
 
 
 # --- Accounts ---------------------------------------------------------------------------------------------------

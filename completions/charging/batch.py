@@ -32,11 +32,10 @@ from uuid import UUID
 import msgspec
 from django.db.transaction import atomic, set_rollback
 
-from billing import holds, ledger, standing
+from billing import holds, ledger, movements, standing
 from billing import locks as account_locks
-from billing.holds import NewHold
-from billing.ledger import NewEntry
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
+from billing.movements import NewEntry, NewHold
 from billing.warnings import crossings
 from billing.warnings.crossings import NewWarning
 from completions.charging import idempotency, records, stored_responses
@@ -132,12 +131,7 @@ class PendingWrites(msgspec.Struct):
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
-            (spending.settle_spending_statement, self.spending_settled),
-            (spending.reserve_spending_statement, self.spending_reserved),
-            (holds.update_holds_statement, self.holds_resolved),
-            (holds.insert_holds_statement, self.holds_placed),
             (standing.update_standing_statement, self.standings_updated.values()),
-            (ledger.insert_entries_statement, self.entries_inserted),
             (ledger.insert_manual_entries_statement, self.manual_entries_inserted),
             (crossings.insert_warnings_statement, self.warnings_inserted),
             (records.update_completions_statement, self.completions_ended),
@@ -151,8 +145,11 @@ class PendingWrites(msgspec.Struct):
             (stored_responses.store_responses_statement, self.responses_stored),
             (stored_responses.evict_responses_statement, self.responses_evicted),
         ]
+        moved = self.holds_resolved or self.holds_placed or self.entries_inserted
         return [
             *rate_limits.update_rate_limits_statements(self.rate_limits_updated.values()),
+            *spending.change_spending_statements(self.spending_settled, self.spending_reserved),
+            *([movements.write_statement(self.holds_resolved, self.holds_placed, self.entries_inserted)] if moved else []),
             *[build(rows) for build, rows in builders if rows],
         ]
 

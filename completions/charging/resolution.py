@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from billing import holds, ledger, standing
-from billing.ledger import NewEntry
 from billing.models import Account, Hold
+from billing.movements import NewEntry
 from completions.charging import idempotency, stored_responses
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy

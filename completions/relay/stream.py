@@ -96,11 +96,16 @@ def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> 
 def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkStream) -> Generator[bytes, None, None]:
     # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
     watched = progress.dispatch.client if progress.dispatch.is_cancellable else None
+    wait = draining.interruptible(_shutting_down)
     try:
         while chunks is not None:
             if written := progress.relay(chunks):
                 yield written
-            chunks = _next(upstream, watched)
+            if watched is None:
+                with wait:
+                    chunks = next(upstream, None)
+            else:
+                chunks = _next(upstream, wait, watched)
     except http.ClientDisconnected:
         progress.settle_disconnected(upstream)
         return
@@ -123,13 +128,10 @@ def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkSt
 _shutting_down = partial(base.shutting_down, upstream_worked=True)
 
 
-def _next(upstream: ChunkStream, watched: Any = None) -> list[Chunk] | None:
-    """Return the next chunks; None at the end. Raises ClientDisconnected when the client of a watched socket disconnects."""
-    with draining.interruptible(_shutting_down):
-        if watched is None:
-            return next(upstream, None)
-        with disconnects.raise_on_disconnect(watched, http.ClientDisconnected()):
-            return next(upstream, None)
+def _next(upstream: ChunkStream, wait: draining.interruptible, watched: Any) -> list[Chunk] | None:
+    """Return the next chunks; None at the end. Raises ClientDisconnected when the client of the watched socket disconnects."""
+    with wait, disconnects.raise_on_disconnect(watched, http.ClientDisconnected()):
+        return next(upstream, None)
 
 
 class _Progress:
@@ -222,7 +224,8 @@ class _Progress:
 
     def _read_to_end(self, upstream: ChunkStream) -> None:
         """Count the rest, within the upstream's own deadlines. Keep it only if the client may ask for it again."""
-        while (chunks := _next(upstream)) is not None:
+        wait = draining.interruptible(_shutting_down)
+        while (chunks := _next(upstream, wait, None)) is not None:
             self._count(chunks)
             if self._writer.is_kept:
                 self._writer.write(chunks)

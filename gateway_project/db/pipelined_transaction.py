@@ -121,8 +121,10 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 def execute(statement: Statement) -> list[Any]:
     """Run a statement in Django's own transaction, and return its rows."""
     with connection.cursor() as cursor:
-        parameter = None if statement.parameter is None else [compact_json.dumps(statement.parameter).decode()]
-        cursor.execute(statement.sql.replace("$1", "%s"), parameter)
+        sql, parameters = statement.sql.replace("$1", "%s"), None
+        if statement.parameter is not None:
+            parameters = [compact_json.dumps(statement.parameter).decode()] * sql.count("%s")
+        cursor.execute(sql, parameters)
         return [row for (row,) in cursor.fetchall()] if cursor.description else []
 
 

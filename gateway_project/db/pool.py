@@ -89,21 +89,17 @@ def release_connection() -> None:
     Django does so when the response is closed. A stream is closed minutes later, and a few connections serve thousands of
     streams.
     """
-    current = _current_connection()
+    # What ``connections.all(initialized_only=True)`` reads, in eight calls. None when this thread never used a connection: most
+    # completions do not, and making the object takes time and memory.
+    current: BaseDatabaseWrapper | None = getattr(connections._connections, DEFAULT_DB_ALIAS, None)  # type: ignore[attr-defined]
     if current and current.connection is not None and not current.in_atomic_block:
         current.close()
 
 
 def is_in_transaction() -> bool:
     """Return whether a transaction of Django's is open on this thread's connection."""
-    current = _current_connection()
+    current: BaseDatabaseWrapper | None = getattr(connections._connections, DEFAULT_DB_ALIAS, None)  # type: ignore[attr-defined]
     return current is not None and current.in_atomic_block
-
-
-def _current_connection() -> BaseDatabaseWrapper | None:
-    # None when this thread never used one. Most completions do not, and making the object takes time and memory.
-    # What ``connections.all(initialized_only=True)`` reads, which takes eight calls for it.
-    return getattr(connections._connections, DEFAULT_DB_ALIAS, None)  # type: ignore[attr-defined]
 
 
 def is_unavailable(error: BaseException) -> bool:

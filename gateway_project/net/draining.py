@@ -14,7 +14,10 @@ _has_ended = False
 
 
 class interruptible:  # noqa: N801  a context manager
-    """Raises what ``failure`` makes in the block when the worker must end. The block must only wait for an upstream."""
+    """Raises what ``failure`` makes in the block when the worker must end. The block must only wait for an upstream.
+
+    One object does for blocks that follow each other.
+    """
 
     __slots__ = ("_failure", "_waiter")
 

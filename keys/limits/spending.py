@@ -98,13 +98,11 @@ def build_open_holds(rows: Iterable[Sequence[Any]]) -> dict[str, int]:
 
 def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
     """Return each key's window by key id, None for a key without a limit. ``rows`` are of ``select_spending_statement``."""
-    rows_by_id = {key_id: columns for key_id, _, *columns in rows}
-    return {key.id: _build_window(key, rows_by_id.get(key.id)) for key in keys}
+    rows_by_id = {key_id: columns for key_id, _, *columns in rows if columns[0] is not None}
+    return {key.id: _build_window(key, rows_by_id[key.id]) if key.id in rows_by_id else None for key in keys}
 
 
-def _build_window(key: ApiKey, columns: Sequence[Any] | None) -> SpendingWindow | None:
-    if columns is None or columns[0] is None:
-        return None
+def _build_window(key: ApiKey, columns: Sequence[Any]) -> SpendingWindow:
     limit_cents, first, spent_nanos, held_nanos = columns
     first_day = date.fromisoformat(first)
     return SpendingWindow(
@@ -152,7 +150,7 @@ def require_available(window: SpendingWindow | None, need_nanos: int, now: datet
 
 
 class SpendingChange(msgspec.Struct, frozen=True):
-    """What one completion, or a whole batch, changes in a key's day."""
+    """What one completion, or a whole batch, changes in a key's day: when its hold is placed, or when it is resolved."""
 
     key_id: str
     day: date
@@ -162,9 +160,29 @@ class SpendingChange(msgspec.Struct, frozen=True):
     completions: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    placed_nanos: int = 0  # of a day on which holds are resolved: what others that are placed add
+    placed: int = 0  # how many
 
 
-def reserve_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
+def change_spending_statements(settled: Sequence[SpendingChange], reserved: Sequence[SpendingChange]) -> list[Statement]:
+    """Change the days by the holds that were resolved, and by those that were placed. Each row is written once.
+
+    What is reserved on a day of which something is settled changes the row that is there. Other reservations may be the first
+    of their day. No statement where nothing changes.
+    """
+    ended, begun = _sum_by_day(settled) if settled else {}, _sum_by_day(reserved) if reserved else {}
+    for key in ended.keys() & begun.keys():
+        placed = begun.pop(key)
+        ended[key] = msgspec.structs.replace(ended[key], placed_nanos=placed.held_nanos, placed=placed.holds)
+    statements = []
+    if ended:
+        statements.append(_settle_spending_statement(list(ended.values())))
+    if begun:
+        statements.append(_reserve_spending_statement(list(begun.values())))
+    return statements
+
+
+def _reserve_spending_statement(changes: list[SpendingChange]) -> Statement:
     """Add ``held_nanos`` and ``holds`` to the days; the first reservation of a day inserts its row."""
     return Statement(
         """
@@ -175,39 +193,43 @@ def reserve_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
         ON CONFLICT (key_id, day) DO UPDATE SET held_nanos = keys_spendingday.held_nanos + EXCLUDED.held_nanos,
             open_holds = keys_spendingday.open_holds + EXCLUDED.open_holds
         """,
-        _sum_by_day(changes),
+        changes,
     )
 
 
-def settle_spending_statement(changes: Sequence[SpendingChange]) -> Statement:
+def _settle_spending_statement(changes: list[SpendingChange]) -> Statement:
     """Subtract ``held_nanos`` and ``holds`` from the days, which were reserved there, and add the other amounts.
 
-    The number of holds may be too low after an upgrade that processes of an older version outlived. It stops at 0.
+    The number of holds may be too low after an upgrade that processes of an older version outlived. It stops at 0, before
+    those that are placed are added.
     """
     return Statement(
         """
         UPDATE keys_spendingday SET
-            held_nanos = keys_spendingday.held_nanos - change.held_nanos,
-            open_holds = greatest(keys_spendingday.open_holds - change.holds, 0),
+            held_nanos = keys_spendingday.held_nanos - change.held_nanos + change.placed_nanos,
+            open_holds = greatest(keys_spendingday.open_holds - change.holds, 0) + change.placed,
             spent_nanos = keys_spendingday.spent_nanos + change.spent_nanos,
             completions = keys_spendingday.completions + change.completions,
             prompt_tokens = keys_spendingday.prompt_tokens + change.prompt_tokens,
             completion_tokens = keys_spendingday.completion_tokens + change.completion_tokens
         FROM json_to_recordset($1::json) AS change (key_id text, day date, held_nanos bigint, holds integer, spent_nanos bigint,
-            completions bigint, prompt_tokens bigint, completion_tokens bigint)
+            completions bigint, prompt_tokens bigint, completion_tokens bigint, placed_nanos bigint, placed integer)
         WHERE keys_spendingday.key_id = change.key_id AND keys_spendingday.day = change.day
         """,
-        _sum_by_day(changes),
+        changes,
     )
 
 
-def _sum_by_day(changes: Sequence[SpendingChange]) -> list[SpendingChange]:
-    """One row for each day of each key: ON CONFLICT refuses to touch a row twice, and each row is written once a batch."""
-    days: dict[tuple[str, date], SpendingChange] = {}
+_Day = tuple[str, date]  # a key's
+
+
+def _sum_by_day(changes: Sequence[SpendingChange]) -> dict[_Day, SpendingChange]:
+    """Return one change for each day of each key: ON CONFLICT refuses to touch a row twice."""
+    days: dict[_Day, SpendingChange] = {}
     for change in changes:
         previous = days.get((change.key_id, change.day))
         days[change.key_id, change.day] = _add(previous, change) if previous else change
-    return list(days.values())
+    return days
 
 
 def _add(one: SpendingChange, other: SpendingChange) -> SpendingChange:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
-from billing import ledger, locks
+from billing import ledger, locks, movements
 from billing.models import Account, LedgerEntry
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
@@ -25,7 +25,7 @@ def spend(account: Account, nanos: int, spender: str) -> LedgerEntry:
             settlement="reported",
             spender=spender,
         )
-        pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
+        pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 

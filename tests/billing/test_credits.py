@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, invariant, rule
 
-from billing import credits, ledger, locks, money
+from billing import credits, ledger, locks, money, movements
 from billing.models import Account, LedgerEntry
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
@@ -130,7 +130,7 @@ def test_credits_are_read_with_one_query_by_the_index_that_leaves_usage_out(bob,
         account = locks.lock_account(bob.pk)
         use: Any = {"cost_nanos": 1, "model": "demo/echo", "prompt_tokens": 3, "completion_tokens": 4, "settlement": "reported"}
         debits = [ledger.debit_usage(account, reference=f"used {number}", **use) for number in range(2_000)]
-        pipelined_transaction.execute(ledger.insert_entries_statement(debits))
+        pipelined_transaction.execute(movements.write_statement(entries=debits))
     bob.refresh_from_db()
     with django_assert_num_queries(1) as queries:
         found = credits.read_credits(bob)

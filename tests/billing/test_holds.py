@@ -1,13 +1,11 @@
 """Holds reserve money within the available balance, and are resolved once."""
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 
-from billing import holds, locks, tasks
-from billing.holds import NewHold
+from billing import locks, tasks
 from billing.models import Account, Hold
 from gateway_project import dollars, errors
-from gateway_project.db import pipelined_transaction
 from tests import usage
 from tests.waiting import meanwhile
 
@@ -19,16 +17,6 @@ def test_a_hold_reserves_money_and_books_nothing(alice):
     assert (hold.state, hold.settled_nanos, hold.resolved_at) == ("HELD", None, None)
     numbers = usage.numbers(alice)
     assert (numbers["balance"], numbers["held"], numbers["seq"]) == (10 * DOLLAR, 3 * DOLLAR, 1)
-
-
-def test_an_account_counts_each_hold_of_a_batch(alice, charlie):
-    placed = [
-        NewHold(name, account.pk, 5, usage.TOMORROW) for name, account in (("one", alice), ("two", charlie), ("three", alice))
-    ]
-    with transaction.atomic():
-        pipelined_transaction.execute(holds.insert_holds_statement(placed))
-    counts = Account.objects.values_list("open_holds", "held_nanos")
-    assert [counts.get(pk=account.pk) for account in (alice, charlie)] == [(2, 10), (1, 5)]
 
 
 def test_the_whole_balance_can_be_held_to_the_nanodollar(alice):

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from billing import ledger, ledger_pages, locks
+from billing import ledger, ledger_pages, locks, movements
 from billing.models import BillingDetails, LedgerEntry, Membership, Role
 from gateway_project import dollars, identifiers
 from gateway_project.db import pipelined_transaction
@@ -51,7 +51,7 @@ def spend(account, model, nanos=1_000_000, spender=None):
             settlement="reported",
             spender=spender,
         )
-        pipelined_transaction.execute(ledger.insert_entries_statement([entry]))
+        pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 

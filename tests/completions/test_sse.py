@@ -34,6 +34,20 @@ def test_decoded_events_do_not_depend_on_where_the_bytes_are_cut(events, eol, sp
     assert decode([bytes([byte]) for byte in sent]) == expected
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"data: a\n\ndata:b\n\n",
+        b"data: \n\ndata: b\n\n",
+        b"data: a\n\n\ndata: b\n\n",
+        b"data: a\ndata: b\n\n",
+        b"data: a\r\n\n\n",
+    ],
+)
+def test_events_in_an_unusual_form_are_decoded_as_if_their_bytes_came_one_by_one(sent):
+    assert decode([sent]) == decode([bytes([byte]) for byte in sent])
+
+
 def test_an_event_without_its_blank_line_is_ignored():
     assert decode([b"data: a\n\ndata: b\n"]) == [b"a"]
 

@@ -18,6 +18,8 @@ _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)
 _PLAIN = re.compile(
     rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
 )
+_PLAIN_LINES = re.compile(rb"^" + _PLAIN.pattern + rb"$", re.MULTILINE)
+_RUN_MIN = 8  # events, of which it pays to read them together
 # The same for thoughts, and how they are told: under all their names.
 _THOUGHTS = re.compile(
     rb'(\[\{"index":0,"delta":\{(?:"role":"assistant",)?(?:"content":(?:null|""),)?"reasoning_content":)"((?!")'
@@ -80,14 +82,22 @@ class StreamReader:
         For plain text it calls no function of Python's: a long reply has thousands of such events.
         """
         chunks: list[Chunk] = []
+        place, may_run = 0, len(events) > _RUN_MIN
         try:
-            for data in events:
+            while place < len(events):
+                data = events[place]
+                place += 1
                 if data.startswith(self._before) and data.endswith(self._after) and not self._finished and not self.has_ended:
                     plain = _PLAIN.fullmatch(data, len(self._before), len(data) - len(self._after))
                     if plain and (self._is_plain or self._begins_plain(plain[1])):
                         text = plain[1]
                         if text.isascii() or _is_utf8(text):
                             chunks.append(Chunk(plain[0], _unescaped_text_bytes(text) if b"\\" in text else len(text)))
+                            if may_run and len(events) - place >= _RUN_MIN:
+                                run = self._read_run(events[place:])
+                                chunks += run
+                                place += len(run)
+                                may_run = False
                             continue
                     thoughts = None if plain else _THOUGHTS.fullmatch(data, len(self._before), len(data) - len(self._after))
                     if thoughts and (self._is_plain or self._begins_plain(thoughts[2])):
@@ -100,6 +110,27 @@ class StreamReader:
         except UnusableResponse as unusable:
             return chunks, unusable
         return chunks, None
+
+    def _read_run(self, events: list[bytes]) -> list[Chunk]:
+        """Return the chunks of the plain text that these events begin with; none where it is not sure that all of it is plain.
+
+        One search of all takes half of the time of one for each.
+        """
+        before, after, start, end = self._before, self._after, len(self._before), len(self._after)
+        run: list[bytes] = []
+        for data in events:
+            if not (data.startswith(before) and data.endswith(after)):
+                break
+            run.append(data[start : len(data) - end])
+        while run and not _PLAIN.fullmatch(run[-1]):  # the finish reason, and the usage
+            run.pop()
+        lines = b"\n".join(run)
+        texts = _PLAIN_LINES.findall(lines)
+        is_each_plain = len(texts) == len(run) and lines.count(b"\n") == len(run) - 1  # and none has two lines
+        if not is_each_plain or not (lines.isascii() or _is_utf8(lines)):
+            return []
+        sizes = [_unescaped_text_bytes(text) if b"\\" in text else len(text) for text in texts]
+        return [Chunk(choices, size) for choices, size in zip(run, sizes, strict=True)]
 
     def _read(self, data: bytes) -> list[Chunk]:
         if self.has_ended:

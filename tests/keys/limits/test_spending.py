@@ -7,8 +7,10 @@ from django.db import IntegrityError, transaction
 
 from billing import money
 from gateway_project import errors
+from gateway_project.db import pipelined_transaction
 from keys import lifecycle
 from keys.limits import spending
+from keys.limits.spending import SpendingChange
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 from tests import factories, stepped_clock, usage
 
@@ -215,6 +217,22 @@ def test_settling_counts_the_completion_and_its_tokens(key):
     spend(key, TODAY, 1)
     row.refresh_from_db()
     assert (row.spent_nanos, row.completions, row.prompt_tokens, row.completion_tokens) == (2 * CENT, 2, 6, 8)
+
+
+def test_a_day_changes_once_by_what_is_resolved_and_placed_on_it(alice):
+    key = factories.make_key(alice)[0]
+    for _ in range(3):
+        usage.reserve(key, day=TODAY, amount_nanos=6)
+    settled = [SpendingChange(key.pk, TODAY, 6, spent_nanos=spent, completions=1, prompt_tokens=1) for spent in (1, 2)]
+    yesterday = TODAY - timedelta(days=1)
+    reserved = [SpendingChange(key.pk, day, nanos) for day, nanos in ((TODAY, 10), (TODAY, 20), (yesterday, 40))]
+    statements = spending.change_spending_statements(settled, reserved)
+    for statement in statements:
+        pipelined_transaction.execute(statement)
+    assert len(statements) == 2
+    columns = ("day", "held_nanos", "open_holds", "spent_nanos", "completions", "prompt_tokens")
+    days = [(yesterday, 40, 1, 0, 0, 0), (TODAY, 36, 3, 3, 2, 2)]
+    assert list(key.spending_days.order_by("day").values_list(*columns)) == days
 
 
 def test_the_days_of_another_key_do_not_count(key, alice):

@@ -136,6 +136,35 @@ def test_chunks_of_one_read_are_in_order_up_to_the_end():
     assert (reader.has_passed_on, reader.has_finish_reason, reader.has_ended) == (True, True, True)
 
 
+@pytest.mark.parametrize(
+    "middle",
+    [
+        [PLAIN.replace(b'"a"', text) for text in (b'"\xc3\xa9"', b'"\\n"', b'"\\ud83d\\ude00"', b'""')],
+        [PLAIN.replace(b'"a"', b'"\xff"')],
+        [PLAIN.replace(b'"content":"a"', b'"reasoning_content":"a"')],
+        [PLAIN.replace(b'"content":"a"', b'"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]')],
+        [PLAIN.replace(b'"id":"u"', b'"id":"v"')],
+        [PLAIN.replace(b"]}", b']\n[{"index":0,"delta":{"content":"b"},"finish_reason":null}]}'), PLAIN.replace(b"0", b"00")],
+        [COUNTED],
+        [FINISH],
+        [FAILED],
+        [b"[DONE]"],
+    ],
+    ids=["text", "not UTF-8", "thoughts", "a tool call", "another frame", "two lines", "usage", "the end", "error", "done"],
+)
+@pytest.mark.parametrize("place", [1, 5, 12])
+def test_events_of_one_read_are_read_as_if_each_came_alone(middle, place):
+    events = [ROLE, *[PLAIN] * place, *middle, *[PLAIN.replace(b'"a"', b'"bc"')] * (14 - place), FINISH, COUNTED, b"[DONE]"]
+    together, failure = StreamReader().read_events(events)
+    reader, alone, failed = StreamReader(), [], None
+    for event in events:
+        chunks, failed = reader.read_events([event])
+        alone += chunks
+        if failed:
+            break
+    assert (together, repr(failure)) == (alone, repr(failed))
+
+
 def test_usage_beside_a_finish_reason_becomes_its_own_chunk():
     finish, counted = read(reader := StreamReader(), FINISH[:-1] + b',"usage":{"prompt_tokens":3,"completion_tokens":4}}')
     assert (finish.has_finish_reason, finish.usage) == (True, None)
