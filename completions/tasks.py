@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
-from completions import hours
+from completions import hours, uptime
 from completions.catalog.sync import proposals
 from completions.charging import checkpoints, idempotency, journal, outbox, settlement, stored_responses
 from completions.models import Completion, Provider
@@ -92,8 +92,10 @@ def forget_stored_responses() -> int:
 @shared_task(name="completions.tasks.sum_up_hours", **pool.task_retries(3))
 @task_runs.recorded
 def sum_up_hours() -> int:
-    """Sum up the completions of the last hours, which pages show. Return how many hours."""
-    return hours.sum_up(pool.database_time())
+    """Sum up the completions of the last hours, and how many of them were answered, which pages show. Return how many hours."""
+    now = pool.database_time()
+    uptime.sum_up(now)
+    return hours.sum_up(now)
 
 
 @shared_task(name="completions.tasks.sum_up_usage", **pool.task_retries(3))
