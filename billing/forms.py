@@ -18,10 +18,12 @@ from billing.support_credit import RequestedCredit
 from gateway_project import dollars, identifiers
 
 _DOLLARS = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,2}))?", re.ASCII)
+# As much of the world writes it. After a comma come two digits: "1,200" is twelve hundred, and "1,5" may be a slip for it.
+_DOLLARS_WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)
 
 
 class DollarsField(forms.CharField):
-    """An amount typed in dollars, "12", "12.50" or "$1,200", as whole cents; None when left empty."""
+    """An amount typed in dollars, "12", "12.50", "12,50" or "$1,200", as whole cents; None when left empty."""
 
     def __init__(self, *, min_cents: int = 0, max_cents: int, **options: Any) -> None:
         self.min_cents, self.max_cents = min_cents, max_cents
@@ -41,10 +43,10 @@ class DollarsField(forms.CharField):
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
 
     def _cents(self, text: str) -> int:
-        match = _DOLLARS.fullmatch(text)
+        match = _DOLLARS.fullmatch(text) or _DOLLARS_WITH_COMMA.fullmatch(text)
         if match is None:
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
-        cents = int(match[1].replace(",", "")) * 100 + int((match[2] or "").ljust(2, "0"))
+        cents = int(re.sub("[,.]", "", match[1])) * 100 + int((match[2] or "").ljust(2, "0"))
         if cents < self.min_cents:
             raise forms.ValidationError(f"The minimum is {dollars.format_usd(money.nanos(self.min_cents))}.")
         if cents > self.max_cents:
