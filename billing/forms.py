@@ -1,5 +1,6 @@
 """Forms for amounts, support credits, users and memberships."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +17,12 @@ from billing.sign_in import reauthentication
 from billing.support_credit import RequestedCredit
 from gateway_project import dollars, identifiers
 
+# As much of the world writes it. After a comma come two digits: "1,200" is twelve hundred, and "1,5" may be a slip for it.
+_WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)
+
 
 class DollarsField(forms.CharField):
-    """An amount typed in dollars, "12", "12.50" or "$1,200", as whole cents; None when left empty."""
+    """An amount typed in dollars, "12", "12.50", "12,50" or "$1,200", as whole cents; None when left empty."""
 
     def __init__(self, *, min_cents: int = 0, max_cents: int, **options: Any) -> None:
         self.min_cents, self.max_cents = min_cents, max_cents
@@ -38,6 +42,8 @@ class DollarsField(forms.CharField):
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
 
     def _cents(self, text: str) -> int:
+        if with_comma := _WITH_COMMA.fullmatch(text):
+            text = f"{with_comma[1].replace('.', '')}.{with_comma[2]}"
         if (nanos := dollars.read_usd(text, decimals_max=2)) is None:
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
         cents = money.floor_cents(nanos)

@@ -24,6 +24,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``sweeper``              settles or releases what a dead process left
 - ``facts``                what operators watch of routes, outbox and dead letters
 - ``reencryption``         encrypts what is stored anew, after a change of the encryption keys
+- ``uptime``               how many requests were answered, by hour and day, for the status page
 - ``history``              the owner's pages of past requests, and the words for how one went
 - ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
 - ``charging``             holds the money before the request, and charges or releases it once afterwards

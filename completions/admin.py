@@ -1,7 +1,8 @@
 """Admin pages of completions. Importing the catalog's admin modules registers their pages."""
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.forms import Textarea
 from django.http import HttpRequest
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
@@ -12,10 +13,10 @@ from completions.catalog import admin as catalog_admin  # noqa: F401  registers 
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.key_admin import describe_failures
-from completions.models import Completion, CompletionHour, IdempotentRequest
+from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
 from gateway_project import dollars
 from gateway_project.activity import cells
-from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
 from gateway_project.templatetags.amounts import usd
@@ -149,3 +150,22 @@ class IdempotentRequestAdmin(NewestFirstAdmin):
     @admin.display(boolean=True, description="reply kept")
     def is_kept(self, request: IdempotentRequest) -> bool:
         return request.sealed_reply is not None
+
+
+class IncidentUpdateInline(admin.TabularInline):
+    model = IncidentUpdate
+    extra = 1
+    fields = ("at", "text")
+    formfield_overrides = {TextField: {"widget": Textarea(attrs={"rows": 3, "cols": 50})}}
+
+
+@admin.register(Incident)
+class IncidentAdmin(RecordedAdmin):
+    """What the status page tells everybody."""
+
+    list_display = ("title", "impact", "began_at", "ended_at")
+    list_filter = ("impact",)
+    search_fields = ("title",)
+    ordering = ("-began_at",)
+    fields = ("title", "impact", "began_at", "ended_at")
+    inlines = (IncidentUpdateInline,)

@@ -13,6 +13,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Prefetch, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from billing.models import Account
@@ -732,3 +733,65 @@ class StoredResponse(models.Model):
 
     def __str__(self) -> str:
         return self.completion_id
+
+
+class UptimeSums(models.Model):
+    """How many requests for a model, or attempts at a provider, were answered in one hour or on one UTC day.
+
+    Only ``completions.uptime`` writes it.
+    """
+
+    is_day = models.BooleanField()
+    since = models.DateTimeField()
+    kind = models.CharField(max_length=10, db_collation="C", help_text="model or provider.")
+    subject = models.CharField(max_length=200, db_collation="C", help_text="The id of the model, or the slug of the provider.")
+    answered = models.BigIntegerField()
+    failed = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["is_day", "since", "kind", "subject"], name="uptime_is_summed_up_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}, {self.since:%Y-%m-%d %H:%M} UTC"
+
+
+class Incident(models.Model):
+    """Something that does not work, or will not for a while, in the words of staff. The status page and its feed show it."""
+
+    class Impact(models.TextChoices):
+        MINOR = "minor", "Some requests are affected"
+        MAJOR = "major", "Most requests are affected"
+        MAINTENANCE = "maintenance", "Planned maintenance"
+
+    title = models.CharField(max_length=200, help_text="For example, OpenAI models answer slowly.")
+    impact = models.CharField(max_length=20, choices=Impact.choices, default=Impact.MINOR)
+    began_at = models.DateTimeField("began at (UTC)", default=timezone.now)
+    ended_at = models.DateTimeField("ended at (UTC)", null=True, blank=True, help_text="Leave empty while it lasts.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True) | Q(ended_at__gte=F("began_at")), name="an_incident_ends_after_it_began"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class IncidentUpdate(models.Model):
+    """What staff know of an incident at some moment."""
+
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="updates")
+    at = models.DateTimeField("at (UTC)", default=timezone.now)
+    text = models.TextField(help_text="Everybody can read it. For example, We send requests to other providers.")
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        verbose_name = "update"
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} UTC"

@@ -2,7 +2,7 @@
 
 import logging
 
-from completions import hours, sweeper
+from completions import hours, sweeper, uptime
 from completions.catalog.sync import proposals
 from completions.charging import idempotency, stored_responses
 from completions.models import Provider
@@ -44,8 +44,10 @@ def forget_stored_responses() -> int:
 @app.task(name="completions.tasks.sum_up_hours", **pool.task_retries(3))
 @task_runs.recorded
 def sum_up_hours() -> int:
-    """Sum up the completions of the last hours, which pages show. Return how many hours."""
-    return hours.sum_up(pool.database_time())
+    """Sum up the completions of the last hours, and how many of them were answered, which pages show. Return how many hours."""
+    now = pool.database_time()
+    uptime.sum_up(now)
+    return hours.sum_up(now)
 
 
 @app.task(name="completions.tasks.sum_up_usage", **pool.task_retries(3))

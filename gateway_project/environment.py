@@ -3,8 +3,10 @@
 import math
 import os
 import re
+from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -61,6 +63,26 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
     if not minimum <= number <= maximum:
         raise ImproperlyConfigured(f"{name} must be between {minimum} and {maximum}; it is {number}.")
     return number
+
+
+def percent(name: str, *, maximum: int) -> Decimal:
+    """Read a percentage such as ``5`` or ``5.5``, of 0 or more, with at most two decimals. Unset or empty means 0."""
+    value = text(name) or "0"
+    if not (_PERCENT.fullmatch(value) and Decimal(value) <= maximum):
+        raise ImproperlyConfigured(f"{name} must be between 0 and {maximum}, such as 5 or 5.5; it is {value!r}.")
+    return Decimal(value)
+
+
+_PERCENT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,2})?", re.ASCII)
+
+
+def web_address(name: str) -> str:
+    """Read the address of a page, such as ``https://example.com/terms``. Returns "" for an empty value."""
+    value = text(name)
+    parts = urlsplit(value)
+    if value and not (parts.scheme in ("https", "http") and parts.hostname and value.isprintable() and " " not in value):
+        raise ImproperlyConfigured(f"{name} must be an address such as https://example.com/terms; it is {value!r}.")
+    return value
 
 
 def integers(name: str, default: str, *, minimum: int, maximum: int) -> list[int]:

@@ -283,6 +283,14 @@ MAILBOX_MAILS_PER_DAY = environment.integer("GATEWAY_MAILBOX_MAILS_PER_DAY", 20,
 MAILS_PER_HOUR = environment.integer("GATEWAY_MAILS_PER_HOUR", 1_000, minimum=2, maximum=10_000_000)
 SUPPORT_ADDRESS = environment.text("GATEWAY_SUPPORT_ADDRESS")  # shown wherever help is offered
 
+# --- What public pages say of the operator: see gateway_project.templatetags.site ----------------------------------
+
+TERMS_URL = environment.web_address("GATEWAY_TERMS_URL")
+PRIVACY_URL = environment.web_address("GATEWAY_PRIVACY_URL")
+STATUS_URL = environment.web_address("GATEWAY_STATUS_URL")  # instead of /status
+# What is added to prices of providers, wherever the gateway reads these: see completions.catalog.markup.
+MARKUP_PERCENT = environment.percent("GATEWAY_MARKUP_PERCENT", maximum=1_000)
+
 LANGUAGE_CODE = "en-us"
 USE_I18N = False
 USE_TZ = True

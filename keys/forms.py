@@ -27,6 +27,24 @@ TYPES = [
 _PERIODS = [("", "—"), *((period.value, capfirst(summaries.describe_reset(period))) for period in SpendingPeriod)]
 
 
+class KeyListForm(forms.Form):
+    """Which keys are listed, in which order. It is sent by GET."""
+
+    NEWEST, MOST_SPENT = "", "spent"
+
+    search = forms.CharField(required=False, max_length=100, widget=forms.TextInput(attrs={"placeholder": "Name or ID"}))
+    tag = forms.CharField(required=False, max_length=TAG_CHARACTERS_MAX)
+    sort = forms.ChoiceField(
+        label="Order",
+        required=False,
+        choices=[(NEWEST, "Newest first"), (MOST_SPENT, f"Most spent in {summaries.RECENT_DAYS} days")],
+    )
+
+    @property
+    def is_by_spending(self) -> bool:
+        return bool(self.cleaned_data["sort"] == self.MOST_SPENT)
+
+
 class LimitForm(forms.Form):
     """A spending limit: none, one-time, or one that resets."""
 

@@ -18,7 +18,7 @@ from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import hosts
 from keys import acts, summaries
-from keys.forms import KeyForm, LimitForm
+from keys.forms import KeyForm, KeyListForm, LimitForm
 from keys.models import ApiKey, SpendingDay
 
 LATEST_ENTRIES = 5
@@ -57,11 +57,17 @@ def _balance(account: Account) -> dict[str, Any]:
 @require_safe
 @member_page
 def key_list(request: HttpRequest, account: Account) -> HttpResponse:
-    """List every key: keys in use before revoked ones, newest first."""
-    keys = summaries.keys_newest_first(account)
+    """List the keys that the filters select: keys in use before revoked ones, newest first, or by what they spent of late."""
+    now, form = pool.database_time(), KeyListForm(request.GET)
+    context: dict[str, Any] = {"form": form, "is_filtered": any(request.GET.get(name) for name in form.fields)}
+    if not form.is_valid():
+        return render(request, "dashboard/keys.html", {**context, "keys": [], "pager": Pager(1, 0, KEYS_PER_PAGE)}, status=400)
+    given = form.cleaned_data
+    spent_until = now.date() if form.is_by_spending else None
+    keys = summaries.select_keys(account, search=given["search"], tag=given["tag"], spent_until=spent_until)
     pager = Pager.of(request, count=keys.count(), per_page=KEYS_PER_PAGE)
     page = keys[pager.offset : pager.offset + KEYS_PER_PAGE]
-    context = {"keys": summaries.summarize_keys(page, pool.database_time()), "pager": pager, "api_url": hosts.api_url(request)}
+    context |= {"keys": summaries.summarize_keys(page, now), "pager": pager, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/keys.html", context)
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db.models import F, Max, Q, QuerySet, Sum
+from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from billing.models import Account
 from billing.warnings import summaries as warnings
@@ -16,6 +17,7 @@ from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey, SpendingDay, SpendingPeriod
 
 CHART_DAYS = 30
+RECENT_DAYS = 30
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Summary:
     models: list[str]  # that it may use; all of them, if there are none here
     tags: list[str]
     former_end: datetime | None  # until when a former secret works, if one does
+    spent_recently_nanos: int | None  # in the last RECENT_DAYS; None where the keys are not in that order
 
     @property
     def is_revoked(self) -> bool:
@@ -71,6 +74,24 @@ def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
 def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
     """Return the account's keys: first those not revoked, then the revoked ones, each newest first."""
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
+
+
+def select_keys(account: Account, *, search: str = "", tag: str = "", spent_until: date | None = None) -> QuerySet[ApiKey]:
+    """Return the keys with these words in their name, or this id, and with this tag: newest first, or by what they spent.
+
+    ``spent_until`` orders them by what they spent in the last RECENT_DAYS until that day.
+    """
+    keys = keys_newest_first(account)
+    if search:
+        keys = keys.filter(Q(name__icontains=search) | Q(pk=search))
+    if tag:
+        keys = keys.filter(tags__contains=[tag])
+    if spent_until is None:
+        return keys
+    days = SpendingDay.objects.filter(key=OuterRef("pk"), day__gt=spent_until - timedelta(days=RECENT_DAYS))
+    spent = days.order_by().values("key").annotate(sum=Sum("spent_nanos")).values("sum")
+    recent = Coalesce(Subquery(spent), 0, output_field=BigIntegerField())
+    return keys.annotate(recent_nanos=recent).order_by("-recent_nanos", "-id")
 
 
 def find_names(account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None) -> dict[str, str]:
@@ -156,6 +177,7 @@ def _summary(key: ApiKey, totals: dict[str, Any], window: SpendingWindow | None,
         models=key.allowed_models or [],
         tags=key.tags or [],
         former_end=max(key.working_former_digests(now).values(), default=None),
+        spent_recently_nanos=getattr(key, "recent_nanos", None),
     )
 
 

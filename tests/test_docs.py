@@ -115,6 +115,7 @@ def prose(page: str) -> str:
 # --- Settings -----------------------------------------------------------------------------------------------------
 
 _READERS = {"get", "setdefault", "text", "boolean", "integer", "integers", "words", "numbers", "origins", "address", "networks"}
+_READERS |= {"percent", "web_address"}
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 
 

@@ -20,6 +20,7 @@
 - ``address_pages``     their pages
 - ``links``             what is mailed to prove an address: signed, and void once the credentials change
 - ``mails``             sends every mail, within limits
+- ``mail_html``         the HTML part of a mail, made of its text
 - ``urls``              the paths of allauth that the gateway has
 - ``views``             wrappers of the admin's views, and its sign-in
 - ``password_rules``    what a new password may be

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from allauth.account.utils import perform_login
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.forms import SetPasswordForm
@@ -81,7 +82,7 @@ class ChangeAddress(SendLink):
 @never_cache
 @sensitive_post_parameters()
 def sign_up(request: HttpRequest) -> HttpResponse:
-    """Let whoever has the link choose a password, and open an account."""
+    """Let whoever has the link choose a password, open an account, and sign them in: the link and the password are theirs."""
     key = request.POST.get("key") or request.GET.get("key", "")
     email = addresses.read_sign_up(key)
     if email is None:
@@ -93,8 +94,12 @@ def sign_up(request: HttpRequest) -> HttpResponse:
     form.save(commit=False)  # hashes, outside of any transaction
     if not addresses.sign_up(request, email, user.password):
         return _ended(request)
-    messages.success(request, "Your account is open. Sign in to see it.")
-    return redirect("account_login")
+    if request.user.is_authenticated:  # as somebody else, who stays signed in
+        messages.success(request, f"The account of {email} is open. Sign out to sign in to it.")
+        return redirect("dashboard")
+    messages.success(request, "Your account is open.")
+    response: HttpResponse = perform_login(request, User.objects.get(email=email))
+    return response
 
 
 @never_cache

@@ -1,4 +1,5 @@
-"""Sends every mail of the gateway, within limits. The text of each is a template, whose first line is the subject.
+"""Sends every mail of the gateway, within limits. The text of each is a template, whose first line is the subject;
+``mail_html`` makes the HTML part of it. A ``button`` of the context is what the link's button says, instead of the usual words.
 
 A mailbox gets so many mails a day, however its address is written, and the gateway sends so many an hour. What strangers can
 cause (a link for whoever types an address) and what tells people of what happened are limited apart: no stranger can keep
@@ -14,14 +15,14 @@ from smtplib import SMTPException
 from typing import Any
 
 from django.conf import settings
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMultiAlternatives
 from django.db import transaction
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from billing.models import User
-from billing.sign_in import devices, limits, links
+from billing.sign_in import devices, limits, links, mail_html
 from gateway_project import errors, mail, metrics
 from gateway_project.web import hosts
 
@@ -57,11 +58,22 @@ def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context:
     try:
         _count(email, cause)
         headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
-        EmailMessage(subject.strip(), f"{body.strip()}\n{_help()}", None, [email], headers=headers).send()
+        _message(template, email, subject.strip(), f"{body.strip()}\n{_help()}", context, headers).send()
     except (OSError, SMTPException, mail.NoMailServer, errors.RateLimitExceeded) as error:
         logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
         is_limited = isinstance(error, errors.RateLimitExceeded)
         raise NotSent(str(error) if is_limited else "the mail server did not take it") from None
+
+
+def _message(
+    template: str, email: str, subject: str, text: str, context: dict[str, Any], headers: dict[str, str] | None
+) -> EmailMultiAlternatives:
+    """Return the mail as text and as HTML, of which programs show the one that they can."""
+    message = EmailMultiAlternatives(subject, text, None, [email], headers=headers)
+    button = context.get("button") or mail_html.BUTTONS.get(template, "")
+    html = mail_html.write(text, subject=subject, link=context.get("link", "") if button else "", button=button)
+    message.attach_alternative(html, "text/html")
+    return message
 
 
 def send_link(request: HttpRequest, email: str, template: str, purpose: links.Purpose, key: str, **context: Any) -> bool:

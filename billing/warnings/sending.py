@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from gevent.pool import Pool
 
-from billing.models import WarningDelivery
+from billing.models import AccountWarning, WarningDelivery
 from billing.sign_in import mails
 from billing.warnings import deliveries, endpoints, payload, signature
 from billing.warnings.deliveries import Attempt
 from gateway_project import secretbox
 from gateway_project.net import addresses, http
+from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.warnings")
 
@@ -171,6 +172,8 @@ def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
         "at": delivery.warning.created_at,
         "link": deliveries.page_address(),
     }
+    if delivery.warning.kind == AccountWarning.Kind.BALANCE_LOW:
+        context |= {"link": hosts.mailed_page("billing", "the page Billing of the dashboard"), "button": "Add credit"}
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
     try:
         mails.deliver(delivery.email, "warning", message_id=f"<{delivery.pk.hex}@{domain}>", **context)

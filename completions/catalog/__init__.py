@@ -9,6 +9,7 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 - ``file``         loads catalog files: reads TOML, then writes what differs
 - ``tables``       the tables of a catalog file, validated by pydantic
 - ``rules``        which ids, addresses and variable names are accepted, from files and from staff
+- ``markup``       what is added to providers' prices that files and lists have
 - ``writes``       the catalog's lock, and setting a price: shared by ``file`` and ``sync``
 - ``sync``         proposals from providers' own lists of models
 - ``forms``        the admin's forms: keys are only written, prices are entered in dollars

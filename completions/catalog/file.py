@@ -21,7 +21,7 @@ from pathlib import Path
 
 from django.db import models, transaction
 
-from completions.catalog import lookup, tables, writes
+from completions.catalog import lookup, markup, tables, writes
 from completions.catalog.tables import Columns, ModelTable, ProviderTable
 from completions.models import LanguageModel, Price, Provider, Route
 
@@ -172,7 +172,7 @@ def _write_prices(wanted: Mapping[str, ModelTable], report: Report) -> None:
     for model_id, table in wanted.items():
         if table.price is None:
             continue
-        if writes.set_price(model_id, in_force.get(model_id), table.price.columns):
+        if writes.set_price(model_id, in_force.get(model_id), markup.add_to_columns(table.price.columns)):
             report.prices.created += 1
         else:
             report.prices.unchanged += 1

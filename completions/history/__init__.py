@@ -2,6 +2,7 @@
 
 - ``page_urls``, ``pages``  the paths and their pages
 - ``monthly_statement``     what a month changed, by type and model, to print
+- ``files``                 the list as a CSV file
 - ``forms``                 the filters of the list
 - ``reading``               reads a page of the list, as fast with millions of completions
 - ``explanation``           a charge line by line, and how it was settled, in words

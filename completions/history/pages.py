@@ -2,16 +2,23 @@
 
 from typing import Any
 
+from django.core.exceptions import BadRequest
+from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from billing.ledger import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
 from billing.pages import Pager, member_page
-from completions.history import explanation, reading
+from completions.history import explanation, files, reading
 from completions.history.forms import HistoryForm
 from completions.models import Completion
+from gateway_project import errors
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.web import downloads, error_handlers
 from keys.models import RefusedRequest
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
@@ -31,7 +38,12 @@ def list_requests(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _list(request: HttpRequest, account: Account, *, not_found: str = "") -> HttpResponse:
     form = HistoryForm(account, request.GET)
-    context: dict[str, Any] = {"form": form, "not_found": not_found, "is_filtered": any(request.GET.values())}
+    context: dict[str, Any] = {
+        "form": form,
+        "not_found": not_found,
+        "is_filtered": any(request.GET.values()),
+        "exported_max": files.EXPORTED_MAX,
+    }
     if not form.is_valid():
         return render(request, "requests/list.html", context, status=400)
     content = _refusals(request, account, form) if form.shows_refusals else _completions(request, account, form)
@@ -56,6 +68,7 @@ def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> d
         "last": form.address(newer=reading.FIRST) if page.older else None,
         "searched_to": searched.values_list("created_at", flat=True).first(),
         "searched_max": reading.SEARCHED_MAX,
+        "filters": form.address(),
     }
 
 
@@ -76,6 +89,31 @@ def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict
         "kept_of_each_key": tables.LATEST_MAX,
         "kept_days": tables.KEPT_TIME.days,
     }
+
+
+@require_POST
+@member_page
+def download_requests(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Download the requests that the filters in the address select, but those that were refused. That is recorded."""
+    form = HistoryForm(account, request.GET)
+    if not form.is_valid() or form.shows_refusals:
+        raise BadRequest("The filters in this address are damaged.")
+    try:
+        response = downloads.respond(
+            files.write_requests(account.pk, form.selection),
+            filename="requests.csv",
+            content_type=files.CONTENT_TYPE,
+            downloader=f"user {request.user.pk}",
+            subject="the account's books",
+        )
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.respond(request, refusal)
+    with transaction.atomic():
+        summary = "Downloaded requests.csv."
+        log.record(
+            request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, after={"filters": form.filters}
+        )
+    return response
 
 
 @require_safe
@@ -124,7 +162,13 @@ def _row(completion: Completion) -> dict[str, Any]:
         "completion": completion,
         "status": explanation.status_of(completion),
         "tokens": explanation.total_tokens(completion),
+        "seconds": _seconds(explanation.total_ms(completion)),
+        "first_token_seconds": _seconds(completion.first_token_ms),
     }
+
+
+def _seconds(milliseconds: int | None) -> str:
+    return "" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
 
 
 def _describe(refused: RefusedRequest) -> dict[str, Any]:

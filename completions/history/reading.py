@@ -4,8 +4,8 @@ Ids sort by time, and an index has the completions of each key in their order, s
 seek for each key. No index has the order of an account: it would cost every admission a write. A page is found by the id of
 the completion that it follows, so that the last one costs as much as the first.
 
-Model, status and end user have no index beside the order. A page with one of these filters searches SEARCHED_MAX completions
-at most, and says how far it came; the next one goes on from there.
+Model, status, end user and tag have no index beside the order. A page with one of these filters searches SEARCHED_MAX
+completions at most, and says how far it came; the next one goes on from there.
 """
 
 from dataclasses import dataclass
@@ -30,12 +30,13 @@ class Selection:
     model_id: str | None = None
     status: Status | None = None
     end_user: str | None = None
+    tag: tuple[str, str] | None = None  # its name and value
     since: datetime | None = None
     until: datetime | None = None
 
     @property
     def needs_search(self) -> bool:
-        return any((self.model_id, self.status, self.end_user))
+        return any((self.model_id, self.status, self.end_user, self.tag))
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class _Scan:
         conditions = {
             "model_id = %(model_id)s": selection.model_id,
             "end_user = %(end_user)s": selection.end_user,
+            "tags ->> %(tag_name)s = %(tag_value)s": selection.tag,
             f"id {'<=' if self._is_backward else '>='} %(horizon)s": horizon,
             "settlement = ANY(%(settlements)s)": selection.status and selection.status.settlements,
         }
@@ -143,6 +145,7 @@ class _Scan:
         values = {
             "model_id": selection.model_id,
             "end_user": selection.end_user,
+            **dict(zip(("tag_name", "tag_value"), selection.tag or (), strict=False)),
             "horizon": horizon,
             "settlements": list(selection.status.settlements) if selection.status else [],
         }

@@ -1,5 +1,7 @@
-"""A completion as a form."""
+"""A completion as a form, with the conversation so far."""
 
+import json
+import re
 from typing import Any
 
 from django import forms
@@ -8,6 +10,9 @@ from billing.models import Account
 from completions.catalog.lookup import Listing
 
 PROMPT_CHARACTERS_MAX = 100_000
+EARLIER_CHARACTERS_MAX = 1_000_000  # of JSON
+EARLIER_MESSAGES_MAX = 200
+_NO_TEXT = re.compile("[\ud800-\udfff\0]")
 
 
 class _ModelSelect(forms.Select):
@@ -33,7 +38,7 @@ class PlaygroundForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text="Optional. Tells the model how to behave.",
     )
-    prompt = forms.CharField(max_length=PROMPT_CHARACTERS_MAX, widget=forms.Textarea(attrs={"rows": 6}))
+    prompt = forms.CharField(max_length=PROMPT_CHARACTERS_MAX, widget=forms.Textarea(attrs={"rows": 3}))
     max_tokens = forms.IntegerField(
         label="Maximum output tokens", required=False, min_value=1, initial=500, help_text="A token is about four letters."
     )
@@ -44,6 +49,7 @@ class PlaygroundForm(forms.Form):
         widget=forms.NumberInput(attrs={"step": "0.1"}),
         help_text="0 to 2. Higher values give more varied replies. Leave empty for the model's default.",
     )
+    earlier = forms.CharField(required=False, max_length=EARLIER_CHARACTERS_MAX, widget=forms.HiddenInput)
     makes_key = forms.BooleanField(label="Create a new Playground key", required=False)
     account = forms.CharField(widget=forms.HiddenInput)
 
@@ -54,6 +60,16 @@ class PlaygroundForm(forms.Form):
         model: Any = self.fields["model"]
         model.choices = _choices(models)
         model.widget.prices = {_id(each): (each.price.input_nanos, each.price.output_nanos) for each in models}
+
+    def clean_earlier(self) -> list[dict[str, str]]:
+        """Return the messages of the conversation so far, which the page keeps: the gateway stores none."""
+        try:
+            messages = json.loads(self.cleaned_data["earlier"] or "[]")
+        except (ValueError, RecursionError):
+            messages = None
+        if not (isinstance(messages, list) and len(messages) <= EARLIER_MESSAGES_MAX and all(map(_is_message, messages))):
+            raise forms.ValidationError("The conversation cannot be read. Start a new one.")
+        return [{"role": each["role"], "content": each["content"]} for each in messages]
 
     def clean_account(self) -> str:
         if self.cleaned_data["account"] != str(self.for_account.pk):
@@ -69,10 +85,18 @@ class PlaygroundForm(forms.Form):
         stream = {"stream": True, "stream_options": {"include_usage": True}} if is_streamed else {}
         return {
             "model": given["model"],
-            "messages": [*system, {"role": "user", "content": given["prompt"]}],
+            "messages": [*system, *given["earlier"], {"role": "user", "content": given["prompt"]}],
             **options,
             **stream,
         }
+
+
+def _is_message(message: Any) -> bool:
+    """Return whether it is a message with a text. Half a surrogate pair, or a NUL, is no text."""
+    if not (isinstance(message, dict) and message.get("role") in ("user", "assistant")):
+        return False
+    content = message.get("content")
+    return isinstance(content, str) and not _NO_TEXT.search(content)
 
 
 def _choices(models: list[Listing]) -> list[Any]:

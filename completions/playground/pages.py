@@ -1,6 +1,7 @@
 """The page of the playground. With scripts it streams the reply; without, it sends the form and shows the whole reply."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -50,10 +51,10 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     form = PlaygroundForm(account, models, request.POST)
     caller = _caller(request, account, form)
     if caller is None:
-        return _refusal(request, form) if is_streamed else _page(request, form)
+        return _refusal(request, form) if is_streamed else _page(request, form, turns=form.cleaned_data.get("earlier", ()))
     fields = form.fields_of_request(is_streamed=is_streamed)
     reply = completion.send(request, caller, fields)
-    return reply if is_streamed else _page(request, form, fields=fields, reply=_read(reply), status=reply.status_code)
+    return reply if is_streamed else _answered(request, form, fields, reply)
 
 
 @require_safe
@@ -101,17 +102,33 @@ def _read(response: HttpResponseBase) -> Reply:
     )
 
 
+def _answered(request: HttpRequest, form: PlaygroundForm, fields: dict[str, Any], response: HttpResponseBase) -> HttpResponse:
+    """Show the reply, and a form that goes on with the conversation. After an error the form is as it was sent."""
+    reply = _read(response)
+    prompt = form.cleaned_data["prompt"]
+    if not reply.error:
+        turn = [{"role": "user", "content": prompt}, {"role": "assistant", "content": reply.text}]
+        earlier = json.dumps([*form.cleaned_data["earlier"], *turn], ensure_ascii=False)
+        form.data = {**form.data.dict(), "earlier": earlier, "prompt": ""}  # type: ignore[attr-defined]
+    turns = form.cleaned_data["earlier"]
+    return _page(request, form, fields=fields, reply=reply, prompt=prompt, turns=turns, status=response.status_code)
+
+
 def _page(
     request: HttpRequest,
     form: PlaygroundForm,
     *,
     fields: dict[str, Any] | None = None,
     reply: Reply | None = None,
+    prompt: str = "",
+    turns: Sequence[dict[str, str]] = (),
     status: int = 200,
 ) -> HttpResponse:
     context = {
         "form": form,
         "reply": reply,
+        "asked": prompt if reply and not reply.error else "",
+        "turns": turns,
         "request_json": json.dumps(fields or _EXAMPLE, indent=2, ensure_ascii=False),
         "api_url": hosts.api_url(request),
         "key_name": key.NAME,

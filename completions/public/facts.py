@@ -1,5 +1,6 @@
 """What the public pages show: models, prices and measurements. Shown on while the database is unavailable."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,6 +16,7 @@ from gateway_project.db import pool
 
 READ_SECONDS = 30
 WINDOW = timedelta(hours=24)
+SHOWN_FIRST = 5  # of the models, on the landing page
 _NOTHING = MeasuredModel(0, 0, None, None)
 
 
@@ -48,7 +50,7 @@ class ListedModel:
         """Titles, exact prices in US dollars, and for how much, of what has a price."""
         nanos = {
             "Input": self.price.input_nanos,
-            "Output": self.price.output_nanos,
+            "Output": None if self.is_embedding else self.price.output_nanos,
             "Cached input": self.price.cached_input_nanos,
             "Cache write": self.price.cache_write_nanos,
             "Cache write for an hour": self.price.cache_write_1h_nanos,
@@ -69,7 +71,12 @@ class ListedModel:
 
     @property
     def output_price(self) -> str:
-        return dollars.format_usd(self.price.output_nanos)
+        """Empty for embeddings, which are no tokens of a model."""
+        return "" if self.is_embedding else dollars.format_usd(self.price.output_nanos)
+
+    @property
+    def prices_in_short(self) -> str:
+        return f"{self.input_price} in, {self.output_price} out" if self.output_price else self.input_price
 
     @property
     def cached_price(self) -> str:
@@ -113,10 +120,30 @@ class Facts:
         return [each for each in self.models.values() if each.is_available]
 
     @property
+    def most_used(self) -> list[ListedModel]:
+        """The first SHOWN_FIRST models that chat: those that answered most in WINDOW, then one of each maker, then others."""
+        chats = sorted((each for each in self.models.values() if not each.is_embedding), key=_use)
+        makers = {each.model.maker: each for each in reversed(chats)}
+        return sorted(chats, key=lambda each: (*_use(each)[:2], makers[each.model.maker] is not each))[:SHOWN_FIRST]
+
+    @property
     def example(self) -> str:
         """The id of a model for an example of a chat: one that can be called, if there is one."""
-        chats = (each for each in [*self.available, *self.models.values()] if not each.is_embedding)
-        return next((each.model.pk for each in chats), "provider/model")
+        return self._first(lambda each: not each.is_embedding) or "provider/model"
+
+    @property
+    def tools_example(self) -> str:
+        """The same for an example of a chat with tools."""
+        return self._first(lambda each: not each.is_embedding and each.model.function_calling) or self.example
+
+    @property
+    def embedding_example(self) -> str:
+        """The same for an example of embeddings."""
+        return self._first(lambda each: each.is_embedding) or "provider/embedding-model"
+
+    def _first(self, condition: Callable[[ListedModel], bool]) -> str:
+        listed = [*self.available, *self.models.values()]
+        return next((each.model.pk for each in listed if condition(each)), "")
 
 
 _facts: StaleWhileRefresh[None, Facts] = StaleWhileRefresh(seconds=READ_SECONDS, stale_on=pool.DATABASE_ERRORS)
@@ -147,6 +174,10 @@ def _read(previous: Facts | None) -> Facts:
 def _listed(listing: Listing, measured: dict[str | None, MeasuredModel]) -> ListedModel:
     found = measured.get(listing.model.pk, _NOTHING)
     return ListedModel(listing.model, listing.price, listing.is_available, found)
+
+
+def _use(each: ListedModel) -> tuple[bool, int, str]:
+    return not each.is_available, -each.measured.answered, each.model.name.casefold()
 
 
 def _words(milliseconds: int | None) -> str:

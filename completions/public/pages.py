@@ -2,9 +2,11 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -12,11 +14,11 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from completions.public import facts, selection
+from completions.public import facts, quickstart, selection, status
 from completions.public.selection import Selection
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import error_handlers, hosts, public_page, wrong_paths
+from gateway_project.web import api_reference, error_handlers, hosts, public_page, wrong_paths
 
 View = Callable[..., HttpResponseBase]
 
@@ -54,11 +56,33 @@ def landing(request: HttpRequest) -> HttpResponseBase:
 
     def render() -> str:
         current = facts.current()
-        is_sign_up_open = settings.SIGN_UP and settings.SENDS_MAIL
-        context = {"facts": current, "model_id": current.example, "api_url": api_url, "is_sign_up_open": is_sign_up_open}
+        context = {
+            "facts": current,
+            "examples": quickstart.examples("chat", quickstart.values_of(current, api_url)),
+            "markup": f"{settings.MARKUP_PERCENT.normalize():f} %",
+            "canonical_path": reverse("landing"),
+        }
         return render_to_string("public/landing.html", context)
 
     return public_page.respond(request, ("landing", api_url), render)
+
+
+@_public
+def docs(request: HttpRequest) -> HttpResponseBase:
+    """Show the quickstart. A search is one of the reference, which was at this address before."""
+    if "q" in request.GET:
+        return redirect(f"{reverse('reference')}?{request.GET.urlencode()}")
+    api_url = hosts.api_url(request)
+
+    def render() -> str:
+        context = {
+            **quickstart.page(facts.current(), api_url),
+            "search_characters_max": api_reference.SEARCH_CHARACTERS_MAX,
+            "canonical_path": reverse("docs"),
+        }
+        return render_to_string("docs/quickstart.html", context)
+
+    return public_page.respond(request, ("docs", api_url), render)
 
 
 @_public
@@ -67,18 +91,24 @@ def model_list(request: HttpRequest) -> HttpResponseBase:
     """List the models that the parameters select. A form's empty fields lead to the shorter address of the same list."""
     chosen = selection.read(request.GET)
     if request.GET.urlencode() != chosen.query_string:
-        query = chosen.query_string
-        return redirect(f"{reverse('models')}?{query}" if query else reverse("models"))
-    is_offered = not chosen.search and chosen.maker in {"", *_makers()}  # of other words there is no end
+        return redirect(_list_address(chosen))
+    # Of other words and numbers there is no end.
+    is_offered = not chosen.search and chosen.maker in {"", *_makers()} and chosen.page <= len(facts.current().models)
     return public_page.respond(request, ("models", chosen) if is_offered else None, functools.partial(_render_list, chosen))
 
 
 def _render_list(chosen: Selection) -> str:
     listed = facts.current().models.values()
+    selected = Paginator(selection.apply(chosen, listed), selection.PAGE_MODELS)
+    page = selected.get_page(chosen.page)  # beyond the end it is the last one
     context = {
         "chosen": chosen,
-        "models": selection.apply(chosen, listed),
+        "page": page,
+        "previous": _page_address(chosen, page.number - 1),
+        "following": _page_address(chosen, page.number + 1) if page.has_next() else "",
+        "selected": selected.count,
         "number": len(listed),
+        "canonical_path": _list_address(Selection(page=page.number)),
         "makers": sorted(_makers(), key=str.casefold),
         "sorts": selection.SORTS,
         "filters": [(name, words, name in chosen.filters) for name, (words, _) in selection.FILTERS.items()],
@@ -86,6 +116,15 @@ def _render_list(chosen: Selection) -> str:
         "hours": int(facts.WINDOW.total_seconds() // 3_600),
     }
     return render_to_string("public/models.html", context)
+
+
+def _page_address(chosen: Selection, number: int) -> str:
+    return _list_address(replace(chosen, page=number)) if number else ""
+
+
+def _list_address(chosen: Selection) -> str:
+    query = chosen.query_string
+    return f"{reverse('models')}?{query}" if query else reverse("models")
 
 
 def _makers() -> set[str]:
@@ -97,16 +136,62 @@ def _makers() -> set[str]:
 def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     """Show a model with its price, its limits, what was measured of it, and a first request."""
     api_url = hosts.api_url(request)
-    listed = facts.current().models.get(model_id)
+    current = facts.current()
+    listed = current.models.get(model_id)
     if listed is None:
         raise Http404
+    values = {**quickstart.values_of(current, api_url), "model_id": model_id, "embedding_id": model_id}
     context = {
         "listed": listed,
         "model": listed.model,
-        "model_id": model_id,
-        "is_embedding": listed.is_embedding,
-        "api_url": api_url,
+        "examples": quickstart.examples("embeddings" if listed.is_embedding else "chat", values),
         "share_title": f"{listed.model.name} by {listed.model.maker}",
-        "share_words": f"{listed.input_price} in, {listed.output_price} out per million tokens; {listed.context} of context.",
+        "share_words": f"{listed.prices_in_short} per million tokens; {listed.context} tokens of context.",
+        "canonical_path": reverse("model", args=[model_id]),
     }
     return public_page.respond(request, ("model", model_id, api_url), lambda: render_to_string("public/model.html", context))
+
+
+@_public
+def sitemap(request: HttpRequest) -> HttpResponseBase:
+    """List the addresses of the public pages, for search engines."""
+    base_url = hosts.base_url(request)
+    headers = {"Content-Type": "application/xml"}
+    return public_page.respond(request, ("sitemap", base_url), lambda: _render_sitemap(base_url), headers=headers)
+
+
+def _render_sitemap(base_url: str) -> str:
+    listed = list(facts.current().models.values())
+    paths = [reverse(name) for name in ("landing", "models", "ranking-page", "docs", "reference", "status")]
+    paths += [reverse("model", args=[each.model.pk]) for each in listed]
+    paths += [reverse("ranked-model", args=[each.model.pk]) for each in listed if not each.is_embedding]
+    return render_to_string("public/sitemap.xml", {"addresses": [f"{base_url}{path}" for path in paths]})
+
+
+@_public
+def status_page(request: HttpRequest) -> HttpResponseBase:
+    """Show what works now and in the last days. With ``?all=1`` every model, else those in trouble and the most used."""
+    is_whole = request.GET.get("all") == "1"
+    return public_page.respond(request, ("status", is_whole), functools.partial(_render_status, is_whole))
+
+
+def _render_status(is_whole: bool) -> str:
+    found = status.current()
+    first = max(status.SHOWN_FIRST, len(found.troubled))
+    models = found.models if is_whole else found.models[:first]
+    context = {
+        "status": found,
+        "models": models,
+        "others": len(found.models) - len(models),
+        "days": status.DAYS,
+        "canonical_path": reverse("status"),
+    }
+    return render_to_string("public/status.html", context)
+
+
+@_public
+def status_feed(request: HttpRequest) -> HttpResponseBase:
+    """The incidents as RSS."""
+    base_url = hosts.base_url(request)
+    headers = {"Content-Type": "application/rss+xml; charset=utf-8"}
+    return public_page.respond(request, ("status-feed", base_url), lambda: status.render_feed(base_url), headers=headers)

@@ -1,5 +1,6 @@
 """Which models the list shows, in which order, as the parameters of its address say."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from django.http import QueryDict
 from completions.public.facts import ListedModel
 
 SEARCH_CHARACTERS_MAX = 200
+PAGE_MODELS = 50
 SORTS = {
     "name": "Name",
     "price": "Price, lowest first",
@@ -30,18 +32,20 @@ FILTERS: dict[str, tuple[str, Callable[[ListedModel], Any]]] = {
 
 @dataclass(frozen=True)
 class Selection:
-    """``filters`` are names of FILTERS, ``maker`` and ``search`` empty for all."""
+    """``filters`` are names of FILTERS, ``maker`` and ``search`` empty for all. Pages are numbered from 1."""
 
     search: str = ""
     maker: str = ""
     sort: str = "name"
     filters: frozenset[str] = field(default_factory=frozenset)
+    page: int = 1
 
     @property
     def query_string(self) -> str:
         """The shortest parameters of this selection."""
         given = {"search": self.search, "maker": self.maker, "sort": "" if self.sort == "name" else self.sort}
         given |= {name: "on" for name in FILTERS if name in self.filters}
+        given |= {"page": "" if self.page == 1 else str(self.page)}
         return urlencode({name: value for name, value in given.items() if value})
 
 
@@ -53,7 +57,11 @@ def read(parameters: QueryDict) -> Selection:
         maker=parameters.get("maker", "")[:SEARCH_CHARACTERS_MAX],
         sort=sort if sort in SORTS else "name",
         filters=frozenset(name for name in FILTERS if parameters.get(name)),
+        page=int(page) if _PAGE.fullmatch(page := parameters.get("page", "")) else 1,
     )
+
+
+_PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 
 
 def apply(selection: Selection, models: Iterable[ListedModel]) -> list[ListedModel]:

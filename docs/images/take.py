@@ -47,7 +47,7 @@ MODELS: list[tuple[str, float, str, str, float]] = [
     ("Cirrus 4 Mini", 1387, "0.15", "0.60", 0.006),
     ("Dune 8B", 1311, "0.05", "0.10", 0.004),
 ]
-PUBLIC_PAGES = {"landing": "/", "models": "/models", "reference": "/docs"}
+PUBLIC_PAGES = {"landing": "/", "models": "/models", "reference": "/docs/reference"}
 STREAMS, STREAM_WORDS, CROWD = 24, 40, 240
 
 

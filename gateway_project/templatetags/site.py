@@ -1,6 +1,7 @@
 """Tags of the frame of pages."""
 
 from django import template
+from django.conf import settings
 from django.template.context import Context
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
@@ -13,24 +14,57 @@ register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def page_link(context: Context, title: str, url_name: str, section_name: str = "") -> str:
+def page_link(context: Context, title: str, url_name: str, section_name: str = "", css_class: str = "") -> str:
     """Return a link for a navigation, marked on the pages whose ``section`` it is; nothing where there is no such page.
 
     The completion API's own host has none of them, and shows its error pages in the same frame.
     """
-    try:
-        address = reverse(url_name, urlconf=getattr(context.get("request"), "urlconf", None))
-    except NoReverseMatch:
+    address = _address(context, url_name)
+    if not address:
         return ""
     is_current = context.get("section") == (section_name or url_name)
-    return format_html('<a href="{}"{}>{}</a>', address, SafeString(' aria-current="page"' if is_current else ""), title)
+    attributes = format_html(' class="{}"', css_class) if css_class else ""
+    attributes += SafeString(' aria-current="page"' if is_current else "")
+    return format_html('<a href="{}"{}>{}</a>', address, SafeString(attributes), title)
+
+
+def _address(context: Context, url_name: str) -> str:
+    try:
+        return reverse(url_name, urlconf=getattr(context.get("request"), "urlconf", None))
+    except NoReverseMatch:
+        return ""
+
+
+@register.simple_tag(takes_context=True)
+def status_address(context: Context) -> str:
+    """Return where the gateway's state is shown: on a page of the operator's, or its own; "" where there is none."""
+    return settings.STATUS_URL or _address(context, "status")
 
 
 @register.simple_tag
-def share_card(title: str, description: str) -> str:
+def operator_links() -> list[tuple[str, str]]:
+    """Return titles and addresses of the operator's own pages that the settings name."""
+    named = [("Terms", settings.TERMS_URL), ("Privacy", settings.PRIVACY_URL)]
+    return [(title, address) for title, address in named if address]
+
+
+@register.simple_tag
+def support_mailbox() -> str:
+    return settings.SUPPORT_ADDRESS
+
+
+@register.simple_tag
+def may_sign_up() -> bool:
+    """Return whether people may open an account by themselves."""
+    return settings.SIGN_UP and settings.SENDS_MAIL
+
+
+@register.simple_tag(takes_context=True)
+def share_card(context: Context, title: str, description: str) -> str:
     """Return the tags that search engines and links to the page in other places show: title, words and picture.
 
-    The picture needs an absolute address, so it is left out where GATEWAY_BASE_HOST is not set.
+    The picture, and the page's one address (``canonical_path``), need the host, so they are left out where GATEWAY_BASE_HOST is
+    not set.
     """
     words = format_html(
         '<meta name="description" content="{0}">'
@@ -39,12 +73,22 @@ def share_card(title: str, description: str) -> str:
         description,
         title,
     )
-    address = hosts.configured_base_url()
-    if not address:
+    host = hosts.configured_base_url()
+    if not host:
         return words
-    picture = f"{address}{static('dashboard/card.png')}"
-    return words + format_html(
-        '<meta property="og:image" content="{}"><meta property="og:image:width" content="1200">'
-        '<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">',
-        picture,
+    picture = f"{host}{static('dashboard/card.png')}"
+    return (
+        words
+        + _canonical(host, context.get("canonical_path"))
+        + format_html(
+            '<meta property="og:image" content="{}"><meta property="og:image:width" content="1200">'
+            '<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">',
+            picture,
+        )
     )
+
+
+def _canonical(host: str, path: str | None) -> SafeString:
+    if path is None:
+        return SafeString("")
+    return format_html('<link rel="canonical" href="{0}{1}"><meta property="og:url" content="{0}{1}">', host, path)

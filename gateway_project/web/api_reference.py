@@ -1,4 +1,4 @@
-"""The API reference at /docs: a page made from the OpenAPI description. It needs no script.
+"""The API reference at /docs/reference: a page made from the OpenAPI description. It needs no script.
 
 Each field is a row of its own, named by its path ("tools[].function.name"): the browser's search finds it.
 """
@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
@@ -143,6 +144,7 @@ def _render(api_url: str, base_url: str, words: str) -> str:
         "words": words,
         "found": [(each, fields) for each in operations if (fields := _found(each, words.casefold())) is not None],
         "search_characters_max": SEARCH_CHARACTERS_MAX,
+        "canonical_path": reverse("reference"),
     }
     return render_to_string("docs/reference.html", context)
 

@@ -1,7 +1,10 @@
-"""What search engines may read: /robots.txt."""
+"""What search engines may read: /robots.txt, which names the sitemap."""
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_safe
+
+from gateway_project.web import hosts
 
 _PRIVATE = ["/dashboard/", "/accounts/", "/admin/", "/api/", "/mails/", "/v1/"]
 _TEXT = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in _PRIVATE)
@@ -10,4 +13,5 @@ _TEXT = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in _PRIVATE)
 @require_safe
 def robots(request: HttpRequest) -> HttpResponse:
     """Keep search engines off everything but the public pages."""
-    return HttpResponse(_TEXT, content_type="text/plain; charset=utf-8", headers={"Cache-Control": "public, max-age=86400"})
+    text = f"{_TEXT}Sitemap: {hosts.base_url(request)}{reverse('sitemap')}\n"
+    return HttpResponse(text, content_type="text/plain; charset=utf-8", headers={"Cache-Control": "public, max-age=86400"})

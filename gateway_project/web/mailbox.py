@@ -1,5 +1,7 @@
 """The page that shows the mails of a developer's machine, which has no mail server."""
 
+from email.message import EmailMessage
+
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,6 +14,12 @@ from gateway_project import mail
 _MESSAGES_MAX = 50
 
 
+def _text(message: EmailMessage) -> str:
+    """Return the text of a mail, which has an HTML part beside it."""
+    part = message.get_body(("plain",))
+    return str(part.get_content()) if part else ""
+
+
 @never_cache
 def show(request: HttpRequest) -> HttpResponse:
     """List the latest mails. Raises Http404 outside of a developer's machine."""
@@ -22,7 +30,7 @@ def show(request: HttpRequest) -> HttpResponse:
             "to": message["to"],
             "subject": message["subject"],
             "at": message["date"].datetime,
-            "text": mark_safe(urlize(message.get_content(), autoescape=True)),  # noqa: S308  urlize escapes
+            "text": mark_safe(urlize(_text(message), autoescape=True)),  # noqa: S308  urlize escapes
         }
         for message in mail.read_directory(_MESSAGES_MAX)
     ]

@@ -42,11 +42,15 @@ _documents = _Pages(seconds=math.inf, entries_max=_DOCUMENTS_MAX)
 
 
 def respond(
-    request: HttpRequest, key: Hashable | None, render: Callable[[], str], version: Hashable = None
+    request: HttpRequest,
+    key: Hashable | None,
+    render: Callable[[], str],
+    version: Hashable = None,
+    headers: dict[str, str] | None = None,
 ) -> HttpResponseBase:
     """Return the page with that key, rendered if need be, or 304. One that was made of another ``version`` is rendered anew."""
     page = _render(render) if key is None else _kept(_pages, key, render, version)
-    return _reply(request, page, _HEADERS)
+    return _reply(request, page, {**_HEADERS, **(headers or {})})
 
 
 def respond_for_good(

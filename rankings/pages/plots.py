@@ -12,7 +12,8 @@ from itertools import pairwise
 
 _FREE_ROOM = 56  # left of a logarithmic axis, for models that cost nothing: a logarithm has no 0
 _LETTER_WIDTH, _LINE_HEIGHT, _GAP = 6.4, 13, 8
-_POINT_RADIUS = 5
+_RADIUS_MIN, _RADIUS_MAX = 4, 11
+_RADIUS_UNKNOWN = 4
 
 Scale = Callable[[float], float]  # from a value to a coordinate
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -36,14 +37,17 @@ class Frame:
         return (self.left + self.right) / 2
 
 
-WIDE = Frame("for-wide", 720, 380, left=48, right=704, top=28, bottom=332, decades_max=2.5)
+WIDE = Frame("for-wide", 1080, 440, left=48, right=1056, top=28, bottom=392, decades_max=2.5)
 NARROW = Frame("for-narrow", 340, 300, left=30, right=332, top=28, bottom=252, decades_max=1.2)
 FRAMES = (WIDE, NARROW)
 
 
 @dataclass(frozen=True)
 class Datum:
-    """Something with two values, and their texts. On a logarithmic axis x must be 0, which is shown as free, or more."""
+    """Something with two values, and their texts. On a logarithmic axis x must be 0, which is shown as free, or more.
+
+    ``size``, of 100, is how large its point is; None where that is not known.
+    """
 
     name: str
     href: str
@@ -51,6 +55,8 @@ class Datum:
     y: float
     x_text: str
     y_text: str
+    size_text: str = ""
+    size: float | None = None
     is_available: bool = True
 
 
@@ -70,6 +76,13 @@ class Point:
     has_room: bool
     is_best: bool = False
 
+    @property
+    def radius(self) -> float:
+        """The area grows with the size, as eyes compare areas."""
+        if self.datum.size is None:
+            return _RADIUS_UNKNOWN
+        return round(math.sqrt(_RADIUS_MIN**2 + (_RADIUS_MAX**2 - _RADIUS_MIN**2) * self.datum.size / 100), 1)
+
 
 @dataclass(frozen=True)
 class Tick:
@@ -85,6 +98,11 @@ class Plot:
     y_ticks: list[Tick]
     line: str = ""  # the points attribute of an SVG polyline: through them, or the frontier
 
+    @property
+    def drawn(self) -> list[Point]:
+        """The points, the largest first, so that none hides another; those on the frontier last."""
+        return sorted(self.points, key=lambda point: (point.is_best, -point.radius))
+
 
 def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     """Lay out data with a logarithmic x axis, with 0 beside it, a y axis up to 100, and the frontier: the best y at each x."""
@@ -92,14 +110,6 @@ def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     best = _frontier(data)
     points, y_ticks = _points(data, scale, frame, best)
     return Plot(frame, points, ticks, y_ticks, line=_steps([points[index] for index in best], frame))
-
-
-def score_plot(data: Sequence[Datum], frame: Frame) -> Plot:
-    """Lay out data with both axes up to 100."""
-    low = _low(datum.x for datum in data)
-    scale = _linear(low, 100, frame.left, frame.right)
-    points, y_ticks = _points(data, scale, frame)
-    return Plot(frame, points, [Tick(round(scale(value), 1), str(value)) for value in _tens(low)], y_ticks)
 
 
 def history_plot(days: Sequence[tuple[date, int]], frame: Frame) -> Plot:
@@ -209,7 +219,8 @@ def _labelled(points: Sequence[Point], frame: Frame) -> list[Point]:
 
 def _label_options(point: Point) -> list[Point]:
     """Return the point with its label on the right, on the left, above and below. The frontier goes on to the right."""
-    sides = [(_GAP, 4, "start"), (-_GAP, 4, "end"), (0, -_GAP, "middle"), (0, _GAP + 9, "middle")]
+    gap = point.radius + _GAP - _RADIUS_MIN
+    sides = [(gap, 4, "start"), (-gap, 4, "end"), (0, -gap, "middle"), (0, gap + 9, "middle")]
     if point.is_best:
         sides = [*sides[1:], sides[0]]
     return [_with_label(point, across, down, anchor, has_room=True) for across, down, anchor in sides]
@@ -222,7 +233,8 @@ def _with_label(point: Point, across: float, down: float, anchor: str, *, has_ro
 
 def _with_hover_label(point: Point, frame: Frame) -> Point:
     """Return the point with a label that shows on hover, on the side where it stays within the chart."""
-    across, anchor = (_GAP, "start") if point.left < frame.middle else (-_GAP, "end")
+    gap = point.radius + _GAP - _RADIUS_MIN
+    across, anchor = (gap, "start") if point.left < frame.middle else (-gap, "end")
     return _with_label(point, across, 4, anchor, has_room=False)
 
 
@@ -233,12 +245,7 @@ def _box(point: Point) -> _Box:
 
 
 def _around(point: Point) -> _Box:
-    return (
-        point.left - _POINT_RADIUS,
-        point.top - _POINT_RADIUS,
-        point.left + _POINT_RADIUS,
-        point.top + _POINT_RADIUS,
-    )
+    return point.left - point.radius, point.top - point.radius, point.left + point.radius, point.top + point.radius
 
 
 def _is_free(box: _Box, taken: Iterable[_Box], frame: Frame) -> bool:

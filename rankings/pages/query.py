@@ -163,8 +163,14 @@ class Form:
     checks: list[Check]
     search: str
     search_characters_max: int
+    more_in_use: int  # of the filters that fold; the order is shown by the headings
     invalid_parameter: str = ""
     message: str = ""
+
+    @property
+    def has_error_behind_more(self) -> bool:
+        """Whether the invalid parameter's field is among those that fold."""
+        return bool(self.message) and self.invalid_parameter in _FIELDS - {"board", "search", "priceMaxInCents"}
 
     @property
     def has_error_without_field(self) -> bool:
@@ -250,6 +256,8 @@ def _form(
         limits=_options({number: str(number) for number in sorted({*LIMITS, limit})}, limit),
         checks=[Check(name, title, name in checks) for name, (title, _) in _CHECKS.items()],
         search_characters_max=filters.SEARCH_CHARACTERS_MAX,
+        more_in_use=sum(map(bool, (category, maker, context_min, limit != filters.DEFAULTS.limit, *checks)))
+        + (source != Source.INTERNAL.value),
         **values,
     )
 

@@ -53,6 +53,22 @@ class RankedModelRow:
     updated_at: datetime
 
     @property
+    def overall(self) -> Score:
+        return self.scores[0]
+
+    @property
+    def quality(self) -> Score:
+        return self.scores[1]
+
+    @property
+    def speed(self) -> Score:
+        return self.scores[2]
+
+    @property
+    def cost(self) -> Score:
+        return self.scores[3]
+
+    @property
     def ranks_lost(self) -> int:
         return -self.change
 
@@ -138,34 +154,32 @@ def board_scores(entry: Entry, *, is_shown: bool) -> BoardScores:
 
 @dataclass(frozen=True)
 class Plots:
-    """Each is None where no model has both figures. ``omitted``: the number of models left out because there are too many."""
+    """``price`` is None where no model has a quality. ``omitted``: how many models are left out because there are too many."""
 
     price: list[Plot] | None
-    speed: list[Plot] | None
     omitted: int
 
 
 def draw_plots(rows: list[RankedModelRow]) -> Plots:
-    """Draw quality against price, and speed against quality, for each width. Of more than PLOTTED_MAX models the best."""
-    drawn = sorted(rows, key=lambda each: -(each.scores[0].value or 0))[:PLOTTED_MAX]
-    prices, speeds = list(filter(None, map(_by_price, drawn))), list(filter(None, map(_by_quality, drawn)))
+    """Draw quality against price for each width, with the speed as size: of more than PLOTTED_MAX models the best."""
+    tested = sorted((each for each in rows if each.quality.value is not None), key=lambda each: -(each.quality.value or 0))
+    data = [_by_price(each) for each in tested[:PLOTTED_MAX]]
     return Plots(
-        price=[plots.price_plot(prices, frame) for frame in plots.FRAMES] if prices else None,
-        speed=[plots.score_plot(speeds, frame) for frame in plots.FRAMES] if speeds else None,
-        omitted=len(rows) - len(drawn),
+        price=[plots.price_plot(data, frame) for frame in plots.FRAMES] if data else None,
+        omitted=len(tested) - len(data),
     )
 
 
-def _by_price(row: RankedModelRow) -> Datum | None:
-    quality = row.scores[1]
-    if quality.value is None:
-        return None
+def _by_price(row: RankedModelRow) -> Datum:
     x, x_text = row.price_nanos / dollars.NANOS_PER_DOLLAR, dollars.format_usd(row.price_nanos)
-    return Datum(row.name, row.href, x, quality.value, x_text, quality.text, row.is_available)
-
-
-def _by_quality(row: RankedModelRow) -> Datum | None:
-    quality, speed = row.scores[1], row.scores[2]
-    if quality.value is None or speed.value is None:
-        return None
-    return Datum(row.name, row.href, quality.value, speed.value, quality.text, speed.text, row.is_available)
+    return Datum(
+        row.name,
+        row.href,
+        x,
+        row.quality.value or 0,
+        x_text,
+        row.quality.text,
+        row.speed.text,
+        row.speed.value,
+        row.is_available,
+    )

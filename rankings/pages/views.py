@@ -5,12 +5,14 @@ A rendered page is cached for some seconds, and as long as nothing new is publis
 
 import functools
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, Price
@@ -103,23 +105,27 @@ def _makers(published: PublishedRankings) -> set[str]:
 def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
     facts, used = page_facts.current(), parameters.in_force()
     leaderboard = published.leaderboard(query.source, query.board)
-    entries = filters.apply(query, leaderboard).entries
+    is_internal, has_quality = query.source == Source.INTERNAL, any(each.quality is not None for each in leaderboard.entries)
+    is_ranked = has_quality or not is_internal
+    shown = query if is_ranked else _without_quality(query)
+    entries = filters.apply(shown, leaderboard).entries
     rows = [page_rows.row(each, source=query.source, board=query.board) for each in entries]
     context = {
         "query": query,
         "form": page_query.form(query, _makers(published)),
-        "headings": page_query.headings(query),
+        "headings": page_query.headings(shown),
         "rows": rows[query.offset : query.offset + query.limit],
         "pager": page_query.pager(query, len(rows)),
         "available_address": page_query.address(query, available_only=True, offset=0),
         "source": registry.spec(query.source).title,
         "board": page_query.BOARD_TITLES[query.board],
         "board_is_empty": not leaderboard.entries,
-        "is_internal": query.source == Source.INTERNAL,
-        "has_quality": any(entry.quality is not None for entry in leaderboard.entries),
+        "is_internal": is_internal,
+        "is_ranked": is_ranked,
+        "canonical_path": reverse("ranking-page"),
         "unavailable_models": sum(not entry.is_available for entry in leaderboard.entries),
         "plots": page_rows.draw_plots(rows),
-        "api_address": page_query.api_address(query),
+        "api_address": page_query.api_address(shown),
         "aliases": [each for each in facts.aliases if each.alias.endswith(f"/{query.board.lower()}")],
         "facts": facts,
         "parameters": used,
@@ -128,6 +134,13 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "version": parameters.version(),
     }
     return render_to_string("rankings/ranking.html", context)
+
+
+def _without_quality(query: RankingsQuery) -> RankingsQuery:
+    """Return the query in an order that says nothing of quality: by price, where it would be by rank or score."""
+    if query.sort_by not in ("rank", "score", "quality", "change"):
+        return query
+    return replace(query, sort_by="price", sort_order="asc")
 
 
 # --- A model ------------------------------------------------------------------------------------------------------
@@ -175,7 +188,8 @@ def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
         "days": days,
         "histories": _histories(days),
         "aliases": [each.alias for each in facts.aliases if each.model_id == model.pk],
-        "api_url": api_url,
+        "example": f"{api_url}/v1/chat/completions",
+        "canonical_path": reverse("ranked-model", args=[model.pk]),
     }
     return render_to_string("rankings/model.html", context)
 

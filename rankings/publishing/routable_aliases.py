@@ -1,5 +1,8 @@
 """Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
+best/* lists only models of which a quality source says something. Where none does, these ids do not exist, and requests for
+them are refused: a model that nobody has tested is not the best.
+
 An alias lists its models, best first. The first available model answers a request. Models that cannot be called now are
 listed, too, beside enough others. The id with "@" and a day, such as best/coding@2026-11-22, is the alias as it was at
 the end of that day.
@@ -51,7 +54,8 @@ def _aliases(category: Category, entries: Iterable[Entry], available: set[str]) 
     """Yield the aliases of a category, each with the models that it stands for and their qualities."""
     board = {entry.model_id: entry for entry in entries if entry.board == category}
     for order, key in _ORDERS.items():
-        model_ids = _first([entry.model_id for entry in sorted(board.values(), key=key)], available)
+        listed = [entry for entry in board.values() if order != "best" or entry.quality is not None]
+        model_ids = _first([entry.model_id for entry in sorted(listed, key=key)], available)
         qualities = [board[model_id].quality for model_id in model_ids]
         yield f"{order}/{category.lower()}", RoutableAlias(model_ids=model_ids, qualities=qualities)
 

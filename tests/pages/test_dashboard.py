@@ -191,6 +191,8 @@ def test_a_key_is_made_and_works(owner, alice):
     [
         ("FIXED", "12.50", "", (1250, "FIXED", None)),
         ("FIXED", "$1,200", "", (120_000, "FIXED", None)),
+        ("FIXED", "25,50", "", (2_550, "FIXED", None)),
+        ("FIXED", "1.200,50", "", (120_050, "FIXED", None)),
         ("FIXED", "0", "", (0, "FIXED", None)),
         ("FIXED", "5", "DAILY", (500, "FIXED", None)),
         ("NONE", "", "DAILY", (None, None, None)),

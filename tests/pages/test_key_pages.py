@@ -12,7 +12,7 @@ from billing.models import Membership, Role
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from keys import lifecycle, rotation, secret
-from keys.models import ApiKey, FormerSecret
+from keys.models import ApiKey, FormerSecret, SpendingDay
 from tests import factories
 from tests.pages.conftest import session_texts, signed_in
 from tests.pages.test_dashboard import text
@@ -298,3 +298,33 @@ def test_the_desks_search_finds_a_key_by_a_former_secret(superuser, alice, writt
     rotation.rotate_secret(key, grace=timedelta(0))
     term = written.format(secret=minted, four=minted[-4:])
     assert superuser.get("/admin/search/", {"q": term})["Location"] == f"/admin/keys/apikey/{key.pk}/change/"
+
+
+# --- The list ------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_found_by_name_id_and_tag_and_sorted_by_what_they_spent(owner, alice, bob):
+    first, second, third = (factories.make_key(alice, name, tags=tags)[0] for name, tags in TAGGED.items())
+    factories.make_key(bob, "web of Bob", tags=["web"])
+    today = pool.database_time().date()
+    for key, spent_nanos, days_ago in ((first, 10**9, 5), (second, 3 * 10**9, 29), (third, 9 * 10**9, 30)):
+        SpendingDay.objects.create(key=key, day=today - timedelta(days=days_ago), spent_nanos=spent_nanos)
+
+    def listed(**filters):
+        return [key.id for key in owner.get("/dashboard/keys/", filters).context["keys"]]
+
+    assert listed() == [third.pk, second.pk, first.pk]
+    assert listed(search="WEB") == [second.pk, first.pk]
+    assert listed(search=third.pk) == [third.pk]
+    assert listed(tag="web") == [third.pk, first.pk]
+    assert listed(tag="web", search="shop") == [first.pk]
+    assert listed(sort="spent") == [second.pk, first.pk, third.pk]
+    page = owner.get("/dashboard/keys/", {"sort": "spent"})
+    assert "$3.00 spent in 30 days" in text(page)
+    assert f'href="/dashboard/requests/?key={first.pk}"' in page.content.decode()
+    assert "No matching keys." in text(owner.get("/dashboard/keys/", {"tag": "%_"}))
+    assert owner.get("/dashboard/keys/", {"sort": "name"}).status_code == 400
+    assert owner.get("/dashboard/keys/", {"search": "x" * 101}).status_code == 400
+
+
+TAGGED = {"web shop": ["web", "staging"], "website": ["site"], "worker": ["web"]}

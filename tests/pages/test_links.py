@@ -77,7 +77,9 @@ def _volume(alice, api, echo_model):
 
 @pytest.mark.usefixtures("_volume")
 def test_no_link_of_a_public_page_is_broken():
-    assert broken_links(Client(), "/", "/models", "/models/acme/embed", "/rankings", "/docs", "/accounts/login/") == {}
+    assert (
+        broken_links(Client(), "/", "/models", "/models/acme/embed", "/rankings", "/docs", "/status", "/accounts/login/") == {}
+    )
 
 
 @pytest.mark.usefixtures("_volume")

@@ -42,8 +42,9 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     page.get_by_label("Model").select_option("demo/echo")
     page.get_by_label("Prompt", exact=True).fill("Say <b>this</b> & that")
     expect(page.locator("#curl")).to_contain_text('"content": "Say <b>this</b> & that"')
-    page.get_by_role("button", name="Send").click()
+    page.get_by_label("Prompt", exact=True).press("Control+Enter")
     expect(page.locator("#state")).to_have_text("Done.")
+    expect(page.get_by_label("Prompt", exact=True)).to_have_value("")
     assert page.locator("#reply").text_content() == "Say <b>this</b> & that"
     expect(page.locator("#cost-kind")).to_have_text("charged")
     expect(page.locator("#first-token")).to_have_text(re.compile(r"^\d+\.\d\d s$"))
@@ -53,8 +54,12 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     assert violations(page) == []
 
     page.get_by_label("Model").select_option("acme/slow")
+    page.get_by_label("Prompt", exact=True).fill("And now?")
+    page.get_by_text("Show code").click()
+    expect(page.locator("#curl")).to_have_text(re.compile(r"(Say <b>this</b> & that.*){2}And now\?", re.DOTALL))
     page.get_by_role("button", name="Send").click()
     expect(page.locator("#reply")).to_have_text("Hello ")
+    assert page.locator(".turn:visible").count() == 4
     expect(page.locator("#cost-kind")).to_have_text("so far")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#state")).to_have_text(

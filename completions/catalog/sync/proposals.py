@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from billing.models import User
-from completions.catalog import writes
+from completions.catalog import markup, writes
 from completions.catalog.sync import diff, parse
 from completions.catalog.sync.diff import Comparison, Difference
 from completions.catalog.sync.parse import ListedModel
@@ -177,7 +177,11 @@ def _routes(provider: Provider) -> QuerySet[Route]:
 
 def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
     routed = set(_routes(provider).values_list("upstream_model", flat=True))
-    return diff.compare(provider.pk, listed, LanguageModel.objects.with_price_and_routes(), routed)
+    priced = {
+        name: each if each.price is None else replace(each, price=markup.add_to_list(each.price))
+        for name, each in listed.items()
+    }
+    return diff.compare(provider.pk, priced, LanguageModel.objects.with_price_and_routes(), routed)
 
 
 def _reconcile(provider: Provider, comparison: Comparison, report: Report) -> None:

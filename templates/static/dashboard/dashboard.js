@@ -3,9 +3,10 @@
 
 // Show times in the reader's time zone, with UTC in the title. Days stay UTC days.
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const seconds = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 for (const time of document.querySelectorAll("time[datetime]")) {
-  const format = time.dateTime.includes("T") ? moments : days;
+  const format = !time.dateTime.includes("T") ? days : "seconds" in time.dataset ? seconds : moments;
   time.textContent = format.format(new Date(time.dateTime));
 }
 
@@ -57,6 +58,23 @@ for (const form of document.querySelectorAll("form[method=post]:not([data-repeat
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && document.activeElement.matches(".usd")) document.activeElement.blur();
 });
+
+// Examples in several languages: who chooses one sees all of them in it, here and on the next page.
+const languages = document.querySelectorAll(".code-tabs input");
+const choose = (language) => {
+  for (const input of languages) input.checked = input.value === language || input.checked;
+};
+let remembered = null;
+try { remembered = localStorage.getItem("language"); } catch { /* the browser keeps nothing */ }
+if ([...languages].some((input) => input.value === remembered)) choose(remembered);
+for (const input of languages) {
+  input.addEventListener("change", () => {
+    const top = input.getBoundingClientRect().top;
+    choose(input.value);
+    scrollBy(0, input.getBoundingClientRect().top - top); // what stands above may have another height now
+    try { localStorage.setItem("language", input.value); } catch { /* the same */ }
+  });
+}
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
   if (!navigator.clipboard) continue;

@@ -1,4 +1,4 @@
-// The playground: stream the reply of the form, with its cost. Without scripts the form shows the whole reply.
+// The playground: a conversation. The reply of the form streams, with its cost. Without scripts the page shows the whole reply.
 "use strict";
 
 const form = document.getElementById("playground");
@@ -8,12 +8,51 @@ const LETTERS_PER_TOKEN = 4; // an estimate, until the reply says how many token
 
 for (const element of document.querySelectorAll("[data-script]")) element.hidden = false;
 
+// --- The conversation: the messages so far. The form sends them, as the gateway stores none.
+
+let turns = JSON.parse(form.elements.earlier.value || "[]");
+let isKept = turns.length > 0; // whether the turn that is shown last is among them
+let wholeCost = 0;
+
+function keepTurn(prompt, text) {
+  turns.push({ role: "user", content: prompt }, { role: "assistant", content: text });
+  form.elements.earlier.value = JSON.stringify(turns);
+  isKept = true;
+}
+
+function moveTurn(who, text) {
+  const moved = document.createElement("p"), speaker = document.createElement("span");
+  moved.className = `turn ${who === "You" ? "user" : "assistant"}`;
+  speaker.className = "hidden";
+  speaker.textContent = `${who}: `;
+  moved.append(speaker, text);
+  at("asked").before(moved);
+}
+
+// Show what was asked, after the turn before. One without a reply is not part of the conversation: the next takes its place.
+function showTurn(prompt) {
+  const asked = at("asked").querySelector("[data-text]");
+  if (isKept) for (const [who, text] of [["You", asked.textContent], ["Model", at("reply").textContent]]) moveTurn(who, text);
+  isKept = false;
+  asked.textContent = prompt;
+  at("asked").hidden = at("reply").hidden = false;
+  at("hint").hidden = true;
+  at("anew").hidden = false;
+}
+
+form.elements.prompt.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  form.requestSubmit();
+});
+
 // --- The request as code
 
 function requestOfForm() {
   const given = new FormData(form);
   const request = { model: given.get("model"), messages: [] };
   if (given.get("system")) request.messages.push({ role: "system", content: given.get("system") });
+  request.messages.push(...turns);
   request.messages.push({ role: "user", content: given.get("prompt") || "Hello" });
   for (const name of ["max_tokens", "temperature"]) if (given.get(name)) request[name] = Number(given.get(name));
   return request;
@@ -33,7 +72,7 @@ const exactly = (amount) => `exactly $${amount.toFixed(9).replace(/0{1,7}$/, "")
 
 function estimate(letters) {
   const price = form.elements.model.selectedOptions[0].dataset;
-  const prompt = form.elements.prompt.value.length + form.elements.system.value.length;
+  const prompt = [...turns, { content: sentPrompt }, { content: form.elements.system.value }].reduce((sum, { content }) => sum + content.length, 0);
   const nanosPerMillion = prompt * price.inputNanos + letters * price.outputNanos;
   return nanosPerMillion / LETTERS_PER_TOKEN / 1e6 / 1e9;
 }
@@ -54,7 +93,7 @@ function begin() {
   for (const id of ["reply", "cost-kind"]) show(id, "");
   for (const id of ["cost", "tokens", "first-token"]) show(id, "–");
   show("state", "Sent.");
-  at("reply-title").scrollIntoView({ block: "nearest" }); // on a phone it stands below the form
+  at("turns").scrollTop = at("turns").scrollHeight;
 }
 
 function showCharge(dollarsCharged, promptTokens, completionTokens) {
@@ -62,6 +101,7 @@ function showCharge(dollarsCharged, promptTokens, completionTokens) {
   show("cost", dollars(dollarsCharged));
   at("cost").title = exactly(dollarsCharged);
   show("cost-kind", "charged");
+  show("whole-cost", dollars((wholeCost += dollarsCharged)));
 }
 
 function linkRequest(id) {
@@ -129,13 +169,19 @@ async function receive(response, began, sent) {
         show("state", "Receiving the reply.");
       }
       letters += text.length + reasoning.length;
+      const isAtEnd = at("turns").scrollHeight - at("turns").scrollTop - at("turns").clientHeight < 40;
       at("reply").append(text); // as text: markup in it stays text
+      if (isAtEnd) at("turns").scrollTop = at("turns").scrollHeight;
       isCut = isCut || choice.finish_reason === "length";
     }
     show("cost", `about ${dollars(estimate(letters))}`);
     show("cost-kind", "so far");
   }
   showEnd(usage, isCut);
+  if (!at("reply").textContent) return;
+  keepTurn(sentPrompt, at("reply").textContent);
+  if (form.elements.prompt.value === sentPrompt) form.elements.prompt.value = "";
+  showCode();
 }
 
 async function refusal(response) {
@@ -155,6 +201,7 @@ async function send(signal, sent) {
 }
 
 let latest = null; // the request that the page shows
+let sentPrompt = "";
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -162,6 +209,8 @@ form.addEventListener("submit", async (event) => {
   const running = new AbortController();
   stop.onclick = () => running.abort();
   const sent = (latest = { id: "", maxCost: 0 });
+  sentPrompt = form.elements.prompt.value;
+  showTurn(sentPrompt);
   begin();
   try {
     await send(running.signal, sent);

@@ -61,6 +61,7 @@ CASES = {
     "usage-csv": Case("usage/usage.csv", get=405, post=200, writes=True),
     "usage-focus": Case("usage/focus.csv", get=405, post=200, writes=True),
     "requests": Case("requests/"),
+    "requests-csv": Case("requests/export/", get=405, post=200, writes=True),
     "request": Case("requests/{refused}/"),
     "billing": Case("billing/", PAYS, post=302, form={"amount": "12"}, writes=True),
     "billing-details": Case("billing/details/", PAYS, post=302, form=DETAILS, writes=True),

@@ -27,9 +27,9 @@ def link():
     return found
 
 
-def use(path, password=NEW):
+def use(path, password=NEW, client=None):
     path, _, key = path.partition("?key=")
-    return Client().post(path, {"key": key, "new_password1": password, "new_password2": password})
+    return (client or Client()).post(path, {"key": key, "new_password1": password, "new_password2": password})
 
 
 def ask(email=EMAIL):
@@ -43,14 +43,24 @@ def test_people_sign_up_with_an_address_that_they_prove(db):
     path = link()
     assert EMAIL in Client().get(path).content.decode()
     assert "too common" in use(path, "password1234").content.decode()
-    assert use(path)["Location"] == SIGN_IN
     client = Client()
-    assert client.post(SIGN_IN, {"login": EMAIL, "password": NEW})["Location"] == "/dashboard/"
-    assert client.get("/dashboard/").status_code == 200
+    assert use(path, client=client)["Location"] == "/dashboard/"
+    page = client.get("/dashboard/")
+    assert (page.status_code, "Your account is open." in page.content.decode()) == (200, True)
+    assert {"password_given_at", "signed_in_at", "used_at"} <= set(client.session.keys())
+    assert Client().post(SIGN_IN, {"login": EMAIL, "password": NEW})["Location"] == "/dashboard/"
     assert Account.objects.get().members.get().email == EMAIL
     assert Activity.objects.get().summary == "Signed up."
     assert use(path).status_code == 404  # the link works once
     assert Account.objects.count() == 1
+
+
+def test_who_is_signed_in_as_somebody_else_stays_so(owner):  # noqa: F811
+    ask()
+    assert use(link(), client=owner)["Location"] == "/dashboard/"
+    page = owner.get("/dashboard/").content.decode()
+    assert "The account of ann@example.org is open. Sign out to sign in to it." in page
+    assert "alice@example.org" in page
 
 
 def test_signing_up_again_tells_only_the_owner_of_the_address(alice):

@@ -1,12 +1,15 @@
-"""Limits of mails: what strangers can have sent to somebody, and what they cannot keep from somebody."""
+"""Mails: their two parts, and their limits: what strangers can have sent to somebody, and cannot keep from somebody."""
+
+import html
+import re
 
 import pytest
 from django.core import mail
 from django.test import Client
 
 from billing.models import SignInLimit
-from billing.sign_in import limits, mails
-from gateway_project import metrics
+from billing.sign_in import limits, mail_html, mails
+from gateway_project import installation, metrics
 from tests import factories
 from tests.pages.conftest import owner_of, signed_in
 
@@ -28,6 +31,45 @@ def ask(email=ALICE, page=RESET, client=None):
 
 def refused(limit):
     return metrics.mails_refused_total.labels(limit)._value.get()
+
+
+def html_of(message):
+    [(page, kind)] = message.alternatives
+    assert kind == "text/html"
+    return page
+
+
+def parts_of(message):
+    """Return the text of a mail, and its HTML as text with its links."""
+    page = html_of(message)
+    words = re.sub(r"<title>.*?</title>|<[^>]+>", " ", page)
+    return message.body, " ".join(html.unescape(words).split()), re.findall(r'<a href="([^"]+)"[^>]*>([^<]+)</a>', page)
+
+
+def test_a_mail_says_the_same_as_text_and_as_html_with_one_button(alice):
+    ask()
+    text, shown, links = parts_of(mail.outbox[0])
+    [address] = re.findall(r"^http\S+$", text, re.MULTILINE)
+    assert [(html.unescape(target), words) for target, words in links] == [
+        (address, "Choose a new password"),
+        (address, html.escape(address)),
+    ]
+    for paragraph in text.split("\n\n"):
+        assert " ".join(paragraph.split()) in shown
+
+
+def test_words_of_others_in_a_mail_are_no_markup(alice):
+    mails.send(ALICE, "act_decided", what="<b>credit</b>", account="http://x & co", outcome="<script>")
+    page = html_of(mail.outbox[0])
+    assert "&lt;b&gt;credit&lt;/b&gt;" in page
+    assert "<script" not in page
+    assert "<a " not in page
+
+
+def test_every_mail_with_a_link_has_words_for_its_button():
+    texts = {path.stem: path.read_text() for path in (installation.TEMPLATES / "mail").glob("*.txt")}
+    with_link = {name for name, text in texts.items() if re.search(r"^\{\{ link \}\}$", text, re.MULTILINE)}
+    assert with_link == set(mail_html.BUTTONS)
 
 
 def test_all_spellings_of_a_mailbox_get_as_many_mails_as_one(alice):

@@ -361,6 +361,7 @@ def test_owners_and_members_of_billing_get_one_mail_each(alice):
     message = mail.outbox[0]
     assert message.subject == "Alice: The balance fell below $5.00"
     assert "It was $4.99 then." in message.body
+    assert "Add credit:\n\nthe page Billing of the dashboard" in message.body  # no host is known
     assert len({each.extra_headers["Message-ID"] for each in mail.outbox}) == 2
 
 

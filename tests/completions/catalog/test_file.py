@@ -1,6 +1,7 @@
 """Catalog files: which rows they create, what they leave alone, and every mistake that is refused."""
 
 import json
+from decimal import Decimal
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -344,6 +345,19 @@ def test_a_route_may_name_a_provider_that_exists_already(load):
     load(MINIMAL[MINIMAL.index("[models.m]") :])
 
     assert ("m", "shed", "m", 1, True) in routes()
+
+
+def test_callers_pay_the_price_of_a_file_with_the_markup(load, settings):
+    text = MINIMAL.replace('output = "2"', 'output = "0.000000001"')
+    load(text)
+    assert prices("m") == [(1_000_000_000, 1, None, None)]
+    settings.MARKUP_PERCENT = Decimal("5.25")
+    load(text)
+    load(text)  # changes nothing
+    assert prices("m")[1:] == [(1_052_500_000, 2, None, None)]  # rounded up
+    settings.MARKUP_PERCENT = Decimal(0)
+    load(text)
+    assert prices("m")[2:] == [(1_000_000_000, 1, None, None)]
 
 
 def test_a_model_with_images_and_no_maximum_of_its_own_gets_a_warning(load):

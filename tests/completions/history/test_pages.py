@@ -1,5 +1,6 @@
 """/dashboard/requests/: what members see of the account's past requests, and of those that were refused."""
 
+import csv
 import html
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,14 +12,15 @@ from django.test.utils import CaptureQueriesContext
 
 from billing import list_forms
 from billing.models import Hold, LedgerEntry
-from completions.history import reading
+from completions.history import files, reading
 from completions.models import Completion, Price
+from gateway_project.activity.models import Activity
 from keys.models import RefusedRequest
 from keys.refusal_history import collector
 from tests import factories
 from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, begin, events
-from tests.pages.conftest import key, other_owner, owner  # noqa: F401  fixtures
+from tests.pages.conftest import key, other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures
 from tests.upstream import CLOSE, ROLE, USAGE, refusal, stream, streamed, whole, words
 
 LIST = "/dashboard/requests/"
@@ -86,8 +88,51 @@ def past(alice, large):
 def test_a_request_is_listed_as_soon_as_it_is_answered(api, alice, owner, large):  # noqa: F811
     reply = ask(api, user="u-1")
     page = text(owner.get(LIST))
-    assert "acme/large succeeded for u-1 test 11 $0.000057" in page
+    assert re.search(r"acme/large succeeded via scripted for u-1 test [\d.]+ s 11 \$0\.000057", page)
     assert f'href="{LIST}{reply.json()["id"]}/"' in owner.get(LIST).content.decode()
+
+
+def test_a_row_has_seconds_the_provider_and_the_latency(owner, key, past):  # noqa: F811
+    at = past(key, 1, is_stream=True, first_token_ms=420, streamed_ms=1_000).created_at
+    Completion.objects.update(finished_at=at + timedelta(seconds=1, milliseconds=500))
+    page = text(owner.get(LIST))
+    assert f"{at:%H:%M:%S} UTC acme/large succeeded via scripted laptop 1.50 s first token 0.42 s 11 $0.000057" in page
+
+
+def test_requests_are_found_by_a_tag(owner, key, past):  # noqa: F811
+    blue = past(key, 1, tags={"team": "blue=green"})
+    past(key, 2, tags={"team": "red"})
+    past(key, 3, tags={"crew": "blue=green"})
+    past(key, 4)
+    assert listed(owner, tag="team=blue=green") == [blue.pk]
+    assert listed(owner, tag="team=") == []
+    wrong = owner.get(LIST, {"tag": "team"})
+    assert (wrong.status_code, "Write a tag as name=value." in wrong.content.decode()) == (400, True)
+
+
+def test_what_the_filters_select_is_downloaded_and_that_is_recorded(owner, alice, bob, past, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(files, "_ROWS_AT_ONCE", 2)
+    first, second = (factories.make_key(alice, name)[0] for name in ("=first", "second"))
+    ids = [past(first, minutes, end_user="@u", tags={"team": "blue"}).pk for minutes in range(5)]
+    past(second, 9)
+    reply = owner.post(f"{LIST}export/?key={first.pk}")
+    assert reply["Content-Disposition"] == 'attachment; filename="requests.csv"'
+    rows = list(csv.DictReader(b"".join(reply.streaming_content).decode().splitlines()))
+    assert [row["completionId"] for row in rows] == ids
+    assert list(rows[0]) == files.COLUMNS
+    shown = {name: rows[0][name] for name in ("keyName", "endUser", "tags", "model", "provider", "status", "costInDollars")}
+    assert shown == {
+        **{"keyName": "'=first", "endUser": "'@u", "tags": '{"team":"blue"}', "model": "acme/large", "provider": "scripted"},
+        **{"status": "succeeded", "costInDollars": "0.000057"},
+    }
+    [act] = Activity.objects.all()
+    assert (act.act, act.account_id, act.after) == ("USAGE_EXPORTED", alice.pk, {"filters": {"key": first.pk}})
+    assert owner.get(f"{LIST}export/").status_code == 405
+    assert owner.post(f"{LIST}export/?status=refused").status_code == 400
+    of_bob = signed_in(owner_of(bob)).post(f"{LIST}export/?key={first.pk}")
+    assert of_bob.status_code == 400  # which is no key of Bob's
+    monkeypatch.setattr(files, "EXPORTED_MAX", 3)
+    assert len(b"".join(owner.post(f"{LIST}export/").streaming_content).splitlines()) == 1 + 4  # whole pages
 
 
 def test_an_account_without_requests_is_told_what_will_be_there(owner):  # noqa: F811

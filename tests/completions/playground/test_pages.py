@@ -1,6 +1,8 @@
 """The playground: who may use it, as which key it spends, and that it is charged as the API is."""
 
+import json
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -58,7 +60,7 @@ def test_page_offers_the_models_that_can_be_called(owner):
 def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
     reply = owner.post(PATH, form(alice, system="Be brief."))
     assert reply.status_code == 200
-    assert "one two three" in re.search(r'<pre class="reply".*?</pre>', reply.content.decode(), re.DOTALL)[0]
+    assert "one two three" in re.search(r'<pre class="reply.*?</pre>', reply.content.decode(), re.DOTALL)[0]
     [key] = playground_keys(alice)
     assert (key.spending_limit_cents, key.spending_type, key.spending_period) == (500, "RECURRING", "MONTHLY")
     completion, entry = Completion.objects.get(), LedgerEntry.objects.get(type="USAGE_DEBIT")
@@ -69,6 +71,36 @@ def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
     assert nothing_is_held(alice)
     act = Activity.objects.get(act=Activity.Act.KEY_MADE)
     assert (act.object_id, act.actor_id) == (key.pk, owner_of(alice).pk)
+
+
+def test_a_conversation_goes_on_with_what_was_said_before(owner, alice):
+    first = owner.post(PATH, form(alice, system="Be brief.", prompt="Say <this>"))
+    earlier = unescape(re.search(r'name="earlier" value="([^"]*)"', first.content.decode())[1])
+    assert json.loads(earlier) == [{"role": role, "content": "Say <this>"} for role in ("user", "assistant")]
+    assert re.search(r'<textarea name="prompt"[^>]*>\s*</textarea>', first.content.decode())  # for the next message
+    second = owner.post(PATH, form(alice, system="Be brief.", prompt="And that", earlier=earlier))
+    assert re.findall(r'class="[^"]*turn (user|assistant)"', second.content.decode()) == ["user", "assistant"] * 2
+    sent = json.loads(unescape(re.search(r"<span data-request>(.*?)</span>", second.content.decode(), re.DOTALL)[1]))
+    assert [each["content"] for each in sent["messages"]] == ["Be brief.", "Say <this>", "Say <this>", "And that"]
+    [before, after] = Completion.objects.order_by("pk").values_list("prompt_tokens", flat=True)
+    assert after > before  # the conversation is charged again
+    assert 'name="earlier" value="[' in owner.post(PATH, form(alice, prompt="", earlier=earlier)).content.decode()
+
+
+def test_a_conversation_that_nobody_can_read_is_refused(owner, alice, subtests):
+    texts = ["{", "[1]", "7", '[{"role": "system", "content": "x"}]', '[{"role": "user", "content": []}]', "[" * 5_000]
+    texts += [
+        '[{"role": "user", "content": "\\ud800"}]',
+        '[{"role": ["user"], "content": "x"}]',
+        '[{"role": "user", "content": "\\u0000"}]',
+    ]
+    texts.append(json.dumps([{"role": "user", "content": "x"}] * 201))
+    for earlier in texts:
+        with subtests.test(earlier[:40]):
+            refused = owner.post(PATH, form(alice, earlier=earlier), **STREAM)
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, "earlier")
+            assert "The conversation cannot be read." in text(owner.post(PATH, form(alice, earlier=earlier)))
+    assert not Completion.objects.exists()
 
 
 def test_stream_is_that_of_the_api_with_its_exact_cost(owner, alice):
@@ -125,7 +157,9 @@ def test_markup_in_a_reply_is_shown_as_text(owner, alice):
     evil = "</pre><script>alert(1)</script>"
     page = owner.post(PATH, form(alice, prompt=evil)).content.decode()
     assert "<script>alert" not in page
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 4  # the prompt, the reply and the two examples
+    assert (
+        page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 6
+    )  # what was asked and replied, both in the form, the two examples
 
 
 def test_revoked_key_ends_the_playground_until_a_member_makes_another(owner, alice):

@@ -3,7 +3,9 @@
 import gzip
 import html
 import re
+from decimal import Decimal
 from urllib.parse import urlencode
+from xml.etree import ElementTree
 
 import pytest
 from django.db import connection
@@ -12,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from completions import measurements
 from completions.models import LanguageModel, Provider
-from completions.public import facts
+from completions.public import facts, selection
 from gateway_project.web import public_page
 from tests import factories
 from tests.outage import with_the_database_unavailable
@@ -104,6 +106,60 @@ def test_the_landing_page_offers_an_account_where_people_may_sign_up(db, setting
     assert ("Open an account" in text) is is_open
 
 
+def test_the_landing_page_shows_five_models_with_their_prices_and_what_is_added_to_the_providers_price(
+    catalog, alice, settings
+):
+    for number in range(3):
+        factories.make_model(f"more/{number}", name=f"More {number}", maker="More")
+    factories.make_model("acme/embed", kind="embedding", name="A first name", output="0", max_output_tokens=1)
+    caller = alice, factories.make_key(alice)[0]
+    for _ in range(2):
+        streamed(caller, "zed/vision", 100, 1_000, 50)
+    streamed(caller, "more/2", 100, 1_000, 50)
+    table = re.search(r'<table class="prices">.*?</table>', get("/").content.decode(), re.DOTALL)[0]
+    # Those that were called, then one of each maker, then the others; none that cannot be called.
+    assert re.findall(r'href="/models/([^"]+)"', table) == ["zed/vision", "more/2", "acme/large", "acme/small", "more/0"]
+    assert "$5.00" in table
+    assert "$25.00" in table
+    assert "We add 0 % to the provider’s price." in page("/")
+    settings.MARKUP_PERCENT = Decimal("5.50")
+    forget()
+    assert "We add 5.5 % to the provider’s price." in page("/")
+
+
+def test_the_foot_of_a_page_links_to_what_the_operator_has(catalog, settings):
+    def links():
+        forget()
+        foot = re.search(r'<nav aria-label="Footer">(.*?)</nav>', get("/").content.decode(), re.DOTALL)[1]
+        return dict(map(reversed, re.findall(r'<a href="([^"]+)">([^<]+)</a>', foot)))
+
+    assert links() == {"Models": "/models", "Rankings": "/rankings", "Docs": "/docs", "Status": "/status"}
+    settings.TERMS_URL, settings.PRIVACY_URL = "https://example.org/terms?a=1&b", "https://example.org/privacy"
+    settings.STATUS_URL = "https://status.example.org"
+    assert links() == {
+        **{"Models": "/models", "Rankings": "/rankings", "Docs": "/docs", "Status": "https://status.example.org"},
+        **{"Terms": "https://example.org/terms?a=1&amp;b", "Privacy": "https://example.org/privacy"},
+    }
+
+
+def test_each_public_page_names_its_one_address_and_stands_in_the_sitemap(catalog, settings):
+    assert 'rel="canonical"' not in get("/").content.decode()  # no host is known
+    settings.GATEWAY_BASE_HOST, settings.GATEWAY_DEVELOPMENT, settings.ALLOWED_HOSTS = "example.org", False, ["example.org"]
+    forget()
+    reply = get("/sitemap.xml", HTTP_HOST="example.org")
+    assert reply["Content-Type"] == "application/xml"
+    space = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+    addresses = [each.text for each in ElementTree.fromstring(reply.content).iter(f"{space}loc")]
+    paths = [each.removeprefix("http://example.org") for each in addresses]
+    assert {"/", "/models", "/rankings", "/docs", "/docs/reference", "/status", "/models/zed/vision"} <= set(paths)
+    for path in paths:
+        shown = get(path, HTTP_HOST="example.org").content.decode()
+        assert f'<link rel="canonical" href="https://example.org{path}">' in shown, path
+    shown = get("/models?maker=Zed&sort=price", HTTP_HOST="example.org").content.decode()
+    assert '<link rel="canonical" href="https://example.org/models">' in shown
+    assert "Sitemap: http://example.org/sitemap.xml" in get("/robots.txt", HTTP_HOST="example.org").content.decode()
+
+
 # --- The list -------------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +169,38 @@ def test_the_list_shows_prices_and_limits_and_marks_what_cannot_be_called(catalo
     assert "Later Zed zed/later Copy Not available here yet" in text
     assert text.count("Not available here yet") == 1
     assert "zed/free" not in text
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/docs/reference", "/models/acme/large"])
+def test_every_block_of_code_can_be_copied(catalog, path):
+    shown = get(path).content.decode()
+    blocks = re.findall(r'<pre class="code"[^>]*><code id="([^"]+)"', shown)
+    assert len(blocks) == shown.count("<pre") > 0
+    assert sorted(re.findall(r'data-copy="([^"]+)"', shown)) == sorted({*blocks, *re.findall('data-copy="(model-id)"', shown)})
+
+
+def test_the_list_has_pages_that_together_show_each_model_once(db, monkeypatch):
+    monkeypatch.setattr(selection, "PAGE_MODELS", 3)
+    for number in range(7):
+        factories.make_model(f"acme/{number}", maker="Acme")
+    seen, path = [], "/models?maker=Acme"
+    while path:
+        shown = get(path).content.decode()
+        seen += re.findall(r'<code id="id-\d+">([^<]+)<', shown)
+        following = re.search(r'rel="next" href="([^"]+)"', shown)
+        path = html.unescape(following[1]) if following else ""
+    assert seen == [f"acme/{number}" for number in range(7)]
+    assert "7–7 of 7" in page("/models?page=3")
+    assert 'rel="prev" href="/models?page=2"' in get("/models?page=3").content.decode()
+    assert "7 models" in page("/models?page=900")  # the last one
+    for wrong in ("0", "-1", "x", "1", "9999999", "%00", "٣"):
+        assert get(f"/models?page={wrong}").status_code in (302, 400), wrong
+
+
+def test_embeddings_have_no_price_of_output(db):
+    factories.make_model("acme/embed", kind="embedding", name="Embed", input="0.02", output="0", max_output_tokens=1)
+    assert "Embed Demo acme/embed Copy Embeddings $0.02 – none" in page("/models")
+    assert "Output" not in page("/models/acme/embed").partition("About")[0]
 
 
 @pytest.mark.parametrize(

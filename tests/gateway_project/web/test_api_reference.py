@@ -1,4 +1,4 @@
-"""The API reference at /docs: what it shows of the OpenAPI description, and how it is found."""
+"""The API reference at /docs/reference: what it shows of the OpenAPI description, and how it is found."""
 
 import html
 import re
@@ -20,13 +20,13 @@ def _empty_caches():
     public_page.forget()
 
 
-def source(path="/docs", **headers):
+def source(path="/docs/reference", **headers):
     reply = client_for(None).get(path, **headers)
     assert reply.status_code == 200
     return reply.content.decode()
 
 
-def text(path="/docs", **headers):
+def text(path="/docs/reference", **headers):
     return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", source(path, **headers)).split()))
 
 
@@ -98,18 +98,18 @@ def test_the_public_operation_is_shown_without_a_key():
 
 
 def test_a_search_leads_to_the_operations_and_fields_that_have_the_words():
-    found = text("/docs?q=Idempotency-KEY").partition("Basics Completions are at")[0]
+    found = text("/docs/reference?q=Idempotency-KEY").partition("Basics Completions are at")[0]
     assert "Generate a reply POST /v1/chat/completions Idempotency-Key" in found
     assert "GET /v1/models" not in found
-    assert "No operation matches." in text("/docs?q=nothing-like-it")
-    assert "<script>alert" not in source("/docs?q=<script>alert(1)</script>")
+    assert "No operation matches." in text("/docs/reference?q=nothing-like-it")
+    assert "<script>alert" not in source("/docs/reference?q=<script>alert(1)</script>")
 
 
 def test_the_reference_is_the_same_for_everybody_and_may_be_stored():
-    reply = client_for(None).get("/docs")
+    reply = client_for(None).get("/docs/reference")
     assert reply["Cache-Control"] == "public, max-age=60"
     assert not reply.cookies
-    assert client_for(None).get("/docs/?q=cost")["Location"] == "/docs?q=cost"
+    assert client_for(None).get("/docs?q=cost")["Location"] == "/docs/reference?q=cost"
 
 
 def test_the_reference_is_rendered_once_and_a_search_renders_what_it_found(monkeypatch):
@@ -120,11 +120,11 @@ def test_the_reference_is_rendered_once_and_a_search_renders_what_it_found(monke
         return render_to_string(template, context)
 
     monkeypatch.setattr(api_reference, "render_to_string", render)
-    whole = [client_for(None).get("/docs", {"unknown": str(number)}).content for number in range(3)]
+    whole = [client_for(None).get("/docs/reference", {"unknown": str(number)}).content for number in range(3)]
     assert (rendered, len({*whole})) == ([""], 1)
     kept = len(public_page._pages), len(public_page._documents)
-    found = [client_for(None).get("/docs", {"q": words}).content for words in ("temperature", "temperature", "seed")]
+    found = [client_for(None).get("/docs/reference", {"q": words}).content for words in ("temperature", "temperature", "seed")]
     assert rendered == ["", "temperature", "temperature", "seed"]
     assert kept == (len(public_page._pages), len(public_page._documents))
     assert len(found[0]) < len(whole[0]) / 3
-    assert b"/docs#createChatCompletion" in found[0]
+    assert b"/docs/reference#createChatCompletion" in found[0]

@@ -87,16 +87,17 @@ def test_reader_with_a_phone_sorts_filters_and_opens_a_model(open_page):
     page.goto("/rankings")
     picture(page, "rankings-phone-list")
     plots = page.locator(".plot svg:visible")
-    expect(plots).to_have_count(2)
+    expect(plots).to_have_count(1)
     width, text_pixels = plots.first.evaluate("svg => [svg.viewBox.baseVal.width, svg.getScreenCTM().a * 12]")
     assert (width, text_pixels >= 10) == (340, True)
-    assert plots.first.bounding_box()["y"] < page.locator(".ranking").bounding_box()["y"]
+    assert plots.first.bounding_box()["y"] < page.locator(".figures-table").bounding_box()["y"]
     assert fits(page)
     assert violations(page) == []
 
-    page.get_by_role("columnheader", name="Change").get_by_role("link").click()
-    expect(page.get_by_role("rowheader").first).to_contain_text("Model 24 Turbo")
+    page.get_by_role("columnheader", name="Price").get_by_role("link").click()
+    expect(page.get_by_role("rowheader").nth(1)).to_contain_text("Model 1 Turbo")  # the free one comes before it
     expect(page.get_by_role("cell", name="up 2").first).to_be_visible()
+    page.get_by_text("More filters").click()
     page.get_by_label("Leaderboard").select_option("Coding")
     page.get_by_label("Commercial use only").check()
     page.get_by_role("button", name="Show").click()
@@ -113,6 +114,7 @@ def test_reader_with_a_phone_sorts_filters_and_opens_a_model(open_page):
 def test_copy_button_copies_the_id(listed, open_page):
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     page.goto("/rankings")
+    page.get_by_text("Details of Model 2 Turbo").click()
     page.get_by_role("button", name="Copy maker-2/model-2", exact=True).click()
     expect(page.get_by_role("button", name="Copy maker-2/model-2", exact=True)).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()") == "maker-2/model-2"
@@ -128,7 +130,9 @@ def test_point_of_a_chart_links_to_its_model(listed, open_page):
 def test_keyboard_reaches_every_figure_of_a_chart(listed, open_page):
     page = open_page()
     page.goto("/rankings")
-    table = page.locator("#price-table")
+    page.locator("svg a[href='/rankings/maker-1/model-1']:visible").focus()  # a point of the line
+    expect(page.locator("svg a:focus text")).to_be_visible()
+    table = page.locator("#plot-table")
     table.locator("summary").focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
@@ -136,17 +140,18 @@ def test_keyboard_reaches_every_figure_of_a_chart(listed, open_page):
     expect(table.get_by_role("row")).to_have_count(30)  # the heading, and all models but the one without a quality
 
 
-def test_heading_explains_itself_on_a_tap_and_on_focus(listed, open_page):
+def test_details_and_meanings_open_without_a_script(listed, open_page):
     page = open_page(java_script_enabled=False, **PHONE)
     page.goto("/rankings")
     expect(page.get_by_role("button", name="Copy")).to_have_count(0)  # it needs a script
     words = page.get_by_text("How soon a reply starts and how fast it streams.")
     expect(words).to_be_hidden()
-    page.get_by_role("button", name="What is speed?").tap()
+    page.get_by_text("What the figures mean").tap()
     expect(words).to_be_visible()
+    page.get_by_text("Details of Model 2 Turbo").tap()
+    expect(page.get_by_text("maker-2/model-2", exact=True)).to_be_visible()
+    picture(page, "rankings-phone-details")
     assert fits(page)
-    page.get_by_role("button", name="What is quality?").focus()
-    expect(page.get_by_text("How its answers compare with other models'")).to_be_visible()
 
 
 def test_model_page_explains_the_score_and_shows_its_history(explained, open_page):

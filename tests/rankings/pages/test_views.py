@@ -74,7 +74,7 @@ def listed(db):
     )
     list_model("lab/gamma", rank=3, overall=60.0, model={"name": "Gamma", "maker": "Étoile Lab", "category": CODING})
     list_model("lab/delta", rank=4, overall=None, model={"name": "Delta", "maker": "Étoile Lab"})
-    list_model("lab/gamma", rank=3, board=CODING, board_rank=1, overall=81.0)
+    list_model("lab/gamma", rank=3, board=CODING, board_rank=1, overall=81.0, quality=82.0)
     list_model("acme/alpha", rank=1, board=CODING, board_rank=2, overall=80.0)
     show()
 
@@ -117,17 +117,18 @@ def heading(page, title):
 def test_row_shows_every_field_of_a_model(listed):
     page = text(get())
     row = page[page.index("1 ▲") : page.index("2 ▼")]
-    assert row.startswith(
-        "1 ▲ up 2 Alpha Acme acme/alpha Copy General #1 90.0 88.0 70.0 40.0 1480 0.66 "
-        "$0.15 in $0.60 out 128K tools 20 Nov 2026, 12:00 UTC"
+    assert row.strip() == (
+        "1 ▲ up 2 Alpha Acme Details of Alpha ID acme/alpha Copy Category General #1 Overall 90.0 Change in a week up 2 "
+        "Cost 40.0 Elo 1480 Confidence 0.66 Context 128K tools Updated 20 Nov 2026, 12:00 UTC 88.0 70.0 $0.15 in $0.60 out"
     )
     assert "▼ down 3 beta" in page
-    assert "– no change Gamma" in page
+    assert "3 Gamma" in page
 
 
 def test_unmeasured_scores_show_as_not_known_and_never_as_0(listed):
     page = text(get(search="delta"))
-    assert "Delta Étoile Lab lab/delta Copy General #3 " + "– not known " * 5 + "0.50" in page
+    assert "Overall not known Change in a week none Cost not known Elo not known Confidence 0.50" in page
+    assert "UTC – not known – not known $" in page
 
 
 def test_page_lists_the_same_models_as_the_api(listed):
@@ -157,14 +158,14 @@ def test_leaderboard_lists_models_by_their_rank_on_it(listed):
     page = get(board=CODING)
     assert models(page) == ["lab/gamma", "acme/alpha"]
     assert "Coding, ranked by This gateway" in text(page)
-    assert "1 – no change Gamma Étoile Lab lab/gamma Copy Coding #1 81.0" in text(page)
+    assert "1 Gamma Étoile Lab Details of Gamma ID lab/gamma Copy Category Coding #1 Overall 81.0" in text(page)
     assert f'href="/rankings/lab/gamma?board={CODING}"' in html(page)  # where this score is explained
 
 
 def test_category_keeps_the_models_of_the_category_and_their_ranks(listed):
     page = get(category=CODING)
     assert models(page) == ["lab/gamma"]
-    assert "3 – no change Gamma Étoile Lab lab/gamma Copy Coding #1 60.0" in text(page)
+    assert "3 Gamma Étoile Lab Details of Gamma ID lab/gamma Copy Category Coding #1 Overall 60.0" in text(page)
     assert chosen(html(page), "category") == ["CODING"]
     assert models(get(category="MATH")) == []
 
@@ -173,8 +174,8 @@ def test_unavailable_model_is_marked_and_can_be_left_out(listed):
     Route.objects.filter(model="acme/beta").update(provider=factories.make_provider("later", api_key_env="NO_SUCH_KEY"))
     show()
     page = text(get())
-    assert "acme/beta Copy Not available here yet" in page
-    assert page.count("Copy Not available") == 1
+    assert "beta Acme Not available here yet Details" in page
+    assert page.count("Not available here yet") == 1
     assert "1 model on this leaderboard is not available." in page
     assert '<a href="/rankings?availableOnly=true">Show available models only</a>' in html(get())
     only = get(availableOnly="true")
@@ -197,12 +198,12 @@ def test_json_link_gives_the_same_order(listed):
 def test_heading_sorts_and_then_reverses_the_order(listed):
     page = html(get(search="a"))
     assert heading(page, "Rank") == ("/rankings?search=a&sortBy=rank&sortOrder=desc", ["ascending"])
-    assert [heading(page, title)[1] for title in ("Change", "Model", "Overall")] == [[], [], []]
-    href, _ = heading(page, "Overall")
-    assert href == "/rankings?search=a&sortBy=score&sortOrder=desc"
+    assert [heading(page, title)[1] for title in ("Model", "Quality", "Speed")] == [[], [], []]
+    href, _ = heading(page, "Quality")
+    assert href == "/rankings?search=a&sortBy=quality&sortOrder=desc"
     page = html(get(href))
-    assert heading(page, "Overall") == ("/rankings?search=a&sortBy=score&sortOrder=asc", ["descending"])
-    assert models(get(href)) == ["acme/alpha", "acme/beta", "lab/gamma", "lab/delta"]
+    assert heading(page, "Quality") == ("/rankings?search=a&sortBy=quality&sortOrder=asc", ["descending"])
+    assert models(get(href)) == ["acme/alpha", "acme/beta", "lab/delta", "lab/gamma"]
 
 
 def test_form_redirects_to_a_short_address(listed):
@@ -282,13 +283,30 @@ def test_form_offers_every_maker_and_keeps_the_filters(listed):
     assert not re.search(r'name="toolsOnly"[^>]* checked', page)
 
 
-def test_every_heading_says_what_it_means_without_a_script(listed):
+def test_the_list_has_five_columns_and_says_what_every_figure_means(listed):
     page = html(get())
-    headings = re.findall(r'<table class="ranking".*?</thead>', page, re.DOTALL)[0]
-    described = re.findall(r'aria-describedby="([^"]+)"', headings)
-    assert len(described) == headings.count("<th ") == 13
-    for id in described:
-        assert len(re.findall(rf'id="{id}" role="tooltip">[^<]{{20,}}<', page)) == 1
+    headings = re.findall(r'<table class="figures-table".*?</thead>', page, re.DOTALL)[0]
+    assert re.findall(r"<a[^>]*>(\w+)", headings) == ["Rank", "Model", "Quality", "Speed", "Price"]
+    meanings = dict(re.findall(r"<dt>(\w+)</dt><dd>([^<]{20,})</dd>", page[page.index("What the figures mean") :]))
+    shown = {"Rank", "Quality", "Speed", "Price", "Overall", "Cost", "Elo", "Confidence", "Context", "Updated"}
+    assert shown <= set(meanings)
+    of_source = html(get(source=ARENA))
+    assert "figures-table" not in of_source  # which ranks none of them
+    list_model("acme/alpha", rank=7, source=ARENA, overall=1480.0)
+    show()
+    headings = re.findall(r'<table class="figures-table".*?</thead>', html(get(source=ARENA)), re.DOTALL)[0]
+    assert re.findall(r"<a[^>]*>(\w+)", headings) == ["Rank", "Model", "Score", "Context", "Price"]
+
+
+def test_the_filters_in_use_are_counted_and_not_folded_away(listed):
+    page = html(get())
+    assert '<details class="more">' in page
+    page = html(get(board="CODING", search="a", priceMaxInCents=100, sortBy="price"))  # which stand elsewhere
+    assert '<details class="more">' in page
+    page = html(get(provider="Acme", toolsOnly="true", sortBy="name", limit=25))
+    assert '<details class="more" open>' in page
+    assert "More filters 3 in use" in text(get(provider="Acme", toolsOnly="true", sortBy="name", limit=25))
+    assert '<details class="more" open>' in html(get(sortBy="elo"), 400)
 
 
 # --- Invalid requests ---------------------------------------------------------------------------------------------
@@ -470,17 +488,24 @@ def test_search_without_matches_offers_to_clear_the_filters(listed):
     assert "No matching models. Clear the filters" in text(get(search="no such model"))
 
 
-def test_charts_without_figures_say_why_they_are_missing(db):
-    list_model("acme/alpha", rank=1)
+def test_without_any_quality_the_list_is_in_the_order_of_prices_and_says_so(db):
+    list_model("acme/dear", rank=1, speed=90.0, model={"input": "9.00"})
+    list_model("acme/cheap", rank=2, speed=10.0, model={"input": "0.10"})
     show()
-    page = text(get())
-    assert "No quality source has been read yet, so this order uses price and speed alone." in page
+    for given in ({}, {"sortBy": "rank", "sortOrder": "desc"}, {"sortBy": "quality"}, {"sortBy": "score"}):
+        page = get(**given)
+        assert models(page) == ["acme/cheap", "acme/dear"], given
+        assert "General, by price" in text(page)
+        assert "nothing here says which model is better" in text(page)
+    assert heading(html(page), "Price")[1] == ["ascending"]
+    assert "Rank" not in re.findall(r'<table class="figures-table".*?</table>', html(page), re.DOTALL)[0]
+    assert models(get(sortBy="speed", sortOrder="desc")) == ["acme/dear", "acme/cheap"]
     assert "<svg" not in html(get())
-    list_model("acme/beta", rank=2, quality=50.0)
+    list_model("acme/beta", rank=3, quality=50.0)
     show()
-    page = text(get())
-    assert "No quality source has been read yet" not in page
-    assert "No model in this list has both a quality score and a speed." in page
+    assert models(get()) == ["acme/dear", "acme/cheap", "acme/beta"]
+    assert "nothing here says" not in text(get())
+    assert "No model in this list has a quality score yet." in text(get(search="cheap"))
 
 
 # --- Charts -------------------------------------------------------------------------------------------------------
@@ -509,13 +534,10 @@ def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
     page = html(get())
     found = points(page, "for-wide", 0)
     assert points(page, "for-narrow", 0).keys() == found.keys()
-    assert list(found) == [
-        "M0: quality 50.0, price $0.00",
-        "M1: quality 60.0, price $0.10",
-        "M2: quality 80.0, price $1.00",
-        "M3: quality 90.0, price $10.00",
-    ]
-    (_, free, low), (_, dime, _), (href, dollar, higher), (_, ten, _) = found.values()
+    names = ["M0: quality 50.0, price $0.00", "M1: quality 60.0, price $0.10", "M2: quality 80.0, price $1.00"]
+    names += ["M3: quality 90.0, price $10.00"]
+    assert sorted(found) == names
+    (_, free, low), (_, dime, _), (href, dollar, higher), (_, ten, _) = (found[name] for name in names)
     assert href == "/rankings/acme/m2"
     assert free < dime < dollar < ten
     assert ten - dollar == pytest.approx(dollar - dime, abs=0.2)
@@ -524,8 +546,22 @@ def test_quality_is_drawn_against_price_on_a_logarithmic_scale(db):
     assert "The table below has every figure and link." in page
 
 
-def test_speed_is_drawn_against_quality(listed):
-    assert list(points(html(get()), "for-wide", 1)) == ["Alpha: speed 70.0, quality 88.0"]
+def test_the_faster_a_model_the_larger_its_point_and_small_ones_lie_above(db):
+    for name, speed in (("slow", 10.0), ("fast", 90.0), ("unknown", None)):
+        list_model(f"acme/{name}", rank=1, quality=50.0, speed=speed, model={"name": name})
+    list_model("acme/good", rank=1, quality=90.0, speed=50.0, model={"name": "good", "input": "0.01"})
+    show()
+    drawn = re.findall(r'<title>(\w+):[^<]*</title><circle [^>]*r="([\d.]+)"', drawing(html(get()), "for-wide", 0))
+    assert [name for name, _ in drawn] == ["fast", "slow", "unknown", "good"]  # the last one is on the line
+    radius = {name: float(each) for name, each in drawn}
+    assert radius["unknown"] < radius["slow"] < radius["good"] < radius["fast"]
+    assert "fast: quality 50.0, price $0.75, speed 90.0" in html(get())
+
+
+def test_only_the_points_of_the_line_stop_the_keyboard(listed):
+    chart = drawing(html(get()), "for-wide", 0)
+    assert re.findall(r'href="([^"]+)"><title>', chart) == ["/rankings/acme/alpha"]
+    assert chart.count('tabindex="-1"') == 1
 
 
 def test_charts_show_the_whole_filtered_list(listed):
@@ -546,7 +582,7 @@ def test_frontier_joins_the_best_models_for_their_price(db):
     show()
     for frame in ("for-wide", "for-narrow"):
         chart = drawing(html(get()), frame, 0)
-        assert re.findall(r'class="point[^"]* best"[^>]*><title>(\w+)', chart) == ["cheap", "good"]
+        assert sorted(re.findall(r'class="point[^"]* best"[^>]*><title>(\w+)', chart)) == ["cheap", "good"]
         [line] = re.findall(r'<polyline points="([^"]+)"', chart)
         corners = [tuple(map(float, pair.split(","))) for pair in line.split()]
         assert corners == sorted(corners, key=lambda corner: (corner[0], -corner[1]))  # only to the right and up
@@ -812,7 +848,7 @@ def test_model_without_a_provider_in_use_is_not_said_to_wait_for_a_key(listed):
     Provider.objects.update(is_enabled=False)
     show()
     page = text(get())
-    assert "acme/beta Copy Not available now" in page
+    assert "beta Acme Not available now Details" in page
     assert "Not available here yet" not in page
 
 

@@ -30,6 +30,14 @@ def targets(alias):
     return RoutableAlias.objects.get(pk=alias).model_ids
 
 
+def rate(boards):
+    """Publish the ranking with what a quality source says of the models on these boards."""
+    for name in ("best", "open"):
+        make_alias(ARENA, name, f"acme/{name}")
+    make_snapshot(ARENA, boards, crowd=30)
+    publication.publish(INTERNAL)
+
+
 def current():
     """Return the ids of the aliases without a day."""
     return {alias for alias in RoutableAlias.objects.values_list("pk", flat=True) if "@" not in alias}
@@ -59,27 +67,36 @@ def test_an_alias_has_the_quality_of_each_model():
     make_alias(ARENA, "best", "acme/best")
     make_snapshot(ARENA, {"CODING": {"best": 100}}, crowd=30)
     publication.publish(INTERNAL)
-    row = RoutableAlias.objects.get(pk="best/coding")
+    row = RoutableAlias.objects.get(pk="cheapest/coding")
     qualities = dict(Entry.objects.filter(source=INTERNAL, board="CODING").values_list("model_id", "quality"))
     assert dict(zip(row.model_ids, row.qualities, strict=True)) == qualities
 
 
 def test_every_board_has_three_aliases():
-    publication.publish(INTERNAL)
+    rate({category.value: {"best": 100, "open": 50} for category in Category})
     expected = {f"{order}/{category.lower()}" for order in ORDERS for category in Category}
     assert current() == expected == set(routable_aliases.names())
     assert "best/open_source" in expected
     assert targets("best/open_source") == targets("fastest/open_source") == ["acme/open"]
 
 
-def test_best_alias_follows_the_board():
-    make_alias(ARENA, "best", "acme/best")
-    make_alias(ARENA, "open", "acme/open")
-    make_snapshot(ARENA, {"GENERAL": {"best": 100}, "CODING": {"open": 100}}, crowd=30)
+def test_what_nobody_tested_is_never_the_best(api):
     publication.publish(INTERNAL)
+    assert {alias for alias in current() if alias.startswith("best/")} == set()
+    refused = chat.ask(api, model="best/general")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+    rate({"CODING": {"open": 50}})
+    assert {alias for alias in current() if alias.startswith("best/")} == {"best/coding"}
+    assert targets("best/coding") == ["acme/open"]
+    LanguageModel.objects.filter(pk="acme/open").update(is_enabled=False)
+    assert chat.ask(api, model="best/coding").status_code == 404
+
+
+def test_best_alias_follows_the_board():
+    rate({"GENERAL": {"best": 100}, "CODING": {"open": 100}})
     for board in ("GENERAL", "CODING"):
-        order = Entry.objects.filter(source=INTERNAL, board=board).order_by("board_rank").values_list("model_id", flat=True)
-        assert targets(f"best/{board.lower()}") == list(order)
+        tested = Entry.objects.filter(source=INTERNAL, board=board, quality__isnull=False)
+        assert targets(f"best/{board.lower()}") == list(tested.order_by("board_rank").values_list("model_id", flat=True))
     assert targets("best/general")[0] == "acme/best"
     assert targets("best/coding")[0] == "acme/open"
 
@@ -91,10 +108,7 @@ def test_cheapest_alias_goes_by_price_beyond_the_range_of_scores():
 
 
 def test_cheapest_alias_prefers_models_tested_in_the_category():
-    for name in ("best", "open"):
-        make_alias(ARENA, name, f"acme/{name}")
-    make_snapshot(ARENA, {"CODING": {"best": 100, "open": 50}}, crowd=30)
-    publication.publish(INTERNAL)
+    rate({"CODING": {"best": 100, "open": 50}})
     assert targets("cheapest/coding") == ["acme/open", "acme/best", "acme/free", "acme/tiny"]
     assert targets("cheapest/math")[0] == "acme/free"
 
@@ -110,7 +124,7 @@ def test_fastest_alias_prefers_measured_models_and_then_follows_the_board(alice,
 
 def test_outdated_aliases_are_deleted_and_foreign_ones_stay():
     RoutableAlias.objects.create(id="best/mine", model_ids=["acme/tiny"])
-    publication.publish(INTERNAL)
+    rate({category.value: {"best": 100, "open": 50} for category in Category})
     Profile.objects.update(open_weights=False)
     publication.publish(INTERNAL)
     assert current() == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
@@ -140,7 +154,7 @@ def test_completion_for_an_alias_is_answered_and_charged_as_the_first_model(api)
 def test_alias_works_on_a_new_installation_without_provider_keys(api):
     elsewhere = factories.make_provider("elsewhere", kind="openai", base_url="https://example.org", api_key_env="NOT_SET_HERE")
     Route.objects.exclude(model_id="acme/best").update(provider=elsewhere)
-    publication.publish(INTERNAL)
+    rate({"GENERAL": {"best": 50, "open": 100}})
     assert targets("best/general")[0] != "acme/best"
     for alias in ("best/general", "cheapest/coding"):
         assert chat.ask(api, model=alias).json()["model"] == "acme/best"
@@ -159,7 +173,7 @@ def test_alias_resolves_although_many_better_models_cannot_be_called(api, monkey
 
 
 def test_alias_skips_models_that_became_unavailable(api):
-    publication.publish(INTERNAL)
-    [first, second, *_] = targets("best/general")
+    rate({"GENERAL": {"best": 50, "open": 100}})
+    [first, second] = targets("best/general")
     LanguageModel.objects.filter(pk=first).update(is_enabled=False)
     assert chat.ask(api, model="best/general").json()["model"] == second

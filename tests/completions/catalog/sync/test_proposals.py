@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 
 import pytest
 from django.core.management import CommandError
@@ -156,6 +157,14 @@ def test_the_largest_price_change_is_a_setting(large, lists, sync, settings):
 
     settings.CATALOG_SYNC_PRICE_PERCENT = 1
     assert len(sync("--apply")["applied"]) == 1
+
+
+def test_the_markup_is_added_to_prices_of_a_list(large, lists, sync, settings):
+    assert sync()["proposed"] == []
+    settings.MARKUP_PERCENT = Decimal("5.5")
+    sync()
+    [(_, _, _, new)] = proposed()
+    assert (new["input"], new["output"], new["cached_input"]) == ("3.165", "15.825", "0.3165")
 
 
 def test_a_price_change_does_not_affect_a_running_request(api, alice, upstream: Upstream, lists, sync, monkeypatch):

@@ -1,0 +1,37 @@
+"""Writes the HTML part of a mail from its text, so that both say the same: paragraphs, and the link as one button."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.template.loader import render_to_string
+
+# What the button of a mail says, by the mail's template. A mail without a link of its own line has none.
+BUTTONS: Mapping[str, str] = {
+    "address_changed": "Undo the change",
+    "change_asked": "Stop the change",
+    "change_of_address": "Confirm this address",
+    "invitation": "Choose a password",
+    "member_invitation": "Join the account",
+    "reset": "Choose a new password",
+    "sign_up": "Confirm and choose a password",
+    "sign_up_again": "Choose a new password",
+    "top_up_stopped": "Open billing",
+    "warning": "See your alerts",
+    "webhook_paused": "Open the webhook",
+}
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A text, or an address that is a button."""
+
+    text: str
+    is_button: bool
+
+
+def write(text: str, *, subject: str, link: str, button: str) -> str:
+    """Return the HTML. The paragraph that is ``link`` alone becomes a button, if it is an address."""
+    parts = [part.strip() for part in text.split("\n\n")]
+    is_address = link.startswith(("https://", "http://"))
+    paragraphs = [Paragraph(part, is_address and part == link) for part in parts if part]
+    return render_to_string("mail/frame.html", {"subject": subject, "paragraphs": paragraphs, "button": button})

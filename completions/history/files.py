@@ -1,0 +1,60 @@
+"""The requests of an account as a CSV file: those that the filters of the list select, newest first.
+
+It is made page by page, as the list is, and no database connection is held between two pages. Text that callers or members
+chose cannot act as a spreadsheet formula.
+"""
+
+from collections.abc import Generator
+from typing import Any
+from uuid import UUID
+
+from completions.history import explanation, reading
+from completions.history.reading import Selection
+from completions.models import Completion
+from gateway_project import compact_json, csv_text, dollars, timestamps
+from gateway_project.db import pool
+
+CONTENT_TYPE = "text/csv"
+EXPORTED_MAX = 50_000
+COLUMNS = [
+    *("completionId", "requestId", "at", "model", "provider", "keyId", "keyName", "status", "promptTokens", "completionTokens"),
+    *("costInDollars", "firstTokenMs", "totalMs", "endUser", "tags"),
+]
+_ROWS_AT_ONCE = 250
+_SEARCHES_MAX = 50  # each of which reads reading.SEARCHED_MAX requests at most
+
+
+def write_requests(account_id: UUID, selection: Selection) -> Generator[bytes, None, None]:
+    """Yield the file: EXPORTED_MAX requests at most, of as many as _SEARCHES_MAX searches find."""
+    yield csv_text.write_lines([COLUMNS])
+    older, written, searches = None, 0, 0
+    while written < EXPORTED_MAX and searches < _SEARCHES_MAX:
+        page = reading.read_page(account_id, selection, limit=_ROWS_AT_ONCE, older_than=older)
+        rows = [_row(each) for each in page.completions]
+        pool.release_connection()
+        if rows:
+            yield csv_text.write_lines(rows)
+        written, searches = written + len(rows), searches + (page.searched_to is not None)
+        if page.older is None:
+            return
+        older = page.older
+
+
+def _row(completion: Completion) -> list[Any]:
+    return [
+        completion.pk,
+        completion.request_id,
+        timestamps.iso_millis(completion.created_at),
+        completion.model_id,
+        completion.provider_id,
+        completion.key_id,
+        csv_text.text_cell(completion.key.name),
+        explanation.status_of(completion).words,
+        completion.prompt_tokens,
+        completion.completion_tokens,
+        None if completion.cost_nanos is None else dollars.format_plain(completion.cost_nanos),
+        completion.first_token_ms,
+        explanation.total_ms(completion),
+        csv_text.text_cell(completion.end_user),
+        compact_json.dumps(completion.tags).decode() if completion.tags else None,
+    ]

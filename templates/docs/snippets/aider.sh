@@ -1,0 +1,3 @@
+{% autoescape off %}export OPENAI_API_BASE={{ api_url }}/v1
+export OPENAI_API_KEY=mgw_live_...
+aider --model openai/{{ model_id }}{% endautoescape %}

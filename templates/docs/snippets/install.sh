@@ -1,0 +1,2 @@
+{% autoescape off %}pip install openai anthropic            # Python
+npm install openai @anthropic-ai/sdk    # TypeScript{% endautoescape %}
