@@ -153,12 +153,11 @@ class Listener:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                self.serve(self._listener.accept()[0])
+                connection, _ = self._listener.accept()
+                self.serve(connection)
 
 
-_idle: list[
-    Listener
-] = []  # of upstreams that have ended: with the same address, a test's catalog is the same as the one before
+_idle: list[Listener] = []  # of upstreams that have ended: with the same addresses, the catalogs of tests are the same
 
 
 class Upstream:
