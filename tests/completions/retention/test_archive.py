@@ -8,11 +8,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 
 from billing import audit, signed_days
-from billing.models import ArchivedDay, Hold, LedgerEntry
+from billing.models import ArchivedDay, AuditedDay, Hold, LedgerEntry
 from completions.models import Completion, IdempotentRequest
 from completions.retention import archive, files
 from completions.tasks import sum_up_usage
@@ -52,7 +53,7 @@ def command(name, *arguments):
 
 def archived_file():
     [day] = ArchivedDay.objects.all()
-    return Path(archive.settings.ARCHIVE_DIR) / day.files[0]["name"]
+    return Path(settings.ARCHIVE_DIR) / day.files[0]["name"]
 
 
 def test_details_of_an_old_day_are_archived_and_the_ledger_stays(later):
@@ -76,7 +77,7 @@ def test_what_is_not_old_or_not_signed_is_kept(later, settings):
     settings.RETENTION_DETAIL_DAYS = None
     assert archive.run(later) == 0
     settings.RETENTION_DETAIL_DAYS = 35
-    signed_days.AuditedDay.objects.all().delete()
+    AuditedDay.objects.all().delete()
     assert archive.run(later) == 0
     assert [len(each) for each in rows()] == [3, 3]
 
