@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -44,7 +45,7 @@ INSERT INTO billing_ledgerentry
     (id, account_id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, created_at)
 SELECT uuidv7(), busy.account_id, place.seq, made.type, made.amount_nanos,
     credits * 1000000000000 + (place.seq - credits) * example.amount_nanos, made.reference, made.metadata, made.spender,
-    example.created_at + n * interval '1 millisecond'
+    coalesce(%(began)s::timestamptz, example.created_at) + n * %(step)s::interval
 FROM generate_series(0, %(entries)s - 1) AS n
 CROSS JOIN LATERAL (SELECT n %% %(accounts)s AS number, n / %(accounts)s + 1 AS seq) AS place
 CROSS JOIN LATERAL (SELECT (place.seq - 1) / 10000 + 1 AS credits) AS sums
@@ -61,7 +62,11 @@ CROSS JOIN LATERAL (
     UNION ALL
     SELECT 'USAGE_DEBIT', example.amount_nanos, id, example.metadata || jsonb_build_object('completionId', id),
         CASE place.seq %% 1000 WHEN 2 THEN rare_key ELSE key END
-    FROM (SELECT 'chatcmpl-' || lpad(to_hex(n), 32, '0') AS id) AS completion
+    FROM (
+        SELECT 'chatcmpl-' || lpad(to_hex(floor(extract(epoch FROM
+            coalesce(%(began)s::timestamptz, example.created_at) + n * %(step)s::interval) * 1000)::bigint), 12, '0')
+            || lpad(to_hex(n), 20, '0') AS id
+    ) AS completion
     WHERE place.seq %% 10000 <> 1
 ) AS made;
 
@@ -85,7 +90,8 @@ FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT' AND account_id <> %(example)
 
 COMPLETIONS = """
 INSERT INTO completions_completion SELECT (jsonb_populate_record(completion, jsonb_build_object(
-    'id', reference, 'key_id', spender, 'account_id', entry.account_id, 'spending_day', date(entry.created_at)
+    'id', reference, 'key_id', spender, 'account_id', entry.account_id, 'spending_day', date(entry.created_at),
+    'created_at', entry.created_at, 'finished_at', entry.created_at, 'request_id', 'req_' || md5(reference)
 ))).*
 FROM completions_completion AS completion
 JOIN billing_ledgerentry AS entry ON entry.type = 'USAGE_DEBIT' AND entry.account_id <> %(example)s;
@@ -121,25 +127,35 @@ def _measure(entries: int, *, is_verified: bool) -> None:
     django.setup()
     logging.disable(logging.INFO)  # it logs one line per request
     if is_verified:
-        _Ledger(entries=entries, accounts=ACCOUNTS_AUDITED).fill(MANUAL_ENTRIES, HOLDS, COMPLETIONS)
+        Ledger(entries=entries, accounts=ACCOUNTS_AUDITED).fill(MANUAL_ENTRIES, HOLDS, COMPLETIONS)
         _report_audit()
         return
-    ledger = _Ledger(entries=entries)
+    ledger = Ledger(entries=entries)
     ledger.fill()
     _report_pages(ledger)
     _report_export(ledger)
 
 
-class _Ledger:
+class Ledger:
     """Accounts with two keys each, and their generated entries. Requests use the first key of the first account."""
 
-    def __init__(self, *, entries: int, accounts: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        entries: int,
+        accounts: int = 1,
+        began: datetime | None = None,
+        step: timedelta = timedelta(milliseconds=1),
+    ) -> None:
         manage("migrate", "--verbosity=0")
         manage("load_catalog")
         example = make_example()
         self.account, secret, (self.key, self.rare_key) = make_account("bench@example.org")
         self.client, self.entries = client_of(secret), entries
-        self.facts = {"example": example, "account": self.account, "entries": entries, "accounts": accounts}
+        self.facts = {
+            **{"example": example, "account": self.account, "entries": entries, "accounts": accounts},
+            **{"began": began, "step": step},
+        }
 
     def fill(self, *statements: str) -> None:
         started = time.perf_counter()
@@ -161,7 +177,7 @@ class _Ledger:
         )
 
 
-def _report_pages(ledger: _Ledger) -> None:
+def _report_pages(ledger: Ledger) -> None:
     deep = ledger.entries // 10
     middle = ledger.middle()
     questions: list[dict[str, Any]] = [
@@ -195,7 +211,7 @@ def _report_pages(ledger: _Ledger) -> None:
         write_line(f"\n--- {shown}\n" + "\n".join(plan))
 
 
-def _get(ledger: _Ledger, query: dict[str, Any]) -> None:
+def _get(ledger: Ledger, query: dict[str, Any]) -> None:
     reply = ledger.client.get("/api/billing/ledger", query)
     assert reply.json()["count"] > 0, (query, reply.content)
 
@@ -234,7 +250,7 @@ def _pages_touched(plan: list[str]) -> int:
     return sum(map(int, counts))
 
 
-def _report_export(ledger: _Ledger) -> None:
+def _report_export(ledger: Ledger) -> None:
     import psutil
 
     process = psutil.Process()

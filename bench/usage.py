@@ -166,9 +166,9 @@ def _report_audit() -> None:
     asked = (USAGE_SUMS_TO_THE_LEDGER, USAGE_COUNTS_WHAT_FAILED, LABELS_SUM_TO_THE_LEDGER)
     for invariant in asked:
         started = time.perf_counter()
-        with audit._snapshot() as cursor:
-            [count] = audit._count(cursor, [invariant], None).values()
-        ledger.write_line(f"{invariant.name:40} {time.perf_counter() - started:8.1f} s, {count} violations")
+        with audit.snapshot() as cursor:
+            violations = audit._Check(cursor, audit.Scope()).run([invariant])
+        ledger.write_line(f"{invariant.name:40} {time.perf_counter() - started:8.1f} s, {len(violations)} violations")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``movements``          the SQL that writes holds, entries and their accounts
 - ``ledger_pages``       read the entries of an account, one page or batch at a time
 - ``statement``          one entry as the pages show it
+- ``archived_days``      since when details of completions are kept
 - ``audit``              invariants of the whole ledger, and the check that finds violations
+- ``signed_days``        the nightly audit: what was booked since, and days that it signs off
 - ``serializers``        the JSON of the API; cents and camelCase only here
 - ``filters``            the query parameters of the ledger
 - ``ledger_csv``         the ledger as a CSV file

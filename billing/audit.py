@@ -6,14 +6,17 @@ that billing checks keys and completions without importing them.
 One query checks an invariant for all accounts at once: on millions of rows that costs scans, not round trips. First the
 violating rows are counted, which PostgreSQL does in parallel, and in one scan for all invariants that share a query. The rows
 themselves are read only where the count is not zero.
+
+A check of some days reads what was booked on them, instead of everything: the tables that invariants select from are then
+those of the app's DAY_TABLES. ``signed_days`` has the days checked one after the other.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from functools import cache
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -23,7 +26,13 @@ from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 from django.utils.module_loading import module_has_submodule
 
+from billing import archived_days
+from billing.archived_days import Kept
+from gateway_project import identifiers
+
 ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened
+# Whatever ends on a day was admitted on it, or before: at most so long, or else it is looked for by its id.
+_LONGEST_TIME = timedelta(hours=6)
 
 
 class ViolationKind(StrEnum):
@@ -34,12 +43,102 @@ class ViolationKind(StrEnum):
     UNGUARDED = "unguarded"  # the rows agree, but a constraint or trigger that keeps them so is missing
 
 
+class Reach(StrEnum):
+    """How much an invariant must read."""
+
+    FEW = "few"  # rows that stay few, or one for each account, or key and day: the nightly audit reads all of them
+    OPEN = "open"  # what was booked since the last signed day, until now
+    DAYS = "days"  # what was booked on some days, whichever
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is checked: everything, one account, or of all accounts the days from ``since`` until before ``until``."""
+
+    account_id: UUID | None = None
+    since: date | None = None
+    until: date | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.since is None
+
+    def covers(self, invariant: "Invariant") -> bool:
+        """Whether the invariant is checked. Constraints and triggers belong to all accounts."""
+        if self.is_whole:
+            return self.account_id is None or invariant.kind != ViolationKind.UNGUARDED
+        return invariant.reach == Reach.DAYS or invariant.reach == Reach.OPEN and self.until is None
+
+    def values(self, kept: Kept) -> dict[str, Any]:
+        """Return the values of the SQL. Of days whose details are archived, only the ledger is checked."""
+        since, until = self.since or date.min, self.until or date.max
+        details_since = max(since, kept.details_since)
+        return {
+            "account": self.account_id,
+            "is_whole": self.is_whole,
+            "since": since,
+            "until": until,
+            "details_since": details_since,
+            "usage_since": max(since, kept.usage_since),
+            "labels_since": max(details_since, kept.usage_since),
+            "kept_id": identifiers.least_completion_id(kept.details_since),
+            "since_id": identifiers.least_completion_id(since, earlier=_LONGEST_TIME),
+            "until_id": identifiers.least_completion_id(until),
+            "late_ids": [],
+        }
+
+
 # The tables that invariants select from, by name; restricted to one account if the check is.
 LEDGER_TABLES = {
     "account": "SELECT * FROM billing_account WHERE %(account)s::uuid IS NULL OR id = %(account)s::uuid",
+    "span": """SELECT NULL::uuid AS account_id, NULL::bigint AS after_seq, NULL::timestamptz AS last_at,
+        NULL::bigint AS balance_nanos, NULL::numeric AS debited_nanos WHERE false""",
     "entry": "SELECT * FROM billing_ledgerentry WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "booked": "SELECT * FROM entry WHERE type = 'USAGE_DEBIT'",
     "hold": "SELECT * FROM billing_hold WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "archived": archived_days.ARCHIVED,
 }
+# The same for a check of days. ``span`` says from which seq on to which one an account booked on them, and what it had before.
+# ``entry`` has what was booked; ``booked`` and ``hold`` have that, and more, so that each has its counterpart.
+_DAY_TABLES = {
+    "span": f"""
+        SELECT account.id AS account_id, coalesce(first.last_seq, 0) AS after_seq, first.last_at,
+            coalesce(first.balance_nanos, 0) AS balance_nanos, coalesce(first.debited_nanos, 0) AS debited_nanos,
+            CASE WHEN %(until)s::date = '{date.max}' THEN {2**63 - 1} ELSE coalesce(last.last_seq, 0) END AS until_seq
+        FROM billing_account AS account
+        LEFT JOIN LATERAL (
+            SELECT last_seq, last_at, balance_nanos, debited_nanos FROM billing_auditedledger
+            WHERE account_id = account.id AND day < %(since)s ORDER BY day DESC LIMIT 1
+        ) AS first ON true
+        LEFT JOIN LATERAL (
+            SELECT last_seq FROM billing_auditedledger
+            WHERE account_id = account.id AND day < %(until)s ORDER BY day DESC LIMIT 1
+        ) AS last ON true""",  # noqa: S608  constants of this code
+    "entry": """
+        SELECT entry.* FROM span JOIN LATERAL (
+            SELECT * FROM billing_ledgerentry WHERE account_id = span.account_id AND seq > after_seq AND seq <= until_seq
+        ) AS entry ON true""",
+    "booked": """
+        SELECT * FROM billing_ledgerentry
+        WHERE type = 'USAGE_DEBIT' AND reference >= %(since_id)s AND reference < %(until_id)s
+        UNION ALL
+        SELECT * FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT' AND reference = ANY(%(late_ids)s)""",
+    "hold": """
+        SELECT * FROM billing_hold WHERE reference >= %(since_id)s AND reference < %(until_id)s
+        UNION ALL SELECT * FROM billing_hold WHERE reference = ANY(%(late_ids)s)""",
+}
+DAY_TABLES = [_DAY_TABLES]
+# Completions whose ids are not of the time of the days, and that ended on them, or run.
+LATE_IDS = [
+    "SELECT reference FROM entry WHERE type = 'USAGE_DEBIT' AND NOT (reference >= %(since_id)s AND reference < %(until_id)s)",
+    "SELECT reference FROM billing_hold WHERE state = 'HELD' AND reference < %(since_id)s",
+    """
+    SELECT reference FROM span JOIN LATERAL (
+        SELECT reference FROM billing_hold WHERE account_id = span.account_id AND state IN ('RELEASED', 'EXPIRED')
+            AND resolved_at >= %(since)s AND resolved_at < %(until)s
+    ) AS failed ON true WHERE NOT (reference >= %(since_id)s AND reference < %(until_id)s)
+    """,
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +155,7 @@ class Invariant:
     tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
     shared: "SharedQuery | None" = None
     breaks: str = "true"
+    reach: Reach = Reach.FEW
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +164,12 @@ class SharedQuery:
 
     sql: str
     tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
+    reach: Reach = Reach.FEW
 
     def invariant(self, name: str, sentence: str, *, shows: str, breaks: str) -> Invariant:
         """Make an invariant of these rows: ``breaks`` is the condition of a violation, ``shows`` the columns to report."""
         sql = f"SELECT {shows} FROM ({self.sql}) AS shared WHERE {breaks}"  # noqa: S608  constants of this code
-        return Invariant(name, sentence, sql, tables=self.tables, shared=self, breaks=breaks)
+        return Invariant(name, sentence, sql, tables=self.tables, shared=self, breaks=breaks, reach=self.reach)
 
 
 @dataclass(frozen=True)
@@ -89,68 +190,93 @@ def verify(account_id: UUID | None = None, progress: Callable[[str], object] = l
     All queries see one moment, in a read-only REPEATABLE READ transaction; inside a transaction of the caller, they see what
     that transaction sees. Constraints and triggers belong to all accounts: a check of one account skips them.
     """
-    checked = invariants(account_id)
-    counts: dict[str, int] = {}
-    violations = []
-    with _snapshot() as cursor:
-        for number, invariant in enumerate(checked, start=1):
-            progress(f"{number}/{len(checked)} {invariant.name}")
-            if invariant.name not in counts:
-                counts |= _count(cursor, _sharing_query_with(invariant, checked), account_id)
-            if counts[invariant.name]:
-                violations.append(Violation(invariant, counts[invariant.name], _rows(cursor, invariant, account_id)))
-    return violations
+    with snapshot() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        return check(cursor, Scope(account_id), progress)
+
+
+def check(cursor: CursorWrapper, scope: Scope, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
+    """Check the invariants that the scope covers, in the caller's transaction."""
+    return _Check(cursor, scope).run([each for each in _declared("INVARIANTS") if scope.covers(each)], progress)
+
+
+def check_few(cursor: CursorWrapper) -> list[Violation]:
+    """Check the invariants whose rows stay few, of everything."""
+    return _Check(cursor, Scope()).run([each for each in _declared("INVARIANTS") if each.reach == Reach.FEW])
 
 
 def invariants(account_id: UUID | None = None) -> list[Invariant]:
     """Return the invariants of the installed apps, in their order. For one account: without constraints and triggers."""
-    return [each for each in _declared() if account_id is None or each.kind != ViolationKind.UNGUARDED]
+    return [each for each in _declared("INVARIANTS") if Scope(account_id).covers(each)]
 
 
-@cache
-def _declared() -> tuple[Invariant, ...]:
-    modules = [f"{app.name}.audit" for app in apps.get_app_configs() if module_has_submodule(app.module, "audit")]
-    return tuple(invariant for module in modules for invariant in getattr(import_module(module), "INVARIANTS", []))
+def _declared(name: str) -> list[Any]:
+    """Return the lists of this name in the audits of the installed apps as one, in the apps' order."""
+    found: list[Any] = []
+    for app in apps.get_app_configs():
+        if module_has_submodule(app.module, "audit"):
+            found += getattr(import_module(f"{app.name}.audit"), name, [])
+    return found
+
+
+def _day_tables() -> dict[str, str]:
+    return dict(pair for tables in _declared("DAY_TABLES") for pair in tables.items())
 
 
 @contextmanager
-def _snapshot() -> Iterator[CursorWrapper]:
+def snapshot() -> Iterator[CursorWrapper]:
+    """Let all queries of a transaction see one moment."""
     is_ours = not connection.in_atomic_block
     with transaction.atomic(), connection.cursor() as cursor:
         if is_ours:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        cursor.execute("SET TRANSACTION READ ONLY")
         yield cursor
+
+
+class _Check:
+    """A check of a scope, and the values that its queries share."""
+
+    def __init__(self, cursor: CursorWrapper, scope: Scope) -> None:
+        self._cursor = cursor
+        self._replaced = {} if scope.is_whole else _day_tables()
+        self._values = scope.values(archived_days.read_kept(cursor))
+        if not scope.is_whole:
+            self._select(f"DISTINCT reference FROM ({' UNION ALL '.join(_declared('LATE_IDS'))}) AS late", LEDGER_TABLES)
+            self._values["late_ids"] = [reference for (reference,) in cursor.fetchall()]
+
+    def run(self, checked: list[Invariant], progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
+        counts: dict[str, int] = {}
+        violations = []
+        for number, invariant in enumerate(checked, start=1):
+            progress(f"{number}/{len(checked)} {invariant.name}")
+            if invariant.name not in counts:
+                counts |= self._count(_sharing_query_with(invariant, checked))
+            if counts[invariant.name]:
+                violations.append(Violation(invariant, counts[invariant.name], self._rows(invariant)))
+        return violations
+
+    def _count(self, invariants: list[Invariant]) -> dict[str, int]:
+        """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
+        source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
+        counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
+        self._select(f"{counts} FROM ({source}) AS shared", invariants[0].tables)
+        return dict(zip((invariant.name for invariant in invariants), self._cursor.fetchone(), strict=True))
+
+    def _rows(self, invariant: Invariant) -> list[dict[str, Any]]:
+        self._select(f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}", invariant.tables)
+        columns = [column.name for column in self._cursor.description or ()]
+        return [dict(zip(columns, map(_plain, row), strict=True)) for row in self._cursor.fetchall()]
+
+    def _select(self, selected: str, tables: dict[str, str]) -> None:
+        replaced = {name: self._replaced.get(name, sql) for name, sql in tables.items()}
+        named = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in replaced.items())
+        self._cursor.execute(f"WITH {named} SELECT {selected}", self._values)
 
 
 def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[Invariant]:
     if invariant.shared is None:
         return [invariant]
     return [each for each in checked if each.shared is invariant.shared]
-
-
-def _count(cursor: CursorWrapper, invariants: list[Invariant], account_id: UUID | None) -> dict[str, int]:
-    """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
-    cursor.execute(_counts_statement(invariants), {"account": account_id})
-    return dict(zip((invariant.name for invariant in invariants), cursor.fetchone(), strict=True))
-
-
-def _counts_statement(invariants: list[Invariant]) -> str:
-    source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
-    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
-    return _select_statement(f"{counts} FROM ({source}) AS shared", invariants[0].tables)
-
-
-def _rows(cursor: CursorWrapper, invariant: Invariant, account_id: UUID | None) -> list[dict[str, Any]]:
-    selected = f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}"
-    cursor.execute(_select_statement(selected, invariant.tables), {"account": account_id})
-    columns = [column.name for column in cursor.description or ()]
-    return [dict(zip(columns, map(_plain, row), strict=True)) for row in cursor.fetchall()]
-
-
-def _select_statement(selected: str, tables: dict[str, str]) -> str:
-    named = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in tables.items())
-    return f"WITH {named} SELECT {selected}"
 
 
 def _plain(value: Any) -> Any:
@@ -170,10 +296,12 @@ def dollars_sql(nanos: str) -> str:
 ENTRIES_IN_ORDER = SharedQuery(
     """
     SELECT account_id, id AS entry_id, seq, amount_nanos, balance_after_nanos, created_at,
-        row_number() OVER ledger AS place, lag(created_at) OVER ledger AS created_before,
-        lag(balance_after_nanos, 1, 0::bigint) OVER ledger AS balance_before_nanos
-    FROM entry WINDOW ledger AS (PARTITION BY account_id ORDER BY seq)
-    """
+        coalesce(after_seq, 0) + row_number() OVER ledger AS place,
+        coalesce(lag(created_at) OVER ledger, last_at) AS created_before,
+        coalesce(lag(balance_after_nanos) OVER ledger, balance_nanos, 0) AS balance_before_nanos
+    FROM entry LEFT JOIN span USING (account_id) WINDOW ledger AS (PARTITION BY account_id ORDER BY seq)
+    """,
+    reach=Reach.DAYS,
 )
 
 SEQ_HAS_NO_GAPS = ENTRIES_IN_ORDER.invariant(
@@ -213,11 +341,14 @@ ENTRIES_SUM_TO_THE_BALANCE = Invariant(
     "entries_sum_to_the_balance",
     "The amounts of an account's entries sum to its balance.",
     """
-    SELECT account.id AS account_id, balance_nanos, coalesce(sum_nanos, 0) AS sum_nanos
+    SELECT account.id AS account_id, account.balance_nanos,
+        coalesce(span.balance_nanos, 0) + coalesce(sum_nanos, 0) AS sum_nanos
     FROM account LEFT JOIN (SELECT account_id, sum(amount_nanos) AS sum_nanos FROM entry GROUP BY account_id) AS sums
         ON sums.account_id = account.id
-    WHERE balance_nanos <> coalesce(sum_nanos, 0)
+    LEFT JOIN span ON span.account_id = account.id
+    WHERE account.balance_nanos <> coalesce(span.balance_nanos, 0) + coalesce(sum_nanos, 0)
     """,
+    reach=Reach.OPEN,
 )
 
 CREDITS_ADD_AND_DEBITS_TAKE = Invariant(
@@ -230,6 +361,7 @@ CREDITS_ADD_AND_DEBITS_TAKE = Invariant(
         OR type = 'USAGE_DEBIT' AND amount_nanos <= 0
     )
     """,
+    reach=Reach.DAYS,
 )
 
 # Across accounts: a reference booked by two accounts violates it for each of them.
@@ -237,9 +369,11 @@ A_REFERENCE_IS_BOOKED_ONCE = Invariant(
     "a_reference_is_booked_once",
     "No two entries have the same reference.",
     """
-    SELECT reference, count(*) AS entries FROM billing_ledgerentry GROUP BY reference
-    HAVING count(*) > 1 AND (%(account)s::uuid IS NULL OR bool_or(account_id = %(account)s::uuid))
+    SELECT reference, count(*) AS entries FROM billing_ledgerentry
+    WHERE %(is_whole)s OR reference IN (SELECT reference FROM entry)
+    GROUP BY reference HAVING count(*) > 1 AND (%(account)s::uuid IS NULL OR bool_or(account_id = %(account)s::uuid))
     """,
+    reach=Reach.DAYS,
 )
 
 # CASE, because AND does not keep an operand from being computed, and a cast of what is no number would end the audit.
@@ -255,6 +389,70 @@ USAGE_SAYS_WHAT_WAS_USED = Invariant(
         THEN (metadata ->> 'tokens')::numeric
             = (metadata ->> 'promptTokens')::numeric + (metadata ->> 'completionTokens')::numeric END, false)
     """,  # noqa: S608  constants of this code
+    reach=Reach.DAYS,
+)
+
+# --- Signed days --------------------------------------------------------------------------------------------------
+
+# Of some entries in the order of their seq: numbers and words as PostgreSQL writes a row, whatever the time zone.
+PART_DIGEST = """sha256(string_agg(sha256(convert_to(ROW(
+    id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id, extract(epoch FROM created_at)
+)::text, 'UTF8')), ''::bytea ORDER BY seq))"""
+PART = "seq / 10000"  # how many make a part, so that no value is too large for PostgreSQL, however much an account books
+DIGEST = "encode(sha256(string_agg(part_digest, ''::bytea ORDER BY part)), 'hex')"
+# Of the day ``new``: of the digests of its accounts, and of the day before.
+SEAL = """encode(sha256(convert_to(
+    coalesce((SELECT digest FROM billing_auditedday WHERE day < new.day ORDER BY day DESC LIMIT 1), '')
+    || coalesce((
+        SELECT string_agg(concat_ws(' ', account_id, last_seq, balance_nanos, digest), ',' ORDER BY account_id)
+        FROM billing_auditedledger WHERE day = new.day
+    ), ''), 'UTF8')), 'hex')"""
+
+SIGNED_LEDGERS_STAND = Invariant(
+    "signed_ledgers_stand",
+    "The last entry of an account that the audit signed off is there, with the balance and the time that it had then.",
+    """
+    SELECT account.id AS account_id, day, last.last_seq, last.balance_nanos, entry.balance_after_nanos, last_at,
+        entry.created_at
+    FROM account JOIN LATERAL (
+        SELECT * FROM billing_auditedledger WHERE account_id = account.id ORDER BY day DESC LIMIT 1
+    ) AS last ON true
+    LEFT JOIN billing_ledgerentry AS entry ON entry.account_id = account.id AND entry.seq = last.last_seq
+    WHERE (entry.balance_after_nanos, entry.created_at) IS DISTINCT FROM (last.balance_nanos, last_at)
+    """,
+)
+
+SIGNED_ENTRIES_ARE_AS_SIGNED = Invariant(
+    "signed_entries_are_as_signed",
+    "The entries of a day that the audit signed off have the digest that they had then.",
+    f"""
+    SELECT signed.account_id, day, last_seq, signed.digest, found.digest AS found FROM (
+        SELECT account_id, day, last_seq, digest, coalesce((
+            SELECT last_seq FROM billing_auditedledger AS earlier
+            WHERE earlier.account_id = ledger.account_id AND earlier.day < ledger.day ORDER BY day DESC LIMIT 1
+        ), 0) AS after_seq
+        FROM billing_auditedledger AS ledger
+        WHERE day >= %(since)s AND day < %(until)s AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)
+    ) AS signed CROSS JOIN LATERAL (
+        SELECT {DIGEST} AS digest FROM (
+            SELECT {PART} AS part, {PART_DIGEST} AS part_digest FROM billing_ledgerentry AS entry
+            WHERE entry.account_id = signed.account_id AND seq > after_seq AND seq <= last_seq GROUP BY part
+        ) AS parts
+    ) AS found
+    WHERE signed.digest IS DISTINCT FROM found.digest
+    """,  # noqa: S608  constants of this code
+    reach=Reach.DAYS,
+)
+
+SIGNED_DAYS_ARE_AS_SIGNED = Invariant(
+    "signed_days_are_as_signed",
+    "A day that the audit signed off has the digest of what it signed of each account, and of the day before.",
+    f"""
+    SELECT day, digest, found FROM (
+        SELECT day, digest, {SEAL} AS found FROM billing_auditedday AS new WHERE day >= %(since)s AND day < %(until)s
+    ) AS sealed WHERE digest <> found AND %(account)s::uuid IS NULL
+    """,  # noqa: S608  constants of this code
+    reach=Reach.DAYS,
 )
 
 # --- Refunds and corrections of one credit ------------------------------------------------------------------------
@@ -404,6 +602,7 @@ NO_MORE_IS_SETTLED_THAN_WAS_HELD = Invariant(
     SELECT account_id, reference, amount_nanos, settled_nanos FROM hold
     WHERE amount_nanos < 0 OR settled_nanos < 0 OR settled_nanos > amount_nanos
     """,
+    reach=Reach.DAYS,
 )
 
 HOLDS_ARE_IN_ONE_STATE = Invariant(
@@ -415,6 +614,7 @@ HOLDS_ARE_IN_ONE_STATE = Invariant(
         OR (state = 'HELD') <> (resolved_at IS NULL)
         OR (state = 'SETTLED') <> (settled_nanos IS NOT NULL)
     """,
+    reach=Reach.DAYS,
 )
 
 # --- Usage entries with their holds -------------------------------------------------------------------------------
@@ -422,10 +622,13 @@ HOLDS_ARE_IN_ONE_STATE = Invariant(
 USAGE_AND_HOLDS = SharedQuery(
     """
     SELECT coalesce(debit.account_id, hold.account_id) AS account_id, coalesce(debit.reference, hold.reference) AS reference,
-        debit.id AS entry_id, debit.amount_nanos, hold.state, hold.settled_nanos
-    FROM (SELECT * FROM entry WHERE type = 'USAGE_DEBIT') AS debit
+        debit.id AS entry_id, debit.amount_nanos, hold.state, hold.settled_nanos,
+        hold.state IS NULL AND debit.seq <= archived.last_seq AS is_archived
+    FROM booked AS debit
     FULL JOIN hold ON hold.reference = debit.reference AND hold.account_id = debit.account_id
-    """
+    LEFT JOIN archived ON archived.account_id = debit.account_id
+    """,
+    reach=Reach.DAYS,
 )
 
 SETTLED_HOLDS_ARE_DEBITED = USAGE_AND_HOLDS.invariant(
@@ -437,9 +640,10 @@ SETTLED_HOLDS_ARE_DEBITED = USAGE_AND_HOLDS.invariant(
 
 DEBITS_WERE_HELD = USAGE_AND_HOLDS.invariant(
     "debits_were_held",
-    "A USAGE_DEBIT has a settled hold under its reference: usage is never charged without having been admitted.",
+    "A USAGE_DEBIT has a settled hold under its reference, until that is archived: usage is never charged without having been"
+    " admitted.",
     shows="account_id, entry_id, reference, amount_nanos, state",
-    breaks="entry_id IS NOT NULL AND state IS DISTINCT FROM 'SETTLED'",
+    breaks="entry_id IS NOT NULL AND state IS DISTINCT FROM 'SETTLED' AND is_archived IS NOT TRUE",
 )
 
 # An admitted request fits the balance and costs at most its hold: only a refund after the admission can be the cause.
@@ -449,7 +653,9 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
     """
     SELECT entry.account_id, entry.reference, balance_after_nanos AS balance_nanos, 0 AS held_nanos
     FROM entry LEFT JOIN hold ON hold.reference = entry.reference AND hold.account_id = entry.account_id
-    WHERE type = 'USAGE_DEBIT' AND entry.amount_nanos < 0 AND balance_after_nanos < 0 AND NOT EXISTS (
+    LEFT JOIN archived ON archived.account_id = entry.account_id
+    WHERE type = 'USAGE_DEBIT' AND entry.amount_nanos < 0 AND balance_after_nanos < 0
+    AND (hold.state IS NULL AND seq <= archived.last_seq) IS NOT TRUE AND NOT EXISTS (
         SELECT FROM billing_ledgerentry AS refund
         WHERE refund.account_id = entry.account_id AND refund.type = 'REFUND_DEBIT' AND refund.seq < entry.seq
             AND refund.created_at >= hold.created_at
@@ -465,6 +671,7 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
         WHERE refund.account_id = account.id AND refund.type = 'REFUND_DEBIT' AND refund.created_at >= newest.created_at
     )
     """,
+    reach=Reach.DAYS,
 )
 
 # --- Payments -----------------------------------------------------------------------------------------------------
@@ -604,6 +811,9 @@ INVARIANTS = [
     CREDITS_ADD_AND_DEBITS_TAKE,
     A_REFERENCE_IS_BOOKED_ONCE,
     USAGE_SAYS_WHAT_WAS_USED,
+    SIGNED_LEDGERS_STAND,
+    SIGNED_ENTRIES_ARE_AS_SIGNED,
+    SIGNED_DAYS_ARE_AS_SIGNED,
     REFUNDS_FIT_THEIR_CREDIT,
     CORRECTIONS_NAME_THEIR_CREDIT,
     ENTRIES_HAVE_A_SOURCE,

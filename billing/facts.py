@@ -9,8 +9,19 @@ FACTS = [
     Fact("gateway_ledger_violations", "Findings of the last audit of the ledger.", last_result_statement(_AUDIT)),
     Fact(
         "gateway_ledger_verified_timestamp_seconds",
-        "When the last audit of the whole ledger ended; 0 if none did.",
+        "When the last nightly audit ended; 0 if none did.",
         last_end_statement(_AUDIT),
+    ),
+    Fact(
+        "gateway_ledger_signed_timestamp_seconds",
+        "The end of the last day that the audit signed off; without one, when the ledger began.",
+        "SELECT extract(epoch FROM coalesce((SELECT max(day + 1)::timestamp AT TIME ZONE 'UTC' FROM billing_auditedday),"
+        " (SELECT created_at FROM billing_ledgerentry ORDER BY id LIMIT 1), now()))",
+    ),
+    Fact(
+        "gateway_ledger_reread_timestamp_seconds",
+        "When the signed day that was read longest ago was read; now if the ledger has none.",
+        "SELECT extract(epoch FROM coalesce(min(checked_at), now())) FROM billing_auditedday",
     ),
     Fact(
         "gateway_payment_differences",

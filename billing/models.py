@@ -485,6 +485,81 @@ class Hold(models.Model):
         return "open" if self.state == self.State.HELD else self.state.lower()
 
 
+class AuditedDay(models.Model):
+    """A UTC day that the audit found consistent and signed off. ``billing.signed_days`` writes it.
+
+    Its digest is made of those of its accounts and of the day before: who keeps one elsewhere can prove every day up to it.
+    """
+
+    day = models.DateField(primary_key=True)
+    digest = models.CharField(max_length=64, db_collation="C")
+    signed_at = models.DateTimeField(db_default=Now())
+    checked_at = models.DateTimeField(db_default=Now(), help_text="When its rows were last read and found as signed.")
+    rows_changed = models.BigIntegerField(
+        help_text="Changes of entries that PostgreSQL had counted: none, unless triggers are disabled."
+    )
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.day)
+
+
+class AuditedLedger(models.Model):
+    """What an account booked up to the end of a signed day on which it booked something, and a digest of these entries."""
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
+    day = models.DateField()
+    last_seq = models.BigIntegerField()
+    last_at = models.DateTimeField()
+    balance_nanos = models.BigIntegerField()
+    debited_nanos = models.BigIntegerField(help_text="Of all usage until then.")
+    digest = models.CharField(max_length=64, db_collation="C", help_text="SHA-256 over that of each entry of the day.")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["account", "day"], name="a_ledgers_day_is_signed_once")]
+        indexes = [models.Index(fields=["day"], name="audited_ledgers_by_day")]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} up to {self.last_seq}, {self.day}"
+
+
+class ArchivedDay(models.Model):
+    """A UTC day of which the completions and holds that ended on it are archived, or dropped. Days follow each other.
+
+    While ``written_at`` is empty its rows are all there. From then on triggers let them be deleted.
+    """
+
+    day = models.DateField(primary_key=True)
+    files = models.JSONField(default=list, help_text="Of each file: name, rows, bytes and SHA-256. Empty: dropped.")
+    completions = models.BigIntegerField(default=0)
+    holds = models.BigIntegerField(default=0)
+    written_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+    restored_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.day)
+
+
+class RetentionMark(models.Model):
+    """Since which day rows of a kind are kept; those before were dropped."""
+
+    what = models.CharField(max_length=20, primary_key=True)
+    since = models.DateField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.what} since {self.since}"
+
+
 class Payment(models.Model):
     """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
 

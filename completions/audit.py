@@ -1,6 +1,6 @@
 """The audit's invariants of completions (``billing.audit`` runs them): completions, holds and keys' spending days agree."""
 
-from billing.audit import Invariant, SharedQuery, dollars_sql, guarding
+from billing.audit import Invariant, Reach, SharedQuery, dollars_sql, guarding
 from keys.audit import KEY_TABLES
 
 COMPLETION_TABLES = {
@@ -15,6 +15,21 @@ COMPLETION_TABLES = {
     " AND (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)",
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
+
+_DAY_TABLES = {
+    "completion": """
+        SELECT * FROM completions_completion WHERE id >= %(since_id)s AND id < %(until_id)s
+        UNION ALL SELECT * FROM completions_completion WHERE id = ANY(%(late_ids)s)""",
+    "usage": """
+        SELECT usage.* FROM span JOIN completions_usagehour AS usage ON usage.account_id = span.account_id
+            AND hour >= %(since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'""",
+}
+DAY_TABLES = [_DAY_TABLES]
+# Corrections count on the day of what they correct.
+LATE_IDS = [
+    "SELECT id FROM completions_completion WHERE repeats IS NOT NULL"
+    " AND spending_day >= %(since)s AND spending_day < %(until)s AND NOT (id >= %(since_id)s AND id < %(until_id)s)"
+]
 
 # Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. What it is to cost
 # is computed as ``pricing.cost`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
@@ -61,9 +76,10 @@ CHARGES = SharedQuery(
                 AS tier_output_nanos
     ) AS tier
     LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
-    LEFT JOIN (SELECT * FROM entry WHERE type = 'USAGE_DEBIT') AS entry ON entry.reference = completion.id
+    LEFT JOIN booked AS entry ON entry.reference = completion.id
     """,  # noqa: S608  constants of this code
     COMPLETION_TABLES,
+    Reach.DAYS,
 )
 
 COMPLETIONS_ARE_THEIR_ACCOUNTS = CHARGES.invariant(
@@ -123,18 +139,20 @@ HOLDS_ARE_OF_COMPLETIONS = Invariant(
     WHERE NOT EXISTS (SELECT FROM completions_completion WHERE id = hold.reference)
     """,
     tables=COMPLETION_TABLES,
+    reach=Reach.DAYS,
 )
 
 DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
     "days_are_the_sum_of_their_completions",
     "What a key spent, holds and used on a day, and how many holds it has open, is the sum over its completions of that day,"
-    " less what was given back of them.",
+    " less what was given back of them, until they are archived.",
     """
     SELECT key_id, day, says, sums FROM (
         SELECT key_id, day, jsonb_build_object('held', held_nanos, 'open', open_holds, 'spent', spent_nanos,
             'completions', completions, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
         FROM day
         WHERE (held_nanos, open_holds, spent_nanos, completions, prompt_tokens, completion_tokens) <> (0, 0, 0, 0, 0, 0)
+            AND day >= %(details_since)s AND day < %(until)s
     ) AS days FULL JOIN (
         SELECT key_id, spending_day AS day, jsonb_build_object(
             'held', coalesce(sum(amount_nanos) FILTER (WHERE state = 'HELD'), 0),
@@ -145,50 +163,66 @@ DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS = Invariant(
             'completion_tokens', coalesce(sum(completion_tokens) FILTER (WHERE state = 'SETTLED'), 0)) AS sums
         FROM completion JOIN hold ON hold.reference = completion.id
         LEFT JOIN overcharge ON overcharge.completion_id = completion.id
-        WHERE state IN ('HELD', 'SETTLED')
+        WHERE state IN ('HELD', 'SETTLED') AND spending_day >= %(details_since)s AND spending_day < %(until)s
         GROUP BY key_id, spending_day
     ) AS used USING (key_id, day)
     WHERE says IS DISTINCT FROM sums
     """,
     tables=COMPLETION_TABLES,
+    reach=Reach.DAYS,
 )
 
 # Running sums in the order of admission, less what was spent before the window, so that no completion is compared with each
 # other one. The completions of a batch share a time: any order among them fits, if one does. A hold that is still open was open
 # then, too. A completion that holds nothing, as of a free model, is admitted even if the limit was lowered below the spending.
+# Of days before those that are checked, the spending days say what was spent; their corrections came later than the admissions.
 ADMISSIONS_FIT_THEIR_LIMITS = Invariant(
     "admissions_fit_their_limits",
     "A completion's hold, and the cost of those before it in its key's window, fit the limit that the key had then.",
     """
     WITH limited AS NOT MATERIALIZED (
-        SELECT DISTINCT key_id, limit_since FROM completion WHERE limit_nanos IS NOT NULL
+        SELECT DISTINCT key_id, limit_since FROM completion
+        WHERE limit_nanos IS NOT NULL AND spending_day >= %(details_since)s AND spending_day < %(until)s
+    ), counted AS NOT MATERIALIZED (
+        SELECT * FROM completion WHERE spending_day >= %(details_since)s AND spending_day < %(until)s
+    ), before AS MATERIALIZED (
+        SELECT key_id, day, spent_nanos + held_nanos - coalesce(corrected_nanos, 0) AS nanos
+        FROM day LEFT JOIN (
+            SELECT key_id, spending_day AS day, sum(cost_nanos) AS corrected_nanos FROM completion
+            WHERE settlement = 'corrected' AND spending_day < %(details_since)s GROUP BY key_id, spending_day
+        ) AS corrected USING (key_id, day)
+        WHERE day < %(details_since)s AND key_id IN (SELECT key_id FROM limited)
     ), opening AS (
         SELECT key_id, day AS limit_since, sum(sum(nanos)) OVER (PARTITION BY key_id ORDER BY day) - sum(nanos) AS before_nanos
         FROM (
             SELECT key_id, spending_day AS day,
                 sum(coalesce(running.amount_nanos, cost_nanos - coalesce(returned_nanos, 0), 0)) AS nanos
-            FROM completion LEFT JOIN (SELECT * FROM hold WHERE state = 'HELD') AS running ON running.reference = id
+            FROM counted LEFT JOIN (SELECT * FROM hold WHERE state = 'HELD') AS running ON running.reference = id
             LEFT JOIN overcharge ON completion_id = id
             GROUP BY key_id, spending_day
+            UNION ALL
+            SELECT key_id, day, nanos FROM before
             UNION ALL
             SELECT key_id, limit_since, 0 FROM limited
         ) AS days
         GROUP BY key_id, day
     ), in_turn AS (
-        SELECT completion.account_id, id AS completion_id, key_id, limit_nanos, limit_since, amount_nanos,
+        SELECT counted.account_id, id AS completion_id, key_id, limit_nanos, limit_since, amount_nanos,
             sum(CASE state WHEN 'HELD' THEN amount_nanos ELSE cost_nanos - coalesce(returned_nanos, 0) END) OVER (
-                PARTITION BY key_id ORDER BY completion.created_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                PARTITION BY key_id ORDER BY counted.created_at, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
             ) AS before_nanos
-        FROM completion LEFT JOIN hold ON hold.reference = id LEFT JOIN overcharge ON completion_id = id
+        FROM counted LEFT JOIN hold ON hold.reference = id LEFT JOIN overcharge ON completion_id = id
         WHERE key_id IN (SELECT key_id FROM limited)
     ), admission AS (
         SELECT account_id, completion_id, key_id, limit_nanos, limit_since, amount_nanos AS held_nanos,
-            coalesce(in_turn.before_nanos, 0) - coalesce(opening.before_nanos, 0) AS used_nanos
+            coalesce(in_turn.before_nanos, 0) + coalesce(all_before.nanos, 0) - coalesce(opening.before_nanos, 0) AS used_nanos
         FROM in_turn LEFT JOIN opening USING (key_id, limit_since)
+        LEFT JOIN (SELECT key_id, sum(nanos) AS nanos FROM before GROUP BY key_id) AS all_before USING (key_id)
     )
     SELECT * FROM admission WHERE held_nanos > 0 AND used_nanos + held_nanos > limit_nanos
     """,
     tables=COMPLETION_TABLES,
+    reach=Reach.DAYS,
 )
 
 RERUNS_PAY_THE_DIFFERENCE = Invariant(
@@ -202,11 +236,14 @@ RERUNS_PAY_THE_DIFFERENCE = Invariant(
         SELECT account_id, id, repeats, charged_before_nanos, count(*) OVER (PARTITION BY repeats) AS reruns FROM completion
         WHERE repeats IS NOT NULL OR charged_before_nanos <> 0
     ) AS rerun
-    LEFT JOIN completion AS earlier ON (earlier.id, earlier.account_id) = (rerun.repeats, rerun.account_id)
-    WHERE earlier.settlement IS NULL OR reruns > 1
+    LEFT JOIN completions_completion AS earlier ON (earlier.id, earlier.account_id) = (rerun.repeats, rerun.account_id)
+    WHERE NOT (earlier.id IS NULL AND coalesce(rerun.repeats, '~') < %(kept_id)s) AND (
+        earlier.settlement IS NULL OR reruns > 1
         OR rerun.charged_before_nanos <> earlier.charged_before_nanos + coalesce(earlier.cost_nanos, 0)
+    )
     """,
     tables=COMPLETION_TABLES,
+    reach=Reach.DAYS,
 )
 
 OVERCHARGES_WERE_CHARGED = Invariant(
@@ -215,9 +252,10 @@ OVERCHARGES_WERE_CHARGED = Invariant(
     """
     SELECT overcharge.account_id, overcharge.reference, returned_nanos, completion.settlement, completion.cost_nanos
     FROM overcharge
-    LEFT JOIN completion ON completion.id = completion_id AND completion.account_id = overcharge.account_id
-        AND overcharge.reference = 'overcharge:' || completion.id
-    WHERE (completion.settlement = 'recovered' AND returned_nanos <= completion.cost_nanos AND EXISTS (
+    LEFT JOIN completions_completion AS completion ON completion.id = completion_id
+        AND completion.account_id = overcharge.account_id AND overcharge.reference = 'overcharge:' || completion.id
+    WHERE NOT (completion.id IS NULL AND coalesce(completion_id, '~') < %(kept_id)s)
+    AND (completion.settlement = 'recovered' AND returned_nanos <= completion.cost_nanos AND EXISTS (
         SELECT FROM completions_completion WHERE repeats = completion.id
     )) IS NOT TRUE
     """,
@@ -278,15 +316,19 @@ USAGE_SUMS_TO_THE_LEDGER = Invariant(
         SELECT account_id, hour, key_id, model_id, jsonb_build_object('requests', requests - errors, 'nanos', cost_nanos,
             'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens) AS says
         FROM usage WHERE (requests - errors, cost_nanos, prompt_tokens, completion_tokens) <> (0, 0, 0, 0)
+            AND hour >= %(usage_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
     ) AS summed FULL JOIN (
         SELECT account_id, hour, coalesce(spender, '') AS key_id, metadata ->> 'model' AS model_id, jsonb_build_object(
             'requests', count(*), 'nanos', -sum(amount_nanos),
             'prompt_tokens', sum(prompt_tokens), 'completion_tokens', sum(completion_tokens)) AS sums
-        FROM debit GROUP BY account_id, hour, spender, metadata ->> 'model'
-    ) AS booked USING (account_id, hour, key_id, model_id)
+        FROM debit WHERE hour >= %(usage_since)s::timestamp AT TIME ZONE 'UTC'
+            AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
+        GROUP BY account_id, hour, spender, metadata ->> 'model'
+    ) AS summed_up USING (account_id, hour, key_id, model_id)
     WHERE says IS DISTINCT FROM sums
     """,
     tables=USAGE_TABLES,
+    reach=Reach.DAYS,
 )
 
 USAGE_COUNTS_WHAT_FAILED = Invariant(
@@ -294,15 +336,20 @@ USAGE_COUNTS_WHAT_FAILED = Invariant(
     "The errors of an hour are the holds that were released or expired in it.",
     """
     SELECT account_id, hour, says, counted FROM (
-        SELECT account_id, hour, sum(errors) AS says FROM usage GROUP BY account_id, hour HAVING sum(errors) <> 0
+        SELECT account_id, hour, sum(errors) AS says FROM usage
+        WHERE hour >= %(labels_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
+        GROUP BY account_id, hour HAVING sum(errors) <> 0
     ) AS summed FULL JOIN (
         SELECT hold.account_id, date_trunc('hour', resolved_at, 'UTC') AS hour, count(*) AS counted
         FROM hold JOIN mark ON mark.account_id = hold.account_id AND resolved_at <= failures_until
-        WHERE state IN ('RELEASED', 'EXPIRED') GROUP BY 1, 2
+        WHERE state IN ('RELEASED', 'EXPIRED') AND resolved_at >= %(labels_since)s::timestamp AT TIME ZONE 'UTC'
+            AND resolved_at < %(until)s::timestamp AT TIME ZONE 'UTC'
+        GROUP BY 1, 2
     ) AS resolved USING (account_id, hour)
     WHERE says IS DISTINCT FROM counted
     """,
     tables=USAGE_TABLES,
+    reach=Reach.DAYS,
 )
 
 LABELS_SUM_TO_THE_LEDGER = Invariant(
@@ -312,7 +359,7 @@ LABELS_SUM_TO_THE_LEDGER = Invariant(
     SELECT account_id, day, name, value, says, sums FROM (
         SELECT account_id, day, name, value, jsonb_build_object('requests', sum(requests - errors), 'nanos', sum(cost_nanos),
             'prompt_tokens', sum(prompt_tokens), 'completion_tokens', sum(completion_tokens)) AS says
-        FROM label GROUP BY account_id, day, name, value
+        FROM label WHERE day >= %(labels_since)s AND day < %(until)s GROUP BY account_id, day, name, value
         HAVING sum(requests) <> sum(errors) OR (sum(cost_nanos), sum(prompt_tokens), sum(completion_tokens)) <> (0, 0, 0)
     ) AS summed FULL JOIN (
         SELECT debit.account_id, (hour AT TIME ZONE 'UTC')::date AS day, name, value, jsonb_build_object(
@@ -322,11 +369,13 @@ LABELS_SUM_TO_THE_LEDGER = Invariant(
             SELECT '' AS name, end_user AS value WHERE end_user IS NOT NULL
             UNION ALL SELECT * FROM jsonb_each_text(coalesce(tags, '{}'))
         ) AS own
+        WHERE hour >= %(labels_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
         GROUP BY debit.account_id, day, name, value
-    ) AS booked USING (account_id, day, name, value)
+    ) AS summed_up USING (account_id, day, name, value)
     WHERE says IS DISTINCT FROM sums
     """,
     tables=USAGE_TABLES,
+    reach=Reach.DAYS,
 )
 
 TRIGGERS_KEEP_CHARGES = guarding(

@@ -4,7 +4,9 @@ The last two read the database: they run with ``check --database default`` and b
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -39,6 +41,26 @@ def check_stored_responses(**kwargs: Any) -> list[CheckMessage]:
     message = "GATEWAY_STORED_RESPONSE_ACCOUNT_BYTES_MAX has no room for the largest response, which is then not stored."
     hint = f"Set it to {needed_bytes} or more, or lower GATEWAY_STORED_RESPONSE_BYTES_MAX."
     return [Warning(message, hint=hint, id="gateway.W012")]
+
+
+@register(environment.CHECK_TAG)
+def check_retention(**kwargs: Any) -> list[CheckMessage]:
+    """E018: responses keep details that are to be dropped. E019: no place. W015, W016: one setting without the other."""
+    days, directory = settings.RETENTION_DETAIL_DAYS, settings.ARCHIVE_DIR
+    found: list[CheckMessage] = []
+    if days is not None and stored_responses.are_kept() and stored_responses.retention() >= timedelta(days=days):
+        message = "GATEWAY_RETENTION_DETAIL_DAYS is not longer than responses are stored, which keep their completions."
+        found.append(Error(message, hint="Raise it, or lower GATEWAY_STORED_RESPONSE_DAYS.", id="gateway.E018"))
+    if directory and not Path(directory).is_absolute():
+        message = f"GATEWAY_ARCHIVE_DIR must be an absolute path; it is {directory!r}."
+        found.append(Error(message, hint="Such as /var/lib/model-gateway/archive, on a disk of its own.", id="gateway.E019"))
+    if days is not None and not directory:
+        message = "Details of completions are deleted after GATEWAY_RETENTION_DETAIL_DAYS, and not archived."
+        found.append(Warning(message, hint="Set GATEWAY_ARCHIVE_DIR, or silence this check.", id="gateway.W015"))
+    if days is None and directory:
+        message = "GATEWAY_ARCHIVE_DIR is set, and nothing is archived."
+        found.append(Warning(message, hint="Set GATEWAY_RETENTION_DETAIL_DAYS.", id="gateway.W016"))
+    return found
 
 
 @register(environment.CHECK_TAG)

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from billing.models import Hold
+from billing.models import Hold, LedgerEntry
 from completions.history import explanation
 from completions.models import Completion
 from gateway_project import compact_json, dollars, errors, timestamps
@@ -14,6 +14,10 @@ def find_completion(completion_id: str, account_id: UUID) -> Completion:
     found = None
     if "\x00" not in completion_id:  # no id contains one, and PostgreSQL rejects a comparison with one
         found = Completion.objects.select_related("model").filter(pk=completion_id, account_id=account_id).first()
+        if found is None and LedgerEntry.objects.filter(account_id=account_id, reference=completion_id).exists():
+            raise errors.PathNotFound(
+                f"Details of the completion {completion_id!r} are no longer kept. The ledger has what it cost."
+            )
     if found is None:
         raise errors.PathNotFound(f"The account has no completion {completion_id!r}.")
     return found

@@ -1,9 +1,26 @@
 """What operators watch of completions; ``gateway_project.monitoring.facts`` collects them."""
 
+from django.conf import settings
+
 from completions.charging import outbox
 from gateway_project.monitoring.facts import Fact, HostGauge
 
+# Of the days that are older than details are kept, those from the first on whose rows are there.
+_ARCHIVE_LAG = f"""
+    SELECT greatest((now() AT TIME ZONE 'UTC')::date - {settings.RETENTION_DETAIL_DAYS or 0} - coalesce(
+        (SELECT min(day) FROM billing_archivedday WHERE deleted_at IS NULL AND restored_at IS NULL),
+        (SELECT max(day) + 1 FROM billing_archivedday),
+        (SELECT min(day) FROM billing_auditedday),
+        (now() AT TIME ZONE 'UTC')::date
+    ), 0)
+"""  # noqa: S608  a number
+
 FACTS = [
+    Fact(
+        "gateway_archive_lag_days",
+        "Days whose details are to be archived or dropped, and are not yet.",
+        "SELECT 0" if settings.RETENTION_DETAIL_DAYS is None else _ARCHIVE_LAG,
+    ),
     Fact(
         "gateway_circuits_hinted",
         "Routes that failed for some process, which told the others that its circuit is open.",

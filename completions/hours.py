@@ -1,42 +1,46 @@
 """What the completions of each hour cost in all, and how soon their streams began, in one row for each hour.
 
-Pages that show days read these rows: the completions themselves become too many to be read for each view.
+``usage.sums`` adds each completion once, when it has ended, to its hour and to the number of streams that began as soon: so
+no completion is read twice, however many there are. Here the times are read from these numbers.
 """
 
 from datetime import datetime, timedelta
 
 from django.db import connection
 
-from completions.models import Completion, CompletionHour
+from completions.models import CompletionHour, FirstTokenHour
 
 KEPT_TIME = timedelta(days=60)
-_FIRST_TIME = timedelta(days=8)  # as far as pages look back
-_OPEN_TIME = timedelta(hours=2)  # completions of these hours may end yet
+_OPEN_TIME = timedelta(hours=2)  # the sums of what ended earlier have been added, unless their task is late
 
 
 def sum_up(now: datetime) -> int:
-    """Sum up anew the hours since the last run whose completions may not all have ended then. Return how many hours.
+    """Write the times of the last hours, and of those whose sums came late. Return how many hours.
 
     Safe at any time and concurrently. Rows older than KEPT_TIME are deleted.
     """
+    FirstTokenHour.objects.filter(hour__lt=now - KEPT_TIME).delete()
     CompletionHour.objects.filter(hour__lt=now - KEPT_TIME).delete()
-    last = CompletionHour.objects.order_by("-hour").values_list("hour", flat=True).first()
-    since = max(last or now - _FIRST_TIME, now - _FIRST_TIME) - _OPEN_TIME
-    since = since.replace(minute=0, second=0, microsecond=0)
     with connection.cursor() as cursor:
-        cursor.execute(_SUM_UP, [Completion.least_id(since)])
+        cursor.execute(_SUM_UP, [now - _OPEN_TIME])
         number: int = cursor.rowcount
         return number
 
 
-# By the time in their ids, which the primary key sorts by, so that an hour is read whole and no other index is needed.
+# The first step of milliseconds up to which half of the streams have begun, and the same for 99 %.
 _SUM_UP = """
-    INSERT INTO completions_completionhour (hour, completions, cost_nanos, first_token_p50_ms, first_token_p99_ms)
-    SELECT date_trunc('hour', to_timestamp(('x' || substr(id, 10, 12))::bit(48)::bigint / 1000.0), 'UTC'),
-        count(*), coalesce(sum(cost_nanos), 0),
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms),
-        percentile_disc(0.99) WITHIN GROUP (ORDER BY first_token_ms)
-    FROM completions_completion WHERE id >= %s GROUP BY 1 ORDER BY 1
-    ON CONFLICT (hour) DO UPDATE SET completions = EXCLUDED.completions, cost_nanos = EXCLUDED.cost_nanos,
-        first_token_p50_ms = EXCLUDED.first_token_p50_ms, first_token_p99_ms = EXCLUDED.first_token_p99_ms
+    UPDATE completions_completionhour AS total SET first_token_p50_ms = p50, first_token_p99_ms = p99
+    FROM (
+        SELECT hour, min(milliseconds) FILTER (WHERE begun >= 0.5 * streams) AS p50,
+            min(milliseconds) FILTER (WHERE begun >= 0.99 * streams) AS p99
+        FROM (
+            SELECT hour, milliseconds, sum(streams) OVER (PARTITION BY hour ORDER BY milliseconds) AS begun,
+                sum(streams) OVER (PARTITION BY hour) AS streams
+            FROM completions_firsttokenhour
+            WHERE hour IN (
+                SELECT hour FROM completions_completionhour WHERE hour > %s OR first_token_p50_ms IS NULL
+            )
+        ) AS steps GROUP BY hour
+    ) AS times
+    WHERE total.hour = times.hour
 """

@@ -539,11 +539,11 @@ class Completion(models.Model):
 
 
 class CompletionHour(models.Model):
-    """The completions that were admitted in one hour, summed up every minute by ``completions.hours`` for pages."""
+    """The completions of all accounts that ended in one hour. ``usage.sums`` adds them, and ``hours`` their times."""
 
     hour = models.DateTimeField(primary_key=True)
     completions = models.BigIntegerField()
-    cost_nanos = models.BigIntegerField(help_text="What those that have ended cost in all.")
+    cost_nanos = models.BigIntegerField(help_text="What they cost in all.")
     first_token_p50_ms = models.PositiveIntegerField(
         null=True, help_text="Half of the streams began sooner. Empty: there were none."
     )
@@ -556,6 +556,21 @@ class CompletionHour(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H:%M} UTC"
+
+
+class FirstTokenHour(models.Model):
+    """How many streams that ended in one hour began after about so many milliseconds, in steps of 2 %."""
+
+    hour = models.DateTimeField()
+    milliseconds = models.IntegerField()
+    streams = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["hour", "milliseconds"], name="streams_are_counted_by_their_time")]
+
+    def __str__(self) -> str:
+        return f"{self.streams} after {self.milliseconds} ms, {self.hour:%Y-%m-%d %H:%M} UTC"
 
 
 class UsageSums(models.Model):

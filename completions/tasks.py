@@ -6,6 +6,8 @@ from completions import hours, sweeper, uptime
 from completions.catalog.sync import proposals
 from completions.charging import idempotency, stored_responses
 from completions.models import Provider
+from completions.retention import archive
+from completions.retention import usage as old_usage
 from completions.usage import sums
 from gateway_project.celery import app
 from gateway_project.db import pool
@@ -55,6 +57,20 @@ def sum_up_hours() -> int:
 def sum_up_usage() -> int:
     """Sum up what accounts used since the last run, for their usage pages. Return how many requests."""
     return sums.sum_up()
+
+
+@app.task(name="completions.tasks.archive_details", **pool.task_retries(20))  # its next turn is a day later
+@task_runs.recorded
+def archive_details() -> int:
+    """Archive the details of completions that are older than the operator keeps them. Return how many days."""
+    return archive.run(pool.database_time())
+
+
+@app.task(name="completions.tasks.drop_old_usage", **pool.task_retries(20))
+@task_runs.recorded
+def drop_old_usage() -> int:
+    """Delete sums of usage that are older than the operator keeps them. Return how many rows."""
+    return old_usage.drop_old(pool.database_time())
 
 
 @app.task(name="completions.tasks.sync_catalog", **pool.task_retries(20))  # its next turn is a day later

@@ -1,6 +1,6 @@
 """Public ids: UUIDv7, which sort by creation time."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from uuid import UUID
 
@@ -31,6 +31,18 @@ def first_digits(moment: datetime) -> str:
 def least_uuid7(moment: datetime) -> UUID:
     """Return an id that is not greater than any UUIDv7 made from this millisecond on."""
     return UUID(first_digits(moment).ljust(32, "0"))
+
+
+def least_completion_id(day: date, *, earlier: timedelta = timedelta()) -> str:
+    """Return an id that is not greater than those of completions admitted from this UTC day on, or somewhat earlier.
+
+    Of the first and the last day that dates have, it is less or greater than all ids.
+    """
+    if day == date.min:
+        return ""
+    if day == date.max:
+        return "~"
+    return f"chatcmpl-{first_digits(datetime.combine(day, time.min, UTC) - earlier)}"
 
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

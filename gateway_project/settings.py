@@ -473,6 +473,15 @@ RANKINGS_SPEED_STREAMS_MIN = environment.integer("GATEWAY_RANKINGS_SPEED_STREAMS
 
 # --- Background work ---------------------------------------------------------------------------------------------
 
+AUDIT_REPEAT_DAYS = environment.integer("GATEWAY_AUDIT_REPEAT_DAYS", 30, minimum=0, maximum=3_650)
+
+# What is dropped after a time: see completions.retention. The ledger never is.
+RETENTION_DETAIL_DAYS = environment.integer("GATEWAY_RETENTION_DETAIL_DAYS", None, minimum=35, maximum=36_500)
+RETENTION_USAGE_DAYS = environment.integer("GATEWAY_RETENTION_USAGE_DAYS", None, minimum=62, maximum=36_500)
+RETENTION_REFUSAL_DAYS = environment.integer("GATEWAY_RETENTION_REFUSAL_DAYS", 30, minimum=1, maximum=3_650)
+RETENTION_WARNING_DAYS = environment.integer("GATEWAY_RETENTION_WARNING_DAYS", 90, minimum=7, maximum=3_650)
+ARCHIVE_DIR = environment.text("GATEWAY_ARCHIVE_DIR")
+
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") or "memory://"
 CELERY_TASK_ALWAYS_EAGER = not REDIS_URL  # without Redis, beat runs the tasks itself
 CELERY_TASK_IGNORE_RESULT = True
@@ -489,8 +498,10 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "correct-open-holds": {"task": "billing.tasks.correct_open_holds", "schedule": 3_600.0},
     "forget-sign-in-attempts": {"task": "billing.tasks.forget_sign_in_attempts", "schedule": 3_600.0},
     "forget-old-refusals": {"task": "keys.tasks.forget_old_refusals", "schedule": 3_600.0},
-    # At fixed times: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
+    # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": time(3, 0)},
+    "archive-details": {"task": "completions.tasks.archive_details", "schedule": time(5, 0)},
+    "drop-old-usage": {"task": "completions.tasks.drop_old_usage", "schedule": time(4, 30)},
     "top-up-accounts": {"task": "billing.tasks.top_up_accounts", "schedule": 60.0, "options": {"expires": 60}},
     "send-webhooks": {"task": "billing.tasks.send_webhooks", "schedule": 10.0, "options": {"expires": 10}},
     "mail-warnings": {"task": "billing.tasks.mail_warnings", "schedule": 10.0, "options": {"expires": 10}},

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.db import transaction
 from django.db.models import QuerySet
@@ -23,7 +24,6 @@ from keys import acts, locks, rotation, secret, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay
 from keys.refusal_history import summaries as refusal_summaries
-from keys.refusal_history import tables
 
 _PERMISSIONS = {
     "limit": "keys.set_spending_limit",
@@ -140,7 +140,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
             for refused in refusal_summaries.read_latest(key)
         ]
         chart = refusal_summaries.build_chart(key, key.now)
-        return {"refused": latest, "chart": chart, "history_days": tables.KEPT_TIME.days}
+        return {"refused": latest, "chart": chart, "history_days": settings.RETENTION_REFUSAL_DAYS}
 
     def limit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Set, change or clear the spending limit."""

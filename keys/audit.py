@@ -3,7 +3,7 @@
 That a key's days are the sums of its completions is checked by ``completions.audit``, which has access to both.
 """
 
-from billing.audit import LEDGER_TABLES, Invariant
+from billing.audit import LEDGER_TABLES, Invariant, Reach
 
 KEY_TABLES = {
     **LEDGER_TABLES,
@@ -41,15 +41,19 @@ KEYS_SPEND_WITHIN_THEIR_ACCOUNT = Invariant(
     "The keys of an account together hold and spent no more than the account did.",
     """
     SELECT account.id AS account_id, account.held_nanos, days.held_nanos AS held_by_keys_nanos,
-        coalesce(debited_nanos, 0) AS debited_nanos, days.spent_nanos AS spent_by_keys_nanos
+        coalesce(span.debited_nanos, 0) + coalesce(debits.debited_nanos, 0) AS debited_nanos,
+        days.spent_nanos AS spent_by_keys_nanos
     FROM account
     JOIN (SELECT account_id, sum(held_nanos) AS held_nanos, sum(spent_nanos) AS spent_nanos FROM day GROUP BY account_id)
         AS days ON days.account_id = account.id
     LEFT JOIN (SELECT account_id, -sum(amount_nanos) AS debited_nanos FROM entry WHERE type = 'USAGE_DEBIT' GROUP BY account_id)
         AS debits ON debits.account_id = account.id
-    WHERE days.held_nanos > account.held_nanos OR days.spent_nanos > coalesce(debited_nanos, 0)
+    LEFT JOIN span ON span.account_id = account.id
+    WHERE days.held_nanos > account.held_nanos
+        OR days.spent_nanos > coalesce(span.debited_nanos, 0) + coalesce(debits.debited_nanos, 0)
     """,
     tables=KEY_TABLES,
+    reach=Reach.OPEN,
 )
 
 INVARIANTS = [LIMITS_ARE_WHOLE, A_DAY_IS_NEVER_NEGATIVE, KEYS_SPEND_WITHIN_THEIR_ACCOUNT]

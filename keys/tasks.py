@@ -10,5 +10,5 @@ from keys.refusal_history import tables
 @app.task(name="keys.tasks.forget_old_refusals", **pool.task_retries(3))
 @task_runs.recorded
 def forget_old_refusals() -> int:
-    """Delete refusals older than 30 days, and replies to management keys older than an hour. Return how many rows."""
+    """Delete refusals that are no longer kept, and replies to management keys older than an hour. Return how many rows."""
     return tables.delete_old() + idempotency.delete_old()

@@ -611,9 +611,9 @@ for question, broken_by in {
         f"nobody_asks_whether_{question}",
         "verify_ledger is blind in one eye.",
         code(
-            "billing.audit:verify",
-            "checked = invariants(account_id)",
-            f"checked = [each for each in invariants(account_id) if each.name != {question!r}]",
+            "billing.audit:check",
+            "if scope.covers(each)",
+            f"if scope.covers(each) and each.name != {question!r}",
         ),
         f"billing/test_audit.py::test_one_account_can_be_checked[{broken_by}]",
     )
@@ -627,6 +627,41 @@ for table, trigger in (
         without_trigger(table, trigger),
         "keys/test_audit.py::test_a_price_and_what_was_charged_are_never_changed",
     )
+SIGNED_DAYS = "billing/test_signed_days.py::test_"
+mutant(
+    "the_nightly_audit_leaves_a_day_out",
+    "The nightly audit reads nothing after the last signed day.",
+    code("billing.signed_days:_verify_since_signed", "Scope(since=last + _DAY)", "Scope(since=last, until=last + _DAY)"),
+    f"{SIGNED_DAYS}what_is_booked_after_a_signed_day_is_checked",
+    dangerous=True,
+)
+mutant(
+    "a_day_is_signed_with_its_violations",
+    "The nightly audit signs off what it found to be untrue, and never looks at it again.",
+    code("billing.signed_days:_sign_if_consistent", "if not any(", "if True or any("),
+    f"{SIGNED_DAYS}a_day_with_a_violation_is_not_signed_and_found_again",
+    dangerous=True,
+)
+mutant(
+    "counted_changes_are_ignored",
+    "Entries that are changed with triggers disabled are not looked for at once.",
+    code("billing.signed_days:_verify_since_signed", "rows_changed > rows_changed_before", "False"),
+    f"{SIGNED_DAYS}updates_that_postgresql_counted_have_everything_checked",
+)
+ARCHIVE = "completions/retention/test_archive.py::test_"
+mutant(
+    "details_are_deleted_whatever_the_file_has",
+    "Completions are deleted although their file is damaged.",
+    code("completions.retention.archive:_archive", "files.verify(file)", "pass"),
+    f"{ARCHIVE}nothing_is_deleted_while_the_file_is_not_what_was_written",
+    dangerous=True,
+)
+mutant(
+    "details_are_archived_that_replies_need",
+    "Completions are archived although stored replies refer to them.",
+    code("completions.retention.archive:_next_due", " or _is_needed(day)", ""),
+    f"{ARCHIVE}replies_that_are_stored_keep_the_day",
+)
 mutant(
     "cents_are_truncated",
     "A balance below zero is shown in cents rounded towards zero.",

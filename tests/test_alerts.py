@@ -23,6 +23,8 @@ PROMTOOL = shutil.which("promtool", path=f"{os.environ.get('PATH', '')}:/usr/sbi
 HEALTHY = {
     "gateway_ledger_violations": "0x120",
     "gateway_ledger_verified_timestamp_seconds": "0x120",
+    "gateway_ledger_signed_timestamp_seconds": "1x120",
+    "gateway_archive_lag_days": "1x120",
     "gateway_beat_timestamp_seconds": "0+15x120",
     'gateway_task_timestamp_seconds{task="completions.tasks.release_expired_holds"}': "0+15x120",
     "gateway_database_up": "1x120",
@@ -50,6 +52,8 @@ FAULTS = {
     "LedgerNotAudited": ({"gateway_ledger_verified_timestamp_seconds": "-100000x120"}, 0),
     "DeadLetters": ({'gateway_dead_letters{host="a"}': "0x80 1x40"}, 2),
     "FactsMissing": ({"gateway_database_up": "1x80 0x40"}, 7),
+    "LedgerNotSigned": ({"gateway_ledger_signed_timestamp_seconds": "-300000x120"}, 5),
+    "DetailsNotArchived": ({"gateway_archive_lag_days": "3x120"}, 5),
     "OutboxWaits": ({'gateway_outbox_waiting{host="a"}': "0x80 1x40"}, 2),
     "NotReady": ({'gateway_requests_total{route="readyz", status="503", instance="a"}': "0x80 0+1x40"}, 2),
     "CompletionsRefused": (

@@ -36,7 +36,6 @@ ATTEMPTS_KEPT = 20
 TURNS = 4  # how many deliveries of an account are claimed at once
 MAILS_A_DAY_MAX = 50  # of an account
 DISABLED_AFTER = timedelta(hours=24)  # without a success, when a delivery is given up
-KEPT = timedelta(days=90)
 
 _NOT_MAILED = (AccountWarning.Kind.TOP_UP_STOPPED, AccountWarning.Kind.TEST)  # the first has a mail of its own
 
@@ -181,8 +180,9 @@ def page_address() -> str:
 
 
 def forget_old() -> int:
-    """Delete warnings that are older than KEPT, with their deliveries. Return how many."""
-    old: Any = AccountWarning.objects.filter(created_at__lt=pool.database_time() - KEPT)
+    """Delete warnings that are older than RETENTION_WARNING_DAYS, with their deliveries. Return how many."""
+    kept = timedelta(days=settings.RETENTION_WARNING_DAYS)
+    old: Any = AccountWarning.objects.filter(created_at__lt=pool.database_time() - kept)
     deleted = 0
     while ids := list(old.order_by("created_at").values_list("pk", flat=True)[:1_000]):
         AccountWarning.objects.filter(pk__in=ids).delete()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -43,6 +44,7 @@ def _list(request: HttpRequest, account: Account, *, not_found: str = "") -> Htt
         "not_found": not_found,
         "is_filtered": any(request.GET.values()),
         "exported_max": files.EXPORTED_MAX,
+        "kept_days": settings.RETENTION_DETAIL_DAYS,
     }
     if not form.is_valid():
         return render(request, "requests/list.html", context, status=400)
@@ -87,7 +89,7 @@ def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict
         "refused": [{"refusal": each, "words": refusal_summaries.describe_error(each.error)} for each in page],
         "pager": pager,
         "kept_of_each_key": tables.LATEST_MAX,
-        "kept_days": tables.KEPT_TIME.days,
+        "refusals_kept_days": settings.RETENTION_REFUSAL_DAYS,
     }
 
 
@@ -119,17 +121,23 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
 @require_safe
 @member_page
 def show_request(request: HttpRequest, account: Account, request_id: str) -> HttpResponse:
-    """Show a completion by its id, or a refused request by its request id."""
+    """Show a completion by its id, or a refused request by its request id; of an archived one what the ledger says."""
     found = _find(account, request_id)
     if found is None:
         raise Http404
     if isinstance(found, Completion):
         return render(request, "requests/completion.html", _explain(found))
+    if isinstance(found, LedgerEntry):
+        archived = {"entry": found, "cost_nanos": -found.amount_nanos, "kept_days": settings.RETENTION_DETAIL_DAYS}
+        return render(request, "requests/archived.html", archived)
     return render(request, "requests/refused.html", {"refusal": _describe(found)})
 
 
-def _find(account: Account, some_id: str) -> Completion | RefusedRequest | None:
-    """Find the completion of an id, or of a request id; or else the refusal of a request that was not admitted."""
+def _find(account: Account, some_id: str) -> Completion | RefusedRequest | LedgerEntry | None:
+    """Find the completion of an id, or of a request id; or else the refusal of a request that was not admitted.
+
+    Of a completion whose details are archived, find the ledger entry.
+    """
     if len(some_id) > _ID_CHARACTERS_MAX or "\x00" in some_id:
         return None
     completions = Completion.objects.filter(account=account).select_related("key", "price")
@@ -137,6 +145,7 @@ def _find(account: Account, some_id: str) -> Completion | RefusedRequest | None:
         completions.filter(pk=some_id).first()
         or completions.filter(request_id=some_id).first()
         or refusal_summaries.of_account(account).filter(request_id=some_id).first()
+        or LedgerEntry.objects.filter(account=account, reference=some_id, type=LedgerEntry.Type.USAGE_DEBIT).first()
     )
 
 

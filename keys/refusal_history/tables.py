@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db.models.functions import Now
 
 from gateway_project.db.pipelined_transaction import Statement
 from keys import secret
 from keys.models import RefusalCount, RefusedRequest
 
-KEPT_TIME = timedelta(days=30)
 LATEST_MAX = 50  # of each key
 MESSAGE_CHARACTERS_MAX = 500
 MODEL_CHARACTERS_MAX = 200
@@ -109,7 +109,8 @@ def _presentable(text: str) -> str:
 
 
 def delete_old() -> int:
-    """Delete what is older than KEPT_TIME. Return how many rows."""
-    counts, _ = RefusalCount.objects.filter(hour__lt=Now() - KEPT_TIME).delete()
-    requests, _ = RefusedRequest.objects.filter(at__lt=Now() - KEPT_TIME).delete()
+    """Delete what is older than RETENTION_REFUSAL_DAYS. Return how many rows."""
+    kept_since = Now() - timedelta(days=settings.RETENTION_REFUSAL_DAYS)
+    counts, _ = RefusalCount.objects.filter(hour__lt=kept_since).delete()
+    requests, _ = RefusedRequest.objects.filter(at__lt=kept_since).delete()
     return counts + requests

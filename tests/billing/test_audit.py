@@ -320,6 +320,7 @@ def test_a_violation_is_found_by_its_invariant_alone(busy, subtests):
 
 def test_every_invariant_of_billing_has_a_planted_violation():
     asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard", "constraints_stand_guard"}
+    asked |= {"signed_ledgers_stand", "signed_entries_are_as_signed", "signed_days_are_as_signed"}  # test_signed_days
     assert asked == {invariant.name for invariant in audit.INVARIANTS}
 
 
@@ -491,7 +492,7 @@ def test_the_nightly_task_finds_nothing_in_a_consistent_ledger(alice, caplog):
 
 
 def test_an_audit_that_fails_is_not_recorded(db, monkeypatch):
-    monkeypatch.setattr("billing.tasks.audit.verify", Mock(side_effect=OperationalError))
+    monkeypatch.setattr("billing.tasks.signed_days.verify", Mock(side_effect=OperationalError))
     with pytest.raises(OperationalError):
         tasks.verify_ledger()
     assert not TaskRun.objects.exists()

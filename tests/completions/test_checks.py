@@ -146,3 +146,21 @@ def test_a_key_that_can_take_every_slot_of_a_process_is_w008(settings):
     assert check_requests_in_flight() == []
     settings.KEY_REQUESTS_IN_FLIGHT = 9  # and as many again with an Idempotency-Key
     assert [message.id for message in check_requests_in_flight()] == ["gateway.W008"]
+
+
+@pytest.mark.parametrize(
+    ("days", "directory", "response_days", "expected"),
+    [
+        (None, "", 30, []),
+        (90, "/archive", 30, []),
+        (40, "/archive", 40, ["gateway.E018"]),
+        (40, "/archive", 0, []),  # none is stored
+        (90, "archive", 30, ["gateway.E019"]),
+        (90, "", 30, ["gateway.W015"]),
+        (None, "/archive", 30, ["gateway.W016"]),
+    ],
+)
+def test_retention_that_contradicts_itself_is_reported(settings, days, directory, response_days, expected):
+    settings.RETENTION_DETAIL_DAYS, settings.ARCHIVE_DIR = days, directory
+    settings.STORED_RESPONSE_DAYS = response_days
+    assert [message.id for message in checks.check_retention()] == expected

@@ -1,66 +1,88 @@
-"""Completions summed up by hour."""
+"""Completions of all accounts by hour."""
 
 from datetime import timedelta
 
-import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from completions import hours, tasks
-from completions.models import Completion, CompletionHour
+from completions.models import Completion, CompletionHour, FirstTokenHour
 from gateway_project.db import pool
-from tests import factories
-from tests.plans import plan_of, repeat_completion
-from tests.rankings.streams import streamed
+from tests import chat, factories
+from tests.completions.rows import ask_streamed
+from tests.conftest import client_for
+from tests.upstream import refusal, streamed, whole
 
 
-@pytest.fixture
-def caller(alice):
-    factories.make_model("acme/fast")
-    return alice, factories.make_key(alice)[0]
+def sum_up():
+    tasks.sum_up_usage()
+    return tasks.sum_up_hours()
 
 
-def sums():
-    return list(CompletionHour.objects.order_by("hour").values_list("completions", "cost_nanos", "first_token_p50_ms"))
+def totals():
+    return list(CompletionHour.objects.order_by("hour").values_list("completions", "cost_nanos"))
 
 
-def test_each_hour_has_its_number_cost_and_times(caller):
-    for first_token_ms in (100, 200, 400):
-        streamed(caller, "acme/fast", first_token_ms, 0, 10, hours_ago=5, cost_nanos=7)
-    streamed(caller, "acme/fast", None, None, 10, settlement=None, finished_at=None)
-    assert tasks.sum_up_hours() == 2
-    assert sums() == [(3, 21, 200), (1, 0, None)]
-    assert CompletionHour.objects.order_by("hour")[0].first_token_p99_ms == 400
+def test_an_hour_has_what_ended_in_it_of_all_accounts(alice, bob, api, large, upstream):
+    upstream.will(whole(), refusal(500), whole())
+    factories.credit(bob, 100)
+    for client in (api, api, client_for(factories.make_key(bob)[1])):
+        chat.ask(client, model="acme/large")
+    sum_up()
+    ended = Completion.objects.order_by("id")
+    assert totals() == [(3, sum(each.cost_nanos or 0 for each in ended))]
+    last = ended[2].finished_at
+    assert CompletionHour.objects.get().hour == last.replace(minute=0, second=0, microsecond=0)
 
 
-def test_an_hour_is_the_time_of_admission_in_full_hours(caller):
-    made = streamed(caller, "acme/fast", 100, 0, 10, hours_ago=30)
-    tasks.sum_up_hours()
-    assert CompletionHour.objects.get().hour == made.created_at.replace(minute=0, second=0, microsecond=0)
+def test_a_completion_is_added_once(api, echo_model):
+    chat.ask(api)
+    sum_up()
+    before = totals()
+    sum_up()
+    assert totals() == before
+    chat.ask(api)
+    sum_up()
+    assert totals() == [(2, 2 * before[0][1])]
 
 
-def test_what_ends_later_is_summed_up_anew(caller):
-    running = streamed(caller, "acme/fast", None, None, 10, settlement=None, finished_at=None)
-    tasks.sum_up_hours()
-    Completion.objects.filter(pk=running.pk).update(settlement="reported", finished_at=pool.database_time(), cost_nanos=9)
-    tasks.sum_up_hours()
-    assert sums() == [(1, 9, None)]
+def test_times_are_those_of_half_and_of_almost_all_streams(api, large, upstream):
+    upstream.will(streamed())
+    assert ask_streamed(api).getvalue()
+    sum_up()
+    timed = Completion.objects.get().first_token_ms
+    row = CompletionHour.objects.get()
+    assert abs(row.first_token_p50_ms - max(timed, 1)) <= 1 + timed // 50
+    FirstTokenHour.objects.all().delete()
+    for milliseconds, streams in ((100, 49), (204, 2), (400, 48), (900, 1)):
+        FirstTokenHour.objects.create(hour=row.hour, milliseconds=milliseconds, streams=streams)
+    assert tasks.sum_up_hours() == 1
+    row.refresh_from_db()
+    assert (row.first_token_p50_ms, row.first_token_p99_ms) == (204, 400)
 
 
-def test_hours_that_were_missed_are_caught_up_with(caller):
-    streamed(caller, "acme/fast", 100, 0, 10, hours_ago=20)
-    tasks.sum_up_hours()
-    streamed(caller, "acme/fast", 100, 0, 10, hours_ago=10)
-    assert tasks.sum_up_hours() == 2
-    assert [number for number, *_ in sums()] == [1, 1]
+def test_hours_that_were_missed_are_caught_up_with_and_others_are_left(db):
+    now = pool.database_time().replace(minute=0, second=0, microsecond=0)
+    for hours_ago, p50 in ((9, None), (8, 7)):
+        hour = now - timedelta(hours=hours_ago)
+        CompletionHour.objects.create(hour=hour, completions=1, cost_nanos=1, first_token_p50_ms=p50)
+        FirstTokenHour.objects.create(hour=hour, milliseconds=100, streams=1)
+    assert tasks.sum_up_hours() == 1
+    assert list(CompletionHour.objects.order_by("hour").values_list("first_token_p50_ms", flat=True)) == [100, 7]
 
 
-def test_old_hours_are_deleted(caller):
+def test_old_hours_are_deleted(db):
     now = pool.database_time()
-    CompletionHour.objects.create(hour=now - hours.KEPT_TIME - timedelta(hours=1), completions=1, cost_nanos=1)
-    CompletionHour.objects.create(hour=now - hours.KEPT_TIME + timedelta(hours=1), completions=2, cost_nanos=2)
+    for since_kept in (-1, 1):
+        hour = now - hours.KEPT_TIME + timedelta(hours=since_kept)
+        CompletionHour.objects.create(hour=hour, completions=since_kept, cost_nanos=1)
+        FirstTokenHour.objects.create(hour=hour, milliseconds=100, streams=1)
     tasks.sum_up_hours()
-    assert sums() == [(2, 2, None)]
+    assert totals() == [(1, 1)]
+    assert FirstTokenHour.objects.count() == 1
 
 
-def test_the_completions_of_an_hour_are_found_by_the_primary_key(caller):
-    repeat_completion(streamed(caller, "acme/fast", 100, 0, 10, hours_ago=30).pk)
-    assert "completions_completion_pkey" in plan_of(hours._SUM_UP, [Completion.least_id(pool.database_time())])
+def test_no_completion_is_read_for_the_hours(db):
+    with CaptureQueriesContext(connection) as queries:
+        hours.sum_up(pool.database_time())
+    assert not [query for query in queries if "completions_completion " in query["sql"]]

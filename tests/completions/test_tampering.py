@@ -4,21 +4,23 @@ The rows were made by the product. Each way changes them by SQL, as a superuser 
 docs/invariants.md says what is left for a proof outside the database.
 """
 
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client, override_settings
 
-from billing import audit, ledger, locks, support_credit
-from billing.models import Account, Payment
+from billing import audit, ledger, locks, signed_days, support_credit
+from billing.models import Account, AuditedDay, Payment
 from completions import tasks
 from completions.models import Completion
+from gateway_project.db import pool
 from tests import chat, factories, sessions, usage
 from tests.billing.payments import stripe_server
 from tests.billing.payments.conftest import begin, outcome
 from tests.conftest import client_for
-from tests.ledger_audit import assert_ledger_is_consistent
 
 DOLLAR = 1_000_000_000
 
@@ -293,7 +295,7 @@ def violated() -> set[str]:
     return {each.invariant.name for each in audit.verify() if each.invariant.kind != audit.ViolationKind.UNGUARDED}
 
 
-def tamper(statements: str, facts: dict[str, Any]) -> set[str]:
+def tamper(statements: str, facts: dict[str, Any], ask: Callable[[], set[str]] = violated) -> set[str]:
     """Run the statements past all triggers and foreign keys. Return what the audit then finds, and undo them."""
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -302,7 +304,7 @@ def tamper(statements: str, facts: dict[str, Any]) -> set[str]:
                 cursor.execute(statement)
                 assert cursor.rowcount, statement
             cursor.execute("SET LOCAL session_replication_role = origin")
-        names = violated()
+        names = ask()
         transaction.set_rollback(True)
     return names
 
@@ -310,6 +312,32 @@ def tamper(statements: str, facts: dict[str, Any]) -> set[str]:
 def test_every_tampering_past_the_triggers_is_found_and_named(db):
     facts = make_rows()
     usage.check_deferred()
-    assert_ledger_is_consistent()
+    assert audit.verify() == []
     found = {way: tamper(statements, facts) for way, (statements, _) in TAMPERINGS.items()}
     assert found == {way: names for way, (_, names) in TAMPERINGS.items()}
+
+
+# --- The nightly audit ------------------------------------------------------------------------------------------------------
+
+
+def nightly(now: datetime) -> set[str]:
+    return {each.invariant.name for each in signed_days.verify(now) if each.invariant.kind != audit.ViolationKind.UNGUARDED}
+
+
+def test_the_nightly_audit_finds_every_tampering_since_the_last_signed_day(db, settings):
+    settings.AUDIT_REPEAT_DAYS = 0
+    facts, now = make_rows(), pool.database_time()
+    usage.check_deferred()
+    AuditedDay.objects.create(day=now.date() - timedelta(days=1), digest="", rows_changed=2**62)
+    found = {way: tamper(statements, facts, lambda: nightly(now)) for way, (statements, _) in TAMPERINGS.items()}
+    assert found == {way: names for way, (_, names) in TAMPERINGS.items()}
+
+
+def test_the_nightly_audit_finds_every_tampering_of_a_day_that_it_reads_again(db, settings):
+    settings.AUDIT_REPEAT_DAYS = 1
+    facts, later = make_rows(), pool.database_time() + timedelta(days=2)
+    usage.check_deferred()
+    assert nightly(later) == set()
+    AuditedDay.objects.update(rows_changed=2**62)
+    found = {way: tamper(statements, facts, lambda: nightly(later)) for way, (statements, _) in TAMPERINGS.items()}
+    assert {way for way, names in found.items() if not names} == set()

@@ -25,7 +25,7 @@ MIGRATIONS = [
     ("completions", "0003_ready_groups"),
     ("rankings", "0002_ready_groups"),
     ("billing", "0005_validate_what_waits"),
-    ("completions", "0010_groups_write_incidents"),
+    ("completions", "0011_groups_write_incidents"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.

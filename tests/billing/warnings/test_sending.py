@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_network
 
 import pytest
+from django.conf import settings
 from django.core import mail
 from django.db import connection
 from django.test import RequestFactory
@@ -423,6 +424,6 @@ def test_old_warnings_are_deleted_with_their_deliveries(alice, endpoint):
     cross(alice)
     deliveries.prepare()
     assert tasks.forget_old_warnings() == 0
-    AccountWarning.objects.update(created_at=timezone.now() - deliveries.KEPT)
+    AccountWarning.objects.update(created_at=timezone.now() - timedelta(days=settings.RETENTION_WARNING_DAYS))
     assert tasks.forget_old_warnings() == 1
     assert not WarningDelivery.objects.exists()

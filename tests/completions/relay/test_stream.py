@@ -22,6 +22,7 @@ from tests.completions.rows import (
     ask,
     ask_streamed,
     assert_charged,
+    assert_ledger_is_consistent,
     assert_released,
     begin,
     disconnect,
@@ -29,7 +30,6 @@ from tests.completions.rows import (
     parsed,
     text,
 )
-from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import (
     CLOSE,
     DONE,

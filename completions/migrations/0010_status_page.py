@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("completions", "0008_a_run_is_repeated_once"),
+        ("completions", "0009_routes_have_an_api"),
     ]
 
     operations = [

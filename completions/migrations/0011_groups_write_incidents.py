@@ -17,6 +17,6 @@ def fill(apps: Any, schema_editor: Any) -> None:
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("completions", "0009_status_page")]
+    dependencies = [("completions", "0010_status_page")]
 
     operations = [migrations.RunPython(fill, migrations.RunPython.noop)]

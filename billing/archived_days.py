@@ -1,0 +1,41 @@
+"""Since when rows are kept that are dropped after a time: what the audit asks, and the triggers that refuse to delete others.
+
+Details of completions are dropped by whole UTC days, in their order. A day has what ended on it: its usage entries, by their
+seq as ``signed_days`` has it, and the holds that failed on it. So of each entry it can be told whether its details are kept.
+"""
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from django.db.backends.utils import CursorWrapper
+
+USAGE = "usage"  # the ``what`` of a RetentionMark: sums of usage by hour, and those of labels
+
+# Up to which seq the details of an account's usage are archived, or dropped; for the audit.
+ARCHIVED = """
+    SELECT account.id AS account_id, last.last_seq FROM billing_account AS account JOIN LATERAL (
+        SELECT last_seq FROM billing_auditedledger
+        WHERE account_id = account.id AND day <= (SELECT max(day) FROM billing_archivedday WHERE written_at IS NOT NULL)
+        ORDER BY day DESC LIMIT 1
+    ) AS last ON true WHERE %(account)s::uuid IS NULL OR account.id = %(account)s::uuid"""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The first UTC days of what is kept: details of completions, and sums of usage."""
+
+    details_since: date = date.min
+    usage_since: date = date.min
+
+
+def read_kept(cursor: CursorWrapper) -> Kept:
+    """Return since when rows are kept. What is written to the archive may be deleted, and so counts as not kept."""
+    cursor.execute(_KEPT, {"what": USAGE})
+    archived_day, usage_since = cursor.fetchone()
+    return Kept(archived_day + timedelta(days=1) if archived_day else date.min, usage_since or date.min)
+
+
+_KEPT = """
+    SELECT (SELECT max(day) FROM billing_archivedday WHERE written_at IS NOT NULL),
+        (SELECT since FROM billing_retentionmark WHERE what = %(what)s)
+"""

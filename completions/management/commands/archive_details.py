@@ -1,0 +1,20 @@
+"""Archives the details of completions that are older than the operator keeps them, as the task does each night."""
+
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from completions.retention import archive, files
+from gateway_project.db import pool
+from gateway_project.operator_command import OperatorCommand
+
+
+class Command(OperatorCommand):
+    help = "Move the completions and holds that are older than GATEWAY_RETENTION_DETAIL_DAYS to GATEWAY_ARCHIVE_DIR."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            days = archive.run(pool.database_time(), seconds=float("inf"))
+        except (files.Damaged, OSError) as error:
+            raise CommandError(str(error)) from None
+        self.write_result(options, {"days": days}, f"{days} days are archived.")

@@ -1,0 +1,279 @@
+"""Moves the completions and holds of old UTC days to the archive, a day after the other, or drops them without one.
+
+A day is due when it is older than ``RETENTION_DETAIL_DAYS``, the audit has signed it off, and nothing refers to its
+completions. It has what ended on it (``billing.archived_days``). First its rows are written to a file, at one moment; then they
+are deleted, in small transactions: each takes locks on its own rows only, which nobody writes any more. A run that is
+interrupted is continued by the next one: until the day is marked as written its rows are all there, and from then on the file
+is complete. Two runs at the same time do no harm: only one of them has the row of the day.
+
+The audit, the statement and the usage pages need none of these rows.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+
+from billing import audit
+from billing.models import ArchivedDay, AuditedDay
+from completions.retention import files
+from completions.retention.files import File
+from gateway_project import identifiers
+
+logger = logging.getLogger("gateway.retention")
+
+RESTORED_TIME = timedelta(days=7)  # then what was restored is deleted again
+BATCH_ENTRIES = 5_000  # in one transaction
+_RESTORED_AT_ONCE = 1_000
+_RUN_SECONDS = 2_700  # of a task, which may take an hour
+_DAY = timedelta(days=1)
+
+
+def run(now: datetime, seconds: float = _RUN_SECONDS) -> int:
+    """Archive the days that are due, until the time is over. Return how many are archived."""
+    kept_days = settings.RETENTION_DETAIL_DAYS
+    if kept_days is None:
+        return 0
+    oldest_kept, stop_at, archived = now.date() - timedelta(days=kept_days), time.monotonic() + seconds, 0
+    while time.monotonic() < stop_at and (day := _next_due(now, oldest_kept)) is not None:
+        if not _archive(day, now, stop_at):
+            break
+        archived += 1
+    return archived
+
+
+def _next_due(now: datetime, oldest_kept: date) -> date | None:
+    """Return the first day whose rows are to be deleted; None without any."""
+    unfinished = ArchivedDay.objects.filter(deleted_at=None).exclude(restored_at__gte=now - RESTORED_TIME).order_by("day")
+    if (begun := unfinished.first()) is not None:
+        return begun.day
+    last = ArchivedDay.objects.order_by("-day").values_list("day", flat=True).first()
+    signed = AuditedDay.objects.filter(day__gt=last) if last else AuditedDay.objects.all()
+    day = signed.order_by("day").values_list("day", flat=True).first()
+    return None if day is None or day >= oldest_kept or _is_needed(day) else day
+
+
+def _is_needed(day: date) -> bool:
+    """Say whether some of the day is not summed up, or something refers to completions of it."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_NEEDED, {"day": day, "until_id": identifiers.least_completion_id(day + _DAY)})
+        is_needed: bool = cursor.fetchone()[0]
+    if is_needed:
+        logger.warning("%s is not archived yet: its usage is not summed up, or replies to its completions are stored", day)
+    return is_needed
+
+
+def _archive(day: date, now: datetime, stop_at: float) -> bool:
+    """Write the day and delete its rows. Return whether it is done; if not, another run does it, or the next one."""
+    ArchivedDay.objects.bulk_create([ArchivedDay(day=day)], ignore_conflicts=True)
+    written = _write(day)
+    if written is None:
+        return False
+    for file in written:
+        files.verify(file)
+    for statement, values in _deletions(day):
+        while _delete_some(day, statement, values):
+            if time.monotonic() > stop_at:
+                return False
+    if not ArchivedDay.objects.filter(day=day, restored_at=None).update(deleted_at=now):
+        return False
+    logger.info("archived %s", day)
+    return True
+
+
+def _write(day: date) -> list[File] | None:
+    """Write the rows of the day to its file, unless they are. Return the files; None while another run writes them."""
+    with _claimed(day) as archived, connection.cursor() as cursor:
+        if archived is None:
+            return None
+        if archived.written_at is not None:
+            archived.restored_at = None  # its time is over
+            archived.save()
+            return [File(**each) for each in archived.files]
+        cursor.execute(_COUNT, _bounds(day))
+        archived.completions, archived.holds = cursor.fetchone()
+        if archived.completions != archived.holds:
+            raise files.Damaged(f"{day} has {archived.completions} completions and {archived.holds} holds: verify the ledger.")
+        written = [files.write(day, _lines(cursor, day))] if settings.ARCHIVE_DIR else []
+        if any(file.rows != archived.completions for file in written):
+            raise files.Damaged(f"{day}: {written[0].rows} completions were written, and there are {archived.completions}.")
+        archived.files, archived.written_at = [asdict(file) for file in written], _statement_time(cursor)
+        archived.save()
+        return written
+
+
+@contextmanager
+def _claimed(day: date) -> Iterator[ArchivedDay | None]:
+    """Lock the row of the day in a transaction that sees one moment; None if another run has it."""
+    with audit.snapshot():
+        yield ArchivedDay.objects.select_for_update(skip_locked=True).filter(day=day).first()
+
+
+def _lines(cursor: CursorWrapper, day: date) -> Iterator[str]:
+    with cursor.copy(f"COPY ({_rendered(_ROWS, day)}) TO STDOUT") as copy:
+        copy.set_types(["text"])
+        for (line,) in copy.rows():
+            yield line
+
+
+def _rendered(sql: str, day: date) -> str:
+    """Return the SQL with its values, which are days: COPY takes no parameters."""
+    return sql % {name: f"'{value.isoformat()}'::date" for name, value in _bounds(day).items()}
+
+
+def _bounds(day: date) -> dict[str, date]:
+    return {"day": day, "until": day + _DAY}
+
+
+def _statement_time(cursor: CursorWrapper) -> datetime:
+    cursor.execute("SELECT statement_timestamp()")
+    moment: datetime = cursor.fetchone()[0]
+    return moment
+
+
+def _deletions(day: date) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what deletes the rows of the day: for parts of each account, and repeated until nothing is left."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"{_SPANS} ORDER BY account_id", {"day": day})
+        spans = cursor.fetchall()
+    for batch in _batches(spans):
+        account_ids, after, until = zip(*batch, strict=True)
+        yield _DELETE_BOOKED, {"accounts": list(account_ids), "after": list(after), "until": list(until)}
+    yield _DELETE_FAILED, {**_bounds(day), "most": BATCH_ENTRIES}
+
+
+def _batches(spans: list[tuple[UUID, int, int]]) -> Iterator[list[tuple[UUID, int, int]]]:
+    """Yield the spans of accounts in parts of BATCH_ENTRIES together."""
+    batch, entries = list[tuple[UUID, int, int]](), 0
+    for account_id, after_seq, last_seq in spans:
+        for seq in range(after_seq, last_seq, BATCH_ENTRIES):
+            until = min(seq + BATCH_ENTRIES, last_seq)
+            if entries + until - seq > BATCH_ENTRIES:
+                yield batch
+                batch, entries = [], 0
+            batch.append((account_id, seq, until))
+            entries += until - seq
+    if batch:
+        yield batch
+
+
+def _delete_some(day: date, statement: str, values: dict[str, Any]) -> int:
+    """Delete some rows, if no other run restores them. Return how many."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        archived = ArchivedDay.objects.select_for_update().get(pk=day)
+        if archived.written_at is None or archived.restored_at is not None:
+            return 0
+        cursor.execute(statement, values)
+        deleted: int = cursor.fetchone()[0]
+        return deleted
+
+
+def restore(day: date, now: datetime) -> int:
+    """Insert the rows of an archived day again, for RESTORED_TIME. Return how many completions the file has."""
+    with transaction.atomic():  # first, so that a run does not delete them meanwhile
+        archived = ArchivedDay.objects.select_for_update().get(pk=day)
+        archived.restored_at, archived.deleted_at = now, None
+        archived.save()
+    restored = 0
+    for file in (File(**each) for each in archived.files):
+        files.verify(file)
+        batch: list[dict[str, Any]] = []
+        for line in files.read(file):
+            batch.append(line)
+            if len(batch) == _RESTORED_AT_ONCE:
+                restored += _insert(batch)
+                batch = []
+        restored += _insert(batch)
+    return restored
+
+
+def _insert(lines: list[dict[str, Any]]) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_INSERT, [json.dumps(lines)])
+    return len(lines)
+
+
+# From which seq on to which one accounts booked something on the day, which the audit signed off.
+_SPANS = """
+    SELECT account_id, coalesce((
+        SELECT last_seq FROM billing_auditedledger AS earlier
+        WHERE earlier.account_id = ledger.account_id AND earlier.day < ledger.day ORDER BY day DESC LIMIT 1
+    ), 0) AS after_seq, last_seq
+    FROM billing_auditedledger AS ledger WHERE day = %(day)s
+"""
+_FAILED = """
+    SELECT reference FROM billing_account AS account JOIN LATERAL (
+        SELECT reference FROM billing_hold WHERE account_id = account.id AND state IN ('RELEASED', 'EXPIRED')
+            AND resolved_at >= %(day)s::timestamp AT TIME ZONE 'UTC' AND resolved_at < %(until)s::timestamp AT TIME ZONE 'UTC'
+    ) AS failed ON true
+"""
+_ENDED = f"""
+    SELECT reference FROM ({_SPANS}) AS span JOIN LATERAL (
+        SELECT reference FROM billing_ledgerentry
+        WHERE account_id = span.account_id AND seq > after_seq AND seq <= last_seq AND type = 'USAGE_DEBIT'
+    ) AS entry ON true
+    UNION ALL {_FAILED}
+"""  # noqa: S608  constants of this module
+_ROWS = f"""
+    SELECT jsonb_build_object('completion', to_jsonb(completion), 'hold', to_jsonb(hold))::text
+    FROM ({_ENDED}) AS ended JOIN billing_hold AS hold USING (reference)
+    JOIN completions_completion AS completion ON completion.id = reference ORDER BY reference
+"""  # noqa: S608  constants of this module
+_COUNT = f"""
+    SELECT count(completion.id), count(hold.reference) FROM ({_ENDED}) AS ended
+    LEFT JOIN billing_hold AS hold USING (reference)
+    LEFT JOIN completions_completion AS completion ON completion.id = ended.reference
+"""  # noqa: S608  constants of this module
+_IS_NEEDED = """
+    SELECT EXISTS (SELECT FROM completions_idempotentrequest WHERE completion_id < %(until_id)s)
+        OR EXISTS (SELECT FROM completions_storedresponse WHERE completion_id < %(until_id)s)
+        OR EXISTS (
+            SELECT FROM billing_auditedledger AS ledger LEFT JOIN completions_usagemark AS mark USING (account_id)
+            WHERE day = %(day)s AND coalesce(mark.last_seq, 0) < ledger.last_seq
+        )
+"""
+
+
+def _delete(references: str) -> str:
+    return f"""
+    WITH ended AS MATERIALIZED ({references}),
+    holds AS (
+        DELETE FROM billing_hold WHERE reference = ANY(ARRAY(SELECT reference FROM ended)) AND state <> 'HELD' RETURNING 1
+    ),
+    completions AS (
+        DELETE FROM completions_completion WHERE id = ANY(ARRAY(SELECT reference FROM ended)) RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM holds) + (SELECT count(*) FROM completions)
+    """  # noqa: S608  constants of this module
+
+
+_DELETE_BOOKED = _delete(
+    """
+    SELECT reference FROM unnest(%(accounts)s::uuid[], %(after)s::bigint[], %(until)s::bigint[])
+        AS span (account_id, after_seq, until_seq)
+    JOIN LATERAL (
+        SELECT reference FROM billing_ledgerentry
+        WHERE account_id = span.account_id AND seq > after_seq AND seq <= until_seq AND type = 'USAGE_DEBIT'
+    ) AS entry ON true
+    """
+)
+_DELETE_FAILED = _delete(f"{_FAILED} LIMIT %(most)s")
+_INSERT = """
+    WITH lines AS MATERIALIZED (SELECT jsonb_array_elements(%s::jsonb) AS line),
+    holds AS (
+        INSERT INTO billing_hold SELECT hold.* FROM lines, jsonb_populate_record(NULL::billing_hold, line -> 'hold') AS hold
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO completions_completion
+    SELECT completion.* FROM lines, jsonb_populate_record(NULL::completions_completion, line -> 'completion') AS completion
+    ON CONFLICT DO NOTHING
+"""

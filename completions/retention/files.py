@@ -1,0 +1,104 @@
+"""The files of the archive: for each UTC day one of JSON lines, compressed by gzip, and a manifest with its SHA-256.
+
+A line is an object with the rows ``completion`` and ``hold``, by column. A file gets its name when it is whole and on disk.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+
+_READ_BYTES = 1 << 20
+
+
+class Damaged(Exception):
+    """A file of the archive is missing, or is not the one that was written."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the archive, as its manifest says."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+def write(day: date, lines: Iterable[str]) -> File:
+    """Write the lines to the file of the day, and its manifest. A file of that name is replaced."""
+    name, directory = f"completions-{day}.jsonl.gz", Path(settings.ARCHIVE_DIR)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part, rows = directory / f".{name}.{uuid4().hex}", 0
+    try:
+        with open(part, "xb", opener=_open_for_us) as raw:
+            # Without a time or a name, so that the same rows are the same file.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
+                for line in lines:
+                    packed.write(line.encode() + b"\n")
+                    rows += 1
+            _sync(raw.fileno())
+        file = File(name, rows, part.stat().st_size, _sha256(part))
+        part.replace(directory / name)
+    finally:
+        part.unlink(missing_ok=True)
+    _write_manifest(directory, day, file)
+    _sync_directory(directory)
+    return file
+
+
+def verify(file: File) -> None:
+    """Read the file. Raises Damaged if it is not what was written."""
+    path = Path(settings.ARCHIVE_DIR) / file.name
+    try:
+        size, sha256 = path.stat().st_size, _sha256(path)
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read: {error.strerror}.") from None
+    if (size, sha256) != (file.bytes, file.sha256):
+        raise Damaged(f"{path} is not the file that was written: its SHA-256 is {sha256}, not {file.sha256}.")
+
+
+def read(file: File) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the file."""
+    with gzip.open(Path(settings.ARCHIVE_DIR) / file.name) as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _write_manifest(directory: Path, day: date, file: File) -> None:
+    part = directory / f".{file.name}.{uuid4().hex}"
+    with open(part, "x", opener=_open_for_us) as raw:
+        json.dump({"day": str(day), **asdict(file)}, raw)
+        raw.flush()
+        _sync(raw.fileno())
+    part.replace(directory / f"completions-{day}.json")
+
+
+def _open_for_us(path: str, flags: int) -> int:
+    """Open a file that nobody else may read: it has what callers said of their users."""
+    return os.open(path, flags, 0o600)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as raw:
+        return hashlib.file_digest(raw, "sha256").hexdigest()
+
+
+def _sync(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
