@@ -14,6 +14,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from completions import uptime
 from completions.public import facts, quickstart, selection, status
 from completions.public.selection import Selection
 from gateway_project import errors
@@ -183,7 +184,7 @@ def _render_status(is_whole: bool) -> str:
         "status": found,
         "models": models,
         "others": len(found.models) - len(models),
-        "days": status.DAYS,
+        "days": uptime.DAYS,
         "canonical_path": reverse("status"),
     }
     return render_to_string("public/status.html", context)

@@ -26,8 +26,15 @@ def test_an_account_changes_once_for_all_that_is_written(alice, charlie):
         account = locks.lock_account(alice.pk)
         hold = Hold.objects.get(pk="one")
         holds.resolve(account, hold, Hold.State.SETTLED, cost_nanos=3)
-        tokens = {"prompt_tokens": 1, "completion_tokens": 2}
-        entry = ledger.debit_usage(account, cost_nanos=3, reference="one", model="demo/echo", settlement="reported", **tokens)
+        entry = ledger.debit_usage(
+            account,
+            cost_nanos=3,
+            reference="one",
+            model="demo/echo",
+            settlement="reported",
+            prompt_tokens=1,
+            completion_tokens=2,
+        )
         placed = [NewHold(name, each.pk, 5, usage.TOMORROW) for name, each in (("two", alice), ("three", charlie))]
         pipelined_transaction.execute(movements.write_statement([hold], placed, [entry]))
     after = usage.numbers(alice)

@@ -277,7 +277,7 @@ def _finish_reason(response: Fields, *, has_calls: bool) -> str:
         case "completed":
             return "tool_calls" if has_calls else "stop"
         case "incomplete":
-            return _INCOMPLETE.get((response.get("incomplete_details") or {}).get("reason"), "length")
+            return _INCOMPLETE.get((response.get("incomplete_details") or {}).get("reason", ""), "length")
     raise ValueError(f"a response that is {response.get('status')}")
 
 
