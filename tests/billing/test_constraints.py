@@ -15,6 +15,7 @@ from billing import audit, money
 from billing.models import (
     Account,
     AddressChange,
+    AuditedLedger,
     CreditRequest,
     Hold,
     Invitation,
@@ -539,6 +540,21 @@ def test_an_accounts_rate_is_at_least_one_a_minute(alice, what):
     with refused("an_accounts_rate_is_at_least_one_a_minute"):
         Account.objects.update(**{f"{what}_per_minute": 0})
     Account.objects.update(**{f"{what}_per_minute": 1})
+
+
+def test_a_ledgers_day_is_signed_once(alice):
+    signed = {
+        "account": alice,
+        "day": NOW.date(),
+        "last_seq": 1,
+        "last_at": NOW,
+        "balance_nanos": 1,
+        "debited_nanos": 0,
+        "digest": "",
+    }
+    AuditedLedger.objects.create(**signed)
+    with refused("a_ledgers_day_is_signed_once"):
+        AuditedLedger.objects.create(**signed)
 
 
 def test_every_constraint_and_every_trigger_has_its_test(db):

@@ -124,7 +124,7 @@ def test_the_account_is_locked_before_its_balance_is_written(bob):
         return next(i for i, sql in enumerate(statements) if sql.strip().startswith(begins) and contains in sql)
 
     locked = place('SELECT "billing_account"', 'FOR NO KEY UPDATE OF "billing_account"')
-    assert locked < place('SELECT "billing_ledgerentry"') < place("WITH appended", "UPDATE billing_account")
+    assert locked < place('SELECT "billing_ledgerentry"') < place("WITH", "UPDATE billing_account")
 
 
 @pytest.mark.django_db(transaction=True)

@@ -95,7 +95,7 @@ def refused(api, upstream):
     "Its models are listed as not available, requests get 503 until it accepts the key, and the log says why",
 )
 def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstream, caplog):
-    RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large", "demo/echo"])
+    RoutableAlias.objects.create(id="cheapest/coding", model_ids=["acme/large", "demo/echo"])
     factories.make_model("demo/echo")
     publication.publish(Source.INTERNAL)
     RoutableAlias.objects.update(model_ids=["acme/large", "demo/echo"])
@@ -111,7 +111,7 @@ def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstre
     ranked = client_for(None).get("/api/rankings").json()["rankings"]
     available = {entry["model"]["id"]: entry["metadata"]["available"] for entry in ranked}
     assert available == {"acme/large": False, "demo/echo": True}
-    assert api.get("/v1/models/best/coding").json()["alias_of"] == "demo/echo"
+    assert api.get("/v1/models/cheapest/coding").json()["alias_of"] == "demo/echo"
     asked = len(upstream.requests)
     refused = ask(api)
     assert_error(refused, 503, "upstream_error")
@@ -268,10 +268,10 @@ def test_probes_are_rarer_the_longer_the_key_is_refused(api, upstream, refused, 
 
 
 def test_an_alias_of_models_whose_key_is_refused_asks_to_try_again(api, upstream, refused):
-    RoutableAlias.objects.create(id="best/coding", model_ids=["acme/large"])
-    assert_error(ask(api, model="best/coding"), 503, "upstream_error")
+    RoutableAlias.objects.create(id="cheapest/coding", model_ids=["acme/large"])
+    assert_error(ask(api, model="cheapest/coding"), 503, "upstream_error")
     assert upstream.requests == []
-    assert api.get("/v1/models/best/coding").status_code == 404
+    assert api.get("/v1/models/cheapest/coding").status_code == 404
 
 
 def test_requests_beside_the_probe_do_not_reach_the_provider(api, upstream, refused):
