@@ -76,7 +76,7 @@ def test_models_and_providers_show_what_answered_in_the_last_hour_and_on_each_da
     ask(caller, "acme/small", 2, 8)
     ask(caller, "acme/small", 30, 0, hours_ago=49)
     ask(caller, "acme/large", 0, 9, reason=REFUSED)  # what the caller asked for
-    assert tasks.sum_up_hours() > 0
+    tasks.sum_up_hours()
     shown = lines()
     assert shown == {
         "Acme Large": ("Works", "95 %"),
