@@ -63,7 +63,7 @@ POINTS = [
     Point("the hold's COMMIT was sent, not answered", "before", _ANSWER, Charge.NOTHING, within=_WRITE),
     Point("the hold was committed, the upstream not asked", "before", _ASK, Charge.NOTHING),
     Point("the upstream's head had come", "after", _BEGIN, Charge.NOTHING),
-    Point("the first chunk was sent", "before", "completions.relay.stream:_next", Charge.NOTED),
+    Point("the first chunk was sent", "before", "completions.relay.stream:_Progress.relay", Charge.NOTED, armed=Armed.NOTED),
     Point(
         "a checkpoint was written",
         "after",

@@ -62,8 +62,7 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     page.get_by_label("mail").fill(ANN)
     page.get_by_role("button", name="Email me a link").click()
     page.goto(link_to(ANN))
-    choose_password(page, "Open account")
-    sign_in(page, ANN)
+    choose_password(page, "Open account")  # and signed in
     page.wait_for_url("**/dashboard/")
     picture(page, "life-empty")
 
