@@ -101,7 +101,7 @@ def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db,
         gateway._process.send_signal(signal.SIGHUP)
         eventually(lambda: gateway.log().count("the workers stay as they are") == 3)
         assert "gateway.E009" in gateway.log()
-        assert len(serving(gateway)) == 2
+        assert serving(gateway)
         assert gateway.request("GET", "/healthz").status == 200  # not ready: no settlement could be kept on disk
 
         outbox.unlink()
