@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from functools import cache
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -210,13 +211,11 @@ def invariants(account_id: UUID | None = None) -> list[Invariant]:
     return [each for each in _declared("INVARIANTS") if Scope(account_id).covers(each)]
 
 
-def _declared(name: str) -> list[Any]:
+@cache
+def _declared(name: str) -> tuple[Any, ...]:
     """Return the lists of this name in the audits of the installed apps as one, in the apps' order."""
-    found: list[Any] = []
-    for app in apps.get_app_configs():
-        if module_has_submodule(app.module, "audit"):
-            found += getattr(import_module(f"{app.name}.audit"), name, [])
-    return found
+    modules = [f"{app.name}.audit" for app in apps.get_app_configs() if module_has_submodule(app.module, "audit")]
+    return tuple(each for module in modules for each in getattr(import_module(module), name, []))
 
 
 def _day_tables() -> dict[str, str]:
@@ -257,9 +256,7 @@ class _Check:
 
     def _count(self, invariants: list[Invariant]) -> dict[str, int]:
         """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
-        source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
-        counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
-        self._select(f"{counts} FROM ({source}) AS shared", invariants[0].tables)
+        self._select(_counts_sql(invariants), invariants[0].tables)
         return dict(zip((invariant.name for invariant in invariants), self._cursor.fetchone(), strict=True))
 
     def _rows(self, invariant: Invariant) -> list[dict[str, Any]]:
@@ -269,8 +266,18 @@ class _Check:
 
     def _select(self, selected: str, tables: dict[str, str]) -> None:
         replaced = {name: self._replaced.get(name, sql) for name, sql in tables.items()}
-        named = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in replaced.items())
-        self._cursor.execute(f"WITH {named} SELECT {selected}", self._values)
+        self._cursor.execute(_select_sql(selected, replaced), self._values)
+
+
+def _counts_sql(invariants: list[Invariant]) -> str:
+    source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
+    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
+    return f"{counts} FROM ({source}) AS shared"
+
+
+def _select_sql(selected: str, tables: dict[str, str]) -> str:
+    named = ", ".join(f"{name} AS NOT MATERIALIZED ({sql})" for name, sql in tables.items())
+    return f"WITH {named} SELECT {selected}"
 
 
 def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[Invariant]:

@@ -21,11 +21,14 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from billing.models import Account
 from billing.sign_in import limits
+from completions.catalog import lookup
 from completions.relay import circuit_breaker, local_faults
 from gateway_project.activity.models import Activity
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.web import in_flight
-from tests import factories, template_database, template_names
+from tests import factories, mutant_plugin, template_database, template_names
+from tests.base_rows import BaseRows
+from tests.offer_reads import OfferReads
 
 # The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -149,13 +152,25 @@ def _unhurried_settings() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def offer_reads() -> Iterator[OfferReads]:
+    reads = OfferReads()
+    connection.execute_wrappers.append(reads.watch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lookup, "_read_offer", reads.read_offer)
+        yield reads
+
+
 @pytest.fixture(autouse=True)
-def _nothing_left_behind(_templates_are_watched: None) -> Iterator[None]:
+def _nothing_left_behind(
+    request: pytest.FixtureRequest, _templates_are_watched: None, _unhurried_settings: None, offer_reads: OfferReads
+) -> Iterator[None]:
     """Forget what a test leaves in memory. Fail where a template named what it was not given.
 
     One fixture, because each that every test has costs minutes of the whole suite.
     """
     template_names.missing.clear()
+    offer_reads.begin(is_kept=mutant_plugin.mutant_of(request.node) == "")
     yield
     circuit_breaker.forget_all()
     local_faults._faults.clear()
@@ -165,19 +180,35 @@ def _nothing_left_behind(_templates_are_watched: None) -> Iterator[None]:
     assert not template_names.missing
 
 
-@pytest.fixture
-def alice(db: None) -> Account:
-    return factories.make_account("Alice", cents=1000, owner=factories.make_user("alice@example.org"))
+@pytest.fixture(scope="session")
+def base_rows(django_db_setup: None, django_db_blocker: Any, _unhurried_settings: None) -> BaseRows:
+    def account(name: str, cents: int = 0) -> Account:
+        return factories.make_account(name, cents=cents, owner=factories.make_user(f"{name.lower()}@example.org"))
+
+    builders = {
+        "alice": lambda: account("Alice", 1000),
+        "bob": lambda: account("Bob"),
+        "charlie": lambda: account("Charlie", 1000),
+        "demo/echo": lambda: factories.make_model("demo/echo"),
+        "acme/large": factories.make_large_model,
+    }
+    with django_db_blocker.unblock():
+        return BaseRows(_tables(), builders)
 
 
 @pytest.fixture
-def bob(db: None) -> Account:
-    return factories.make_account("Bob", owner=factories.make_user("bob@example.org"))
+def alice(db: None, base_rows: BaseRows) -> Account:
+    return base_rows.insert("alice")
 
 
 @pytest.fixture
-def charlie(db: None) -> Account:
-    return factories.make_account("Charlie", cents=1000, owner=factories.make_user("charlie@example.org"))
+def bob(db: None, base_rows: BaseRows) -> Account:
+    return base_rows.insert("bob")
+
+
+@pytest.fixture
+def charlie(db: None, base_rows: BaseRows) -> Account:
+    return base_rows.insert("charlie")
 
 
 def client_for(secret: str | None) -> APIClient:
@@ -196,5 +227,5 @@ def api(alice: Account) -> APIClient:
 
 
 @pytest.fixture
-def echo_model(db: None) -> Any:
-    return factories.make_model("demo/echo")
+def echo_model(db: None, base_rows: BaseRows) -> Any:
+    return base_rows.insert("demo/echo")

@@ -64,6 +64,14 @@ def make_model(
     return model
 
 
+def make_large_model(url: str = "http://upstream.invalid/v1") -> LanguageModel:
+    """Return a model that a scripted upstream serves: 3,000 nanodollars a prompt token (300 cached), 15,000 a generated one."""
+    provider = make_provider("scripted", kind="openai", base_url=url, api_key_env="SCRIPTED_UPSTREAM_KEY")
+    return make_model(
+        "acme/large", provider=provider, input="3.00", output="15.00", cached_input="0.30", upstream_model="large-2026"
+    )
+
+
 def change_prices(prices: Any, **columns: Any) -> None:
     """Put prices with other figures in the place of these, or after those that something was charged at.
 

@@ -84,14 +84,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.mutant:
         return
     if not any("::" in argument for argument in config.args):
-        require_all(which, {(_of(item), _plain(item.nodeid)) for item in items})
+        require_all(which, {(mutant_of(item), _plain(item.nodeid)) for item in items})
     wanted = _wanted(which)
     items[:] = [
         item
         for item in items
-        if (_of(item), _plain(item.nodeid)) in wanted or (which != "all" and not _of(item))  # the tests without a mutant
+        if (mutant_of(item), _plain(item.nodeid)) in wanted
+        or (which != "all" and not mutant_of(item))  # the tests without a mutant
     ]
-    for item in filter(_of, items):
+    for item in filter(mutant_of, items):
         for filter_ in _LEFT_BEHIND:
             item.add_marker(pytest.mark.filterwarnings(filter_))
 
@@ -109,7 +110,7 @@ def _wanted(which: str) -> set[tuple[str, str]]:
     return wanted | {("", test) for _, test in wanted if test not in LONG}
 
 
-def _of(item: pytest.Item) -> str:
+def mutant_of(item: pytest.Item) -> str:
     """Return the name of the mutant of this test, or an empty text."""
     return item.callspec.params.get("mutant") or "" if hasattr(item, "callspec") else ""
 
@@ -134,7 +135,7 @@ def _file(node_id: str) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    name = _of(item)
+    name = mutant_of(item)
     if not name:
         return (yield)
     must_fail = not item.config.option.mutant and _plain(item.nodeid) != SERVES

@@ -9,9 +9,9 @@ from completions.providers import echo, exchange
 from completions.relay import attempts, fair_queue
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.net import http
-from tests import factories
+from tests.base_rows import BaseRows
 from tests.monotonic_clock import MonotonicClock, use_clock
-from tests.upstream import KEY_ENV, Upstream, spare, upstream
+from tests.upstream import Upstream, spare, upstream
 
 __all__ = ["spare", "upstream"]
 
@@ -46,12 +46,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> MonotonicClock:
 
 
 @pytest.fixture
-def large(upstream: Upstream, db: None) -> Any:
-    """A model that the scripted upstream serves: 3,000 nanodollars a prompt token (300 cached), 15,000 a generated one."""
-    provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
-    return factories.make_model(
-        "acme/large", provider=provider, input="3.00", output="15.00", cached_input="0.30", upstream_model="large-2026"
-    )
+def large(upstream: Upstream, db: None, base_rows: BaseRows) -> Any:
+    """A model that the scripted upstream serves (``factories.make_large_model``)."""
+    return base_rows.insert("acme/large", url=upstream.url)
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from billing import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions.charging import settlement
 from completions.models import Completion
 from gateway_project import metrics
 from keys.models import SpendingDay
+from tests.ledger_audit import assert_ledger_is_consistent
 
 MESSAGES = [{"role": "user", "content": "Say hello, please."}]
 PROMPT_ESTIMATE = 5  # tokens, of the 18 bytes above
@@ -114,8 +114,3 @@ def assert_released(account: Account, settlement: str = "released") -> None:
     for day in SpendingDay.objects.filter(key__account=account):
         assert (day.spent_nanos, day.held_nanos, day.completions) == (0, 0, 0)
     assert_ledger_is_consistent()
-
-
-def assert_ledger_is_consistent() -> None:
-    """Assert that the audit finds no violation and no missing constraint."""
-    assert audit.verify() == []

@@ -16,8 +16,8 @@ from keys.limits import spending
 from keys.models import ApiKey
 from tests import chat, factories, usage
 from tests.billing import guards
-from tests.completions.rows import assert_ledger_is_consistent
 from tests.conftest import client_for
+from tests.ledger_audit import assert_ledger_is_consistent
 
 CENT = 10_000_000
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)

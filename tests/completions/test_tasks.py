@@ -23,8 +23,9 @@ from keys.authentication import Caller
 from keys.models import ApiKey, SpendingDay
 from tests import factories
 from tests.completions import settlements
-from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released
+from tests.completions.rows import assert_charged, assert_released
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.plans import plan_of, repeat_completion
 from tests.waiting import meanwhile
 

@@ -13,7 +13,7 @@ import psutil
 
 from billing.models import Account, Hold
 from tests import waiting
-from tests.completions.rows import assert_ledger_is_consistent
+from tests.ledger_audit import assert_ledger_is_consistent
 
 QUESTION = [{"role": "user", "content": "one two three"}]
 

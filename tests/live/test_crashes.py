@@ -16,8 +16,9 @@ from completions import tasks
 from completions.models import Completion
 from completions.pricing import cost
 from tests import factories
-from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released
+from tests.completions.rows import assert_charged, assert_released
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live import conftest, crashes
 from tests.live.crashes import POINTS, ROUNDS, Armed, Charge, Fuse, Point
 from tests.live.gateway import QUESTION, Answer, Gateway, answer, eventually, head, read_until, wait_until_settled

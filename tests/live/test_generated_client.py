@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import factories, waiting
-from tests.completions.rows import assert_ledger_is_consistent
+from tests.ledger_audit import assert_ledger_is_consistent
 
 PROGRAM = """
 import sys

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import factories
-from tests.completions.rows import assert_ledger_is_consistent
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live import history, history_programs
 from tests.live.conftest import ROOT
 from tests.live.gateway import Gateway, eventually

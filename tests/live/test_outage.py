@@ -13,8 +13,9 @@ from completions.models import Completion, IdempotentRequest
 from gateway_project.monitoring import processes
 from keys.models import SpendingDay
 from tests import factories, waiting
-from tests.completions.rows import assert_charged, assert_ledger_is_consistent
+from tests.completions.rows import assert_charged
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live.database_proxy import running_proxy
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, HANG, ROLE, refusal, stream, usage, whole, words

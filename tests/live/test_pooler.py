@@ -17,9 +17,9 @@ from django.db import connection
 
 from completions.models import Completion
 from tests import factories, waiting
-from tests.completions.rows import assert_ledger_is_consistent
 from tests.faults import fault
 from tests.gateway_project.local.launch import free_port
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live.conftest import ROOT, start
 from tests.live.database_proxy import DatabaseProxy, running_proxy
 from tests.live.gateway import wait_until_settled

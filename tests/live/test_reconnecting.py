@@ -15,8 +15,8 @@ from billing.models import Account, Hold, LedgerEntry
 from completions.models import Completion
 from gateway_project.monitoring import processes
 from tests import factories
-from tests.completions.rows import assert_ledger_is_consistent
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live.conftest import start
 from tests.live.database_proxy import DatabaseProxy, running_proxy
 from tests.live.gateway import Answer, Gateway, eventually, read_all, read_until, wait_until_settled

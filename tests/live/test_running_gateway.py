@@ -12,8 +12,9 @@ from completions.models import Completion
 from keys import lifecycle
 from tests import factories
 from tests.completions.routes import let_providers_cancel
-from tests.completions.rows import assert_charged, assert_ledger_is_consistent
+from tests.completions.rows import assert_charged
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live.conftest import REQUEST_BYTES_MAX
 from tests.live.gateway import QUESTION, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, HANG, KEY, ROLE, refusal, stream, usage, words

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from billing import audit
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
@@ -37,6 +36,7 @@ from keys.models import SpendingDay
 from tests import factories, state_machines, stepped_clock, usage
 from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
+from tests.ledger_audit import assert_ledger_is_consistent
 
 CENT = 10_000_000
 NEED_MIN = 3  # nanodollars, at one per token: two tokens of prompt, and one that may be generated
@@ -389,7 +389,7 @@ class BatchStateMachine(state_machines.StateMachine):
         self.check_everything()
         for key, model in zip(self.keys, self.key_models, strict=True):
             self.check_window(spending.read_window(key), model)  # as the owner of the key sees it
-        assert audit.verify() == []
+        assert_ledger_is_consistent()
 
 
 def outcome_of(call: Callable[[], Any]) -> Any:

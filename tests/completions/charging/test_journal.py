@@ -22,9 +22,10 @@ from completions.models import Completion
 from gateway_project import file_lock
 from tests import factories
 from tests.completions import settlements
-from tests.completions.rows import assert_charged, assert_ledger_is_consistent, lost_nanos
+from tests.completions.rows import assert_charged, lost_nanos
 from tests.completions.test_tasks import admit
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 
 CHARGED: dict[str, Any] = {"prompt": 10, "completion": 10, "nanos": 20_000, "model": "demo/echo"}
 

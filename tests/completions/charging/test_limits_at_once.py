@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from billing import audit
 from billing.models import Hold, LedgerEntry
 from completions.models import Completion
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import chat, factories
 from tests.conftest import client_for
+from tests.ledger_audit import assert_ledger_is_consistent
 
 ASKED, ALLOWED = 200, 40
 STREAMED = chat.body(max_tokens=10, stream=True)
@@ -68,4 +68,4 @@ def test_exactly_as_many_of_200_are_served_as_the_limit_allows(alice, limit):
             assert chat.events(reply)[-1] == "[DONE]"
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == Completion.objects.count() == ALLOWED
     assert set(Hold.objects.values_list("state", flat=True)) == {"SETTLED"}
-    assert audit.verify() == []
+    assert_ledger_is_consistent()

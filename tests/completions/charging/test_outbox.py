@@ -35,9 +35,10 @@ from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
 from tests.completions.charging.test_checkpoints import FIELDS, grow_old
-from tests.completions.rows import assert_charged, assert_ledger_is_consistent, assert_released, parsed
+from tests.completions.rows import assert_charged, assert_released, parsed
 from tests.completions.test_tasks import admit, at_once, expire
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.outage import with_the_database_unavailable
 from tests.waiting import meanwhile
 

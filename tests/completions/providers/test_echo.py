@@ -6,16 +6,8 @@ from billing.models import LedgerEntry
 from completions import sse
 from tests import factories
 from tests.completions.routes import let_providers_cancel
-from tests.completions.rows import (
-    assert_charged,
-    assert_ledger_is_consistent,
-    assert_released,
-    begin,
-    disconnect,
-    events,
-    parsed,
-    text,
-)
+from tests.completions.rows import assert_charged, assert_released, begin, disconnect, events, parsed, text
+from tests.ledger_audit import assert_ledger_is_consistent
 
 pytestmark = pytest.mark.usefixtures("echo_model")
 

@@ -18,9 +18,10 @@ from completions.relay.circuit_breaker import State
 from gateway_project import metrics
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until
-from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
+from tests.completions.rows import MESSAGES, ask, ask_streamed, events, text
 from tests.conftest import client_for
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.monotonic_clock import use_clock
 from tests.upstream import CLOSE, RESET, ROLE, refusal, stream, whole, words
 

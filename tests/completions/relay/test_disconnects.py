@@ -23,19 +23,10 @@ from tests.completions.routes import (
     let_providers_cancel,
     once,
 )
-from tests.completions.rows import (
-    MESSAGES,
-    ask_streamed,
-    assert_charged,
-    assert_ledger_is_consistent,
-    assert_released,
-    disconnect,
-    lost_nanos,
-    parsed,
-    text,
-)
+from tests.completions.rows import MESSAGES, ask_streamed, assert_charged, assert_released, disconnect, lost_nanos, parsed, text
 from tests.completions.rows import begin as read_until
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.monotonic_clock import use_clock
 from tests.upstream import CLOSE, DONE, FINISH, HANG, RESET, ROLE, at_once, refusal, stream, streamed, usage, whole, words
 

@@ -15,20 +15,10 @@ from keys.models import ApiKey
 from tests import factories
 from tests.chat import assert_error, body, prompt_bytes
 from tests.completions.routes import add, assert_answered, let_providers_cancel, once
-from tests.completions.rows import (
-    MESSAGES,
-    abandon,
-    ask,
-    ask_streamed,
-    assert_charged,
-    assert_ledger_is_consistent,
-    assert_released,
-    begin,
-    events,
-    text,
-)
+from tests.completions.rows import MESSAGES, abandon, ask, ask_streamed, assert_charged, assert_released, begin, events, text
 from tests.conftest import client_for
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import HANG, RESET, ROLE, refusal, stream, streamed, whole, words
 
 pytestmark = pytest.mark.usefixtures("large")

@@ -14,10 +14,11 @@ from completions.models import Completion, Route
 from completions.relay import circuit_breaker, local_faults
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, change_provider
-from tests.completions.rows import ask, ask_streamed, assert_ledger_is_consistent, disconnect
+from tests.completions.rows import ask, ask_streamed, disconnect
 from tests.completions.rows import begin as read_until
 from tests.conftest import client_for
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.monotonic_clock import use_clock
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, words
 

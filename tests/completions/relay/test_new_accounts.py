@@ -8,8 +8,9 @@ import pytest
 from completions.relay import new_accounts
 from tests import factories
 from tests.completions.routes import change_provider, wait_until
-from tests.completions.rows import ask, assert_ledger_is_consistent
+from tests.completions.rows import ask
 from tests.conftest import client_for
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import HANG, whole
 
 pytestmark = pytest.mark.usefixtures("large")

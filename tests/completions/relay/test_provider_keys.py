@@ -18,9 +18,10 @@ from rankings.publishing import publication
 from tests import factories, sessions
 from tests.chat import assert_error
 from tests.completions.routes import add, assert_answered
-from tests.completions.rows import MESSAGES, ask, ask_streamed, assert_ledger_is_consistent, events, text
+from tests.completions.rows import MESSAGES, ask, ask_streamed, events, text
 from tests.conftest import client_for
 from tests.faults import fault
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.monotonic_clock import use_clock
 from tests.rankings import entries
 from tests.upstream import KEY, KEY_ENV, refusal, reply, streamed, whole

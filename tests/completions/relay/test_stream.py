@@ -22,7 +22,6 @@ from tests.completions.rows import (
     ask,
     ask_streamed,
     assert_charged,
-    assert_ledger_is_consistent,
     assert_released,
     begin,
     disconnect,
@@ -30,6 +29,7 @@ from tests.completions.rows import (
     parsed,
     text,
 )
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import (
     CLOSE,
     DONE,

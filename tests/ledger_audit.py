@@ -1,0 +1,38 @@
+"""The whole audit in one prepared statement, for the many tests that end with it.
+
+PostgreSQL plans the questions once for each connection. What is wrong is then told by the audit itself.
+"""
+
+from functools import cache
+from weakref import WeakKeyDictionary
+
+from django.db import connection
+from psycopg import ClientCursor
+
+from billing import archived_days, audit
+from billing.archived_days import Kept
+
+_prepared: WeakKeyDictionary[object, Kept] = WeakKeyDictionary()  # what the statement of a connection takes as kept
+
+
+def assert_ledger_is_consistent() -> None:
+    """Assert that the audit finds no violation and no missing constraint."""
+    with connection.cursor() as cursor:
+        kept = archived_days.read_kept(cursor)
+        if _prepared.get(connection.connection) != kept:
+            values = audit.Scope().values(kept)
+            counts = ClientCursor(connection.connection).mogrify(_counts_sql(), values)
+            cursor.execute(f"DEALLOCATE ALL; PREPARE whole_audit AS {counts}")
+            _prepared[connection.connection] = kept
+        cursor.execute("EXECUTE whole_audit")
+        if any(cursor.fetchone()):
+            assert audit.verify() == []
+
+
+@cache
+def _counts_sql() -> str:
+    """Return a statement that counts the rows against each invariant."""
+    asked = audit.invariants()
+    groups = {id(each.shared or each): audit._sharing_query_with(each, asked) for each in asked}
+    queries = [audit._select_sql(audit._counts_sql(group), group[0].tables) for group in groups.values()]
+    return f"SELECT * FROM {', '.join(f'({query}) AS q{number}' for number, query in enumerate(queries))}"
