@@ -14,6 +14,7 @@ from django.db import connection
 
 from completions.catalog import lookup
 from completions.chat import Offer
+from tests import base_rows
 
 # Any write to a table of the app may change an offer, but not that of a completion.
 _WRITES = re.compile(r'\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE)\s+"?completions_(?!completion\b)|^ROLLBACK')
@@ -36,7 +37,7 @@ class OfferReads:
     def watch(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Note what a statement does to the catalog: a wrapper of Django's connection."""
         if self._written is not None and isinstance(sql, str) and _WRITES.search(sql):
-            is_base = sql.startswith("SET LOCAL session_replication_role = replica; ")
+            is_base = sql.startswith(base_rows.MARK)
             self._written = [*self._written, sql] if is_base else None
         return execute(sql, params, many, context)
 
