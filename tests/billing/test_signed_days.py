@@ -17,11 +17,11 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def now(api, echo_model):
-    """Send two completions that are charged. Return the time."""
+    """Send two completions that are charged. Return noon of the day, as a day is signed two hours after its end."""
     chat.ask(api)
     chat.ask(api)
     sum_up_usage()
-    return pool.database_time()
+    return pool.database_time().replace(hour=12)
 
 
 def verify(now):
@@ -57,7 +57,8 @@ def test_what_is_booked_after_a_signed_day_is_checked(now, api, settings):
     assert break_entry() == verify(now + 2 * DAY)
 
 
-def test_what_was_committed_after_its_day_was_signed_belongs_to_the_next(now, api, alice):
+def test_what_was_committed_after_its_day_was_signed_belongs_to_the_next(now, api, alice, settings):
+    settings.AUDIT_REPEAT_DAYS = 0
     signed_days.verify(now + 2 * DAY)
     chat.ask(api)
     sum_up_usage()
@@ -97,10 +98,10 @@ def test_updates_that_postgresql_counted_have_everything_checked(now, settings):
 def test_each_signed_day_is_read_again_within_its_time(now, settings):
     settings.AUDIT_REPEAT_DAYS = 2
     signed_days.verify(now + 5 * DAY)
-    AuditedDay.objects.update(checked_at=now - DAY)
+    AuditedDay.objects.update(checked_at=now - 2 * DAY)
     for waiting in (2, 0):
         verify(now + 5 * DAY)
-        assert AuditedDay.objects.filter(checked_at__lt=now).count() == waiting
+        assert AuditedDay.objects.filter(checked_at=now - 2 * DAY).count() == waiting
 
 
 def test_a_day_proves_every_day_before_it(now, alice):

@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from django.db import connection
 from completions.charging import batch
 from completions.providers import echo, exchange
 from completions.relay import attempts, fair_queue
+from completions.relay.slots import ProcessSlots
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.net import http
 from tests.base_rows import BaseRows
@@ -16,15 +18,30 @@ from tests.upstream import Upstream, spare, upstream
 __all__ = ["spare", "upstream"]
 
 
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts, as these fail by script
+@pytest.fixture(autouse=True, scope="session")
+def _short_pauses() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attempts, "_PAUSE_SECONDS", 0.01)  # between two attempts, as these fail by script
+        yield
 
 
-@pytest.fixture(autouse=True)
-def _unlimited_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no request wait for its turn: the queue belongs to one event loop, and tests send requests from threads."""
-    monkeypatch.setattr(fair_queue.process_queue, "_starts_max", 1_000)
+@pytest.fixture(autouse=True, scope="session")
+def _one_event_loop() -> Iterator[None]:
+    """Let tests send requests from threads: the queue and the slots of a process belong to its one event loop."""
+    lock = threading.Lock()
+
+    def locked(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                return method(*args, **kwargs)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fair_queue.process_queue, "_starts_max", 1_000)  # none waits for its turn
+        for name in ("take", "release"):
+            patch.setattr(ProcessSlots, name, locked(getattr(ProcessSlots, name)))
+        yield
 
 
 @pytest.fixture
