@@ -12,12 +12,12 @@ from typing import Any
 import hypothesis
 import pytest
 from django.conf import settings
+from django.core.handlers.base import BaseHandler
 from django.db import connection, transaction
 from django.db.models.signals import pre_save
 from django.test import TransactionTestCase, override_settings
 from gevent import get_hub
 from rest_framework.test import APIClient
-from whitenoise.middleware import WhiteNoiseMiddleware
 
 from billing.models import Account
 from billing.sign_in import limits
@@ -101,19 +101,23 @@ def _tables() -> list[str]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _static_files_are_listed_once() -> Iterator[None]:
-    """Every test client makes the middleware anew, which would look for all static files again: a tenth of all tests' time."""
-    files: dict[str, Any] = {}
-    list_files = WhiteNoiseMiddleware.add_files_from_finders
+def _middleware_is_made_once(_unhurried_settings: None) -> Iterator[None]:
+    """Share the middleware between test clients: each makes it anew, and looks for all static files again."""
+    of_tests, make = settings._wrapped, BaseHandler.load_middleware
+    shared: list[Any] = []
 
-    def share_files(middleware: WhiteNoiseMiddleware) -> None:
-        if not files:
-            list_files(middleware)
-            files.update(middleware.files)
-        middleware.files = files
+    def load_middleware(handler: BaseHandler, is_async: bool = False) -> None:
+        if settings._wrapped is not of_tests:
+            make(handler, is_async)
+            return
+        if not shared:
+            make(handler, is_async)
+            shared.append(vars(handler))
+        for name in ("_view_middleware", "_template_response_middleware", "_exception_middleware", "_middleware_chain"):
+            setattr(handler, name, shared[0][name])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
+        patch.setattr(BaseHandler, "load_middleware", load_middleware)
         yield
 
 

@@ -149,6 +149,7 @@ def test_a_request_takes_few_queries(alice, echo_model, django_assert_max_num_qu
 
 def test_a_completion_takes_no_more_queries_for_a_busy_account(alice, echo_model):
     client = client_for(factories.make_key(alice, limit_cents=900, type="FIXED")[1])
+    factories.make_model("demo/first")
 
     def queries() -> int:
         with CaptureQueriesContext(connection) as captured:
