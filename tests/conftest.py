@@ -18,6 +18,7 @@ from django.db.models.signals import pre_save
 from django.test import TransactionTestCase, override_settings
 from gevent import get_hub
 from rest_framework.test import APIClient
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from billing.models import Account
 from billing.sign_in import limits
@@ -102,9 +103,10 @@ def _tables() -> list[str]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _middleware_is_made_once(_unhurried_settings: None) -> Iterator[None]:
-    """Share the middleware between test clients: each makes it anew, and looks for all static files again."""
-    of_tests, make = settings._wrapped, BaseHandler.load_middleware
+    """Share the middleware between test clients, and the list of static files between those that have settings of their own."""
+    of_tests, make, list_files = settings._wrapped, BaseHandler.load_middleware, WhiteNoiseMiddleware.add_files_from_finders
     shared: list[Any] = []
+    files: dict[str, Any] = {}
 
     def load_middleware(handler: BaseHandler, is_async: bool = False) -> None:
         if settings._wrapped is not of_tests:
@@ -116,8 +118,15 @@ def _middleware_is_made_once(_unhurried_settings: None) -> Iterator[None]:
         for name in ("_view_middleware", "_template_response_middleware", "_exception_middleware", "_middleware_chain"):
             setattr(handler, name, shared[0][name])
 
+    def share_files(middleware: WhiteNoiseMiddleware) -> None:
+        if not files:
+            list_files(middleware)
+            files.update(middleware.files)
+        middleware.files = files
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseHandler, "load_middleware", load_middleware)
+        patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
         yield
 
 
