@@ -16,6 +16,7 @@ from django.core.handlers.base import BaseHandler
 from django.db import connection, transaction
 from django.db.models.signals import pre_save
 from django.test import TransactionTestCase, override_settings
+from django.test.client import ClientHandler
 from gevent import get_hub
 from rest_framework.test import APIClient
 from whitenoise.middleware import WhiteNoiseMiddleware
@@ -53,6 +54,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         "tests/pages/",
     )
     items.sort(key=lambda item: next((place for place, path in enumerate(slow) if item.nodeid.startswith(path)), len(slow)))
+
+
+_open_streams: list[Any] = []  # replies of this test that are streams
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Close what a test has not read to its end, while it has its database.
+
+    Else the garbage collector closes it later, within a statement of another test: the settlement then waits for the
+    connection that this statement uses, for ever.
+    """
+    while _open_streams:
+        _open_streams.pop().close()
 
 
 @pytest.fixture(scope="session")
@@ -102,8 +117,8 @@ def _tables() -> list[str]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _middleware_is_made_once(_unhurried_settings: None) -> Iterator[None]:
-    """Share the middleware between test clients, and the list of static files between those that have settings of their own."""
+def _test_clients(_unhurried_settings: None) -> Iterator[None]:
+    """Let test clients share middleware, or the list of static files if their settings differ. Note what they stream."""
     of_tests, make, list_files = settings._wrapped, BaseHandler.load_middleware, WhiteNoiseMiddleware.add_files_from_finders
     shared: list[Any] = []
     files: dict[str, Any] = {}
@@ -124,7 +139,16 @@ def _middleware_is_made_once(_unhurried_settings: None) -> Iterator[None]:
             files.update(middleware.files)
         middleware.files = files
 
+    answer = ClientHandler.__call__
+
+    def answer_and_note_streams(handler: ClientHandler, environ: dict[str, Any]) -> Any:
+        reply = answer(handler, environ)
+        if reply.streaming:
+            _open_streams.append(reply)
+        return reply
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClientHandler, "__call__", answer_and_note_streams)
         patch.setattr(BaseHandler, "load_middleware", load_middleware)
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
         yield
