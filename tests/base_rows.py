@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from itertools import compress
 from typing import Any
 
@@ -34,8 +35,8 @@ class BaseRows:
 
     def __init__(self, tables: list[str], builders: dict[str, Build]) -> None:
         self._builders = builders
-        tables = [table for table in tables if table not in _OF_TRIGGERS]
-        self._copies = {name: _record(build, tables) for name, build in builders.items()}
+        written = [table for table in _referenced_first() if table in tables and table not in _OF_TRIGGERS]
+        self._copies = {name: _record(build, written) for name, build in builders.items()}
 
     def insert(self, name: str, **texts: str) -> Any:
         """Insert the rows with this name, and return the object that was built."""
@@ -61,6 +62,16 @@ def _record(build: Build, tables: list[str]) -> Copy:
         transaction.set_rollback(True)
     texts = {name: parameter.default for name, parameter in inspect.signature(build).parameters.items()}
     return Copy(MARK + "; ".join(inserts), _select_statement(built), type(built), texts)
+
+
+def _referenced_first() -> list[str]:
+    """Return the tables with foreign keys, or that these refer to, each after those that it refers to."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conrelid::regclass::text, array_agg(confrelid::regclass::text) FROM pg_constraint"
+            " WHERE contype = 'f' AND conrelid <> confrelid GROUP BY conrelid"
+        )
+        return list(TopologicalSorter(dict(cursor.fetchall())).static_order())
 
 
 def _inserts(cursor: Any, tables: list[str]) -> Iterator[tuple[str, str]]:

@@ -3,15 +3,16 @@
 alice has $10 of credit, bob has no credit, and charlie owns an unrelated account with credit.
 """
 
+import functools
 import os
 from collections.abc import Iterator
-from functools import cache
 from itertools import compress
 from typing import Any
 
 import hypothesis
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.core.handlers.base import BaseHandler
 from django.db import connection, transaction
 from django.db.models.signals import pre_save
@@ -111,7 +112,7 @@ def _delete_rows() -> None:
             cursor.execute("; ".join(f"DELETE FROM {table}" for table in filled))
 
 
-@cache
+@functools.cache
 def _tables() -> list[str]:
     return [table for table in connection.introspection.django_table_names(only_existing=True) if table not in _KEPT]
 
@@ -209,6 +210,7 @@ def _nothing_left_behind(
     template_names.missing.clear()
     offer_reads.begin(is_kept=mutant_plugin.mutant_of(request.node) == "")
     yield
+    cache.clear()  # of used codes, by the id of their user
     circuit_breaker.forget_all()
     local_faults._faults.clear()
     limits._next_attempts.clear()
