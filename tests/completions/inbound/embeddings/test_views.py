@@ -295,7 +295,7 @@ def test_the_body_is_sent_whole_to_a_second_route(api, embedder, upstream, spare
 # --- The list of models -----------------------------------------------------------------------------------------------
 
 
-def test_the_list_of_models_says_the_kind(api, embedder, large):
+def test_the_list_of_models_says_the_kind(api, large, embedder):
     kinds = {model["id"]: (model["kind"], model["architecture"]["modality"]) for model in api.get("/v1/models").json()["data"]}
     assert kinds["acme/embed"] == ("embedding", "text->embeddings")
     assert kinds["acme/large"] == ("chat", "text->text")
