@@ -243,6 +243,7 @@ def test_nobody_else_finds_anything(everything, stranger, owner, powerless, alic
 # --- Plans --------------------------------------------------------------------------------------------------------
 
 FILL = """
+SET LOCAL session_replication_role = replica;  -- triggers would check each row for a minute
 INSERT INTO billing_user (password, is_superuser, first_name, last_name, is_staff, is_active, date_joined, email)
     SELECT '', false, '', '', false, true, now(), 'person' || n || '@example.org' FROM generate_series(1, 20000) n;
 INSERT INTO billing_account (id, name, is_active, balance_nanos, held_nanos, last_seq)
@@ -273,6 +274,7 @@ INSERT INTO completions_completion (id, account_id, key_id, model_id, price_id, 
     SELECT 'chatcmpl-' || md5(n::text), md5('account' || n % 20000 + 1)::uuid, left(md5('key' || n % 20000 + 1), 22),
         'demo/echo', (SELECT id FROM completions_price), 'echo', false, '2026-11-22', 1, 1, 0, 'req_' || md5('ours' || n),
         'req_' || md5('theirs' || n) FROM generate_series(1, 40000) n;
+SET LOCAL session_replication_role = origin;
 """
 TERMS = [
     *("person77@example.org", "person77", "company aa", "pi_77", "pay:stripe:pi_77", "ab12", "mgw_live_…ab12"),
