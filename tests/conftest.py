@@ -120,12 +120,16 @@ def _tables() -> list[str]:
 @pytest.fixture(autouse=True, scope="session")
 def _test_clients(_unhurried_settings: None) -> Iterator[None]:
     """Let test clients share middleware, or the list of static files if their settings differ. Note what they stream."""
-    of_tests, make, list_files = settings._wrapped, BaseHandler.load_middleware, WhiteNoiseMiddleware.add_files_from_finders
+    of_tests, make, list_files = (
+        vars(settings)["_wrapped"],
+        BaseHandler.load_middleware,
+        WhiteNoiseMiddleware.add_files_from_finders,
+    )
     shared: list[Any] = []
     files: dict[str, Any] = {}
 
     def load_middleware(handler: BaseHandler, is_async: bool = False) -> None:
-        if settings._wrapped is not of_tests:
+        if vars(settings)["_wrapped"] is not of_tests:
             make(handler, is_async)
             return
         if not shared:

@@ -26,7 +26,7 @@ class OfferReads:
 
     def __init__(self) -> None:
         self._read_offer = lookup._read_offer
-        self._settings = settings._wrapped
+        self._settings = vars(settings)["_wrapped"]
         self._offers: dict[Any, Offer | None] = {}
         self._written: list[str] | None = []  # statements of base rows; None: others, too
 
@@ -42,7 +42,7 @@ class OfferReads:
         return execute(sql, params, many, context)
 
     def read_offer(self, model_id: str) -> Offer | None:
-        if self._written is None or settings._wrapped is not self._settings or not connection.in_atomic_block:
+        if self._written is None or vars(settings)["_wrapped"] is not self._settings or not connection.in_atomic_block:
             return self._read_offer(model_id)
         seconds = tuple(getattr(settings, name) for name in _SETTINGS)
         key = (model_id, *self._written, seconds, os.environ.get("SCRIPTED_UPSTREAM_KEY"))
