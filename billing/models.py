@@ -15,7 +15,7 @@ from django.contrib.postgres.search import SearchVector
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Lower, Now
+from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import money
 from gateway_project import dollars, identifiers
@@ -560,6 +560,10 @@ class RetentionMark(models.Model):
         return f"{self.what} since {self.since}"
 
 
+# What the numbers of an account's receipts begin with.
+END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)
+
+
 class Payment(models.Model):
     """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
 
@@ -620,6 +624,7 @@ class Payment(models.Model):
         indexes = [
             models.Index(fields=["account", "-id"], name="payments_by_account"),
             models.Index(fields=["created_at"], name="payments_by_time"),
+            models.Index(END_OF_ACCOUNT, "receipt_number", name="payments_by_receipt"),
         ]
 
     def __str__(self) -> str:

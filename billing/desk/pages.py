@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from billing import credits, ledger, locks, staff_permissions
 from billing.desk import acts, forms
-from billing.models import Account, User
+from billing.models import Account, LedgerEntry, User
 from billing.people_admin import staff_of
 from billing.sign_in import password_links
 from gateway_project import dollars
@@ -107,8 +107,23 @@ REFUND = AccountAct(
     forms.RefundForm,
     lambda request, staff, form: acts.refund(request, form.account, staff, form.credit, form.cleaned_data),
 )
+_OWN_ACCOUNT = "You are a member of this account, so a colleague must do this."
 OF_ACCOUNTS = [PURCHASE, CLOSE, REOPEN, CLOSING_REFUND]
 OF_CREDITS = [CORRECTION, REFUND]
+
+
+def possible_acts_on_entry(request: HttpRequest, entry: LedgerEntry) -> list[dict[str, str]]:
+    """Return title and address of each act on the credit that the user may do now; none if the entry is no credit."""
+    if not credits.is_credit(entry):
+        return []
+    acts_of_type = [REFUND] if entry.type == LedgerEntry.Type.CREDIT_PURCHASE else []
+    if not credits.is_corrected(entry):
+        acts_of_type.insert(0, CORRECTION)
+    return [
+        {"title": act.title, "address": reverse(f"admin:billing_account_{act.name}", args=[entry.account_id, entry.pk])}
+        for act in acts_of_type
+        if act.may(request, entry.account)
+    ]
 
 
 class AccountActPages(ActionsMixin):
@@ -138,7 +153,7 @@ class AccountActPages(ActionsMixin):
         """Show the form; a POST acts by it, once, with the locks held under which it is validated."""
         account = self.object_for(request, str(account_id), act.permission)
         if not act.may(request, account):
-            raise PermissionDenied
+            raise PermissionDenied(_OWN_ACCOUNT)
         staff = staff_of(request)
         if request.method != "POST":
             return self._show(request, act, _form(act, account, entry_id))
@@ -146,7 +161,7 @@ class AccountActPages(ActionsMixin):
             locks.lock_users([staff.pk])
             account = locks.lock_account(account_id)
             if not act.may(request, account):  # the staff may have become a member meanwhile
-                raise PermissionDenied
+                raise PermissionDenied(_OWN_ACCOUNT)
             form = _form(act, account, entry_id, request.POST)
             is_done = act_once(request, form, lambda: _perform(act, request, staff, form))
         return self.back_to(account) if is_done else self._show(request, act, form)
@@ -165,7 +180,7 @@ class AccountActPages(ActionsMixin):
         if member is None:
             raise Http404
         if not staff_permissions.may_set_credentials(staff_of(request), member):
-            raise PermissionDenied
+            raise PermissionDenied(f"{member} is a colleague, or has permissions that you lack: only a superuser may do this.")
         form = ActForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and self._send_link(request, form, member):
             return self.back_to(account)
