@@ -433,6 +433,28 @@ class OwnerRequest(WaitingAct):
         return f"membership of {self.user} as an owner"
 
 
+class SecondFactorRequest(WaitingAct):
+    """A lost second factor that support wants to remove, which waits for a second person. See ``second_factor_removals``."""
+
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [("remove_second_factor", "Can approve the removal of somebody's two-factor authentication")]
+        constraints = [
+            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_removal_they_asked_for"),
+            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="a_removal_waits_until_it_is_decided"),
+            models.UniqueConstraint(fields=["user"], condition=Q(decision=""), name="a_removal_is_asked_for_once_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"second factor of {self.user}"
+
+    @property
+    def what(self) -> str:
+        return f"removal of the two-factor authentication of {self.user}"
+
+
 class Hold(models.Model):
     """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""
 

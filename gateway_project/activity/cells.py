@@ -27,7 +27,9 @@ def search_link(term: str, text: str = "") -> SafeString:
 
 def moment(at: datetime) -> SafeString:
     """Return a time in UTC, with its seconds."""
-    return format_html('<time datetime="{}">{}</time>', at.astimezone(UTC).isoformat(), timestamps.in_words(at))
+    utc = at.astimezone(UTC)
+    title = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), title, timestamps.in_words(at))
 
 
 def word(text: str, stored: str) -> SafeString:
