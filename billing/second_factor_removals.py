@@ -4,6 +4,7 @@ Whoever holds the password and talks support into it would otherwise be let in. 
 told when it is asked for, and when it is done, and it takes two members of staff.
 """
 
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -27,12 +28,12 @@ def ask(
     lapsed = SecondFactorRequest.objects.filter(user=user, decision="")
     for asked in lapsed.exclude(pk__in=approvals.waiting(SecondFactorRequest).values("pk")):
         approvals.decide(asked, Decision.DECLINED, staff, decision_reason="Asked for again, after no one decided in time.")
-    terms = {"account": account, "requested_by": staff, "reason": reason, "ticket": ticket}
+    terms: dict[str, Any] = {"account": account, "requested_by": staff, "reason": reason, "ticket": ticket}
     asked, is_new = SecondFactorRequest.objects.get_or_create(user=user, decision="", defaults=terms)
     if is_new:
         summary = f"Asked for a {asked.what}."
-        said = {"reason": reason, "ticket": ticket}
-        log.record(request, Activity.Act.SECOND_FACTOR_REQUESTED, user, summary, account_id=account.pk, **said)
+        act = Activity.Act.SECOND_FACTOR_REQUESTED
+        log.record(request, act, user, summary, account_id=account.pk, reason=reason, ticket=ticket)
         _tell(asked, "Support was asked to remove two-factor authentication. A second member of staff must approve it.")
     return asked, is_new
 

@@ -14,7 +14,7 @@ from billing.desk import search
 from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
-from completions.desk import comparison
+from completions.history import comparison
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
@@ -67,10 +67,10 @@ class CompletionAdmin(NewestFirstAdmin):
             raise PermissionDenied("completions.view_completion")
         ids = {name: request.GET.get(name, "").strip() for name in ("first", "second")}
         known = Completion.objects.select_related("account", "key", "price").in_bulk(list(ids.values()))
-        found = [known.get(id) for id in ids.values()]
+        found = [known[id] for id in ids.values() if id in known]
         context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Compare charges", "ids": ids}
         context["missing"] = [id for id in ids.values() if id and id not in known]
-        context["lines"] = comparison.compare(*found) if all(found) else []
+        context["lines"] = comparison.compare(*found) if len(found) == 2 else []
         return TemplateResponse(request, "admin/completions/completion/compare.html", context)
 
     def get_search_results(

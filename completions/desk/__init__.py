@@ -2,7 +2,6 @@
 
 - ``search``    finds completions
 - ``sections``  the latest completions on an account's page
-- ``comparison``  two charges side by side
 - ``known_models``  which models there are, for those who restrict a key to some
 - ``panels``    spending, time to first token, routes, proposals and accounts near zero, on the home page
 """

@@ -132,7 +132,7 @@ class ActionsMixin:
         view = f"{self.opts.app_label}.view_{self.opts.model_name}"  # type: ignore[attr-defined]
         if not self.has_view_permission(request, found):  # type: ignore[attr-defined]
             raise PermissionDenied(view)
-        if not request.user.has_perm(permission):  # type: ignore[union-attr]
+        if not request.user.has_perm(permission):
             raise PermissionDenied(permission)
         if found is None:
             raise Http404
