@@ -13,6 +13,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``approvals``          acts of staff that wait for a second person, of whatever kind
 - ``support_credit``     credits that staff book: caps for each time and each day, and what needs approval
 - ``owners``             owners of accounts that staff make, with approval
+- ``second_factor_removals``  lost second factors that support asks to remove, with approval
 - ``standing``           whether an account ever paid, and how much work it left unpaid of late
 - ``holds``              money reserved for usage: place; then settle, release or expire, once
 - ``movements``          the SQL that writes holds, entries and their accounts
@@ -34,7 +35,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``desk``               what billing contributes to the support desk
 - ``people_admin``       the support pages of users, groups and memberships
-- ``approval_admin``     the support pages of what waits for a second person: credits and owners
+- ``approval_admin``     the support pages of what waits for a second person: credits, owners and second factors
 - ``admin``              the support pages of accounts, entries and holds
 - ``tasks``              the nightly audit; forgetting attempts to sign in
 - ``facts``              what operators watch of the ledger and its holds

@@ -12,7 +12,7 @@ from django.utils.text import Truncator
 
 from billing import accounts, approval_admin, money, staff_permissions, statement, support_credit
 from billing.desk import search
-from billing.desk.pages import AccountActPages
+from billing.desk.pages import AccountActPages, possible_acts_on_entry
 from billing.forms import AccountForm, SupportCreditForm
 from billing.ledger import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
@@ -123,7 +123,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         """Issue a SUPPORT_CREDIT. A form that is sent twice credits once."""
         account = self.object_for(request, object_id, "billing.issue_support_credit")
         if not self._may_credit(request, account):
-            raise PermissionDenied
+            raise PermissionDenied("You are a member of this account, so a colleague must credit it.")
         form = SupportCreditForm(account, staff_of(request), request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid() and self._credit(request, account, form):
             return self.back_to(account)
@@ -186,6 +186,12 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         "operator",
         "at",
     )
+    change_form_template = "admin/billing/credit_acts.html"
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        entry = self.get_object(request, object_id)
+        acts = possible_acts_on_entry(request, entry) if entry else []
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "acts": acts})
 
     @admin.display(description="id")
     def short_id(self, entry: LedgerEntry) -> str:

@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
-from billing import approvals, owners, support_credit
+from billing import approvals, owners, second_factor_removals, support_credit
 from billing.approvals import ApprovalRefused, Decision
 from billing.forms import DeclineForm
-from billing.models import CreditRequest, OwnerRequest, User, WaitingAct
+from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
 from billing.people_admin import staff_of
 from billing.sign_in import mails
 from billing.support_credit import RequestedCredit
@@ -217,3 +217,27 @@ class OwnerRequestAdmin(WaitingActAdmin):
     def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
         membership = owners.approve(request, asked.pk, by=by)
         return Activity.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."
+
+
+# --- Second factors --------------------------------------------------------------------------------------------------
+
+
+@admin.register(SecondFactorRequest)
+class SecondFactorRequestAdmin(WaitingActAdmin):
+    approve_permission = "billing.remove_second_factor"
+    approved_as = "removed"
+    list_display = ("requested_at", "user", "account", "reason", "ticket", "requested_by", "state")
+    list_select_related = ("account", "user", "requested_by")
+    search_fields = ("requested_by__email__exact", "user__email__exact", "ticket__exact")
+    search_help_text = "Email address of the requester or of the person, or the ticket."
+    fields = (
+        *("user", "account", "reason", "ticket", "requested_by", "requested_at"),
+        *("state", "decided_by", "decided_at", "decision_reason"),
+    )
+
+    def refusal(self, asked: SecondFactorRequest, by: User) -> str:
+        return second_factor_removals.refusal(asked, by)
+
+    def approve(self, request: HttpRequest, asked: SecondFactorRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        removed = second_factor_removals.approve(asked.pk, by=by)
+        return Activity.Act.SECOND_FACTOR_REMOVED, {"removed": removed}, f"{asked.user} signs in with the password alone."

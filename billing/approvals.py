@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from billing import locks
 from billing.models import User, WaitingAct
+from gateway_project import timestamps
 from gateway_project.db import pool
 
 WAITS_TIME = timedelta(days=7)  # then what is asked for can no longer be approved
@@ -75,4 +76,4 @@ def _decided(asked: WaitingAct) -> str:
     assert asked.decided_by is not None
     assert asked.decided_at is not None
     decided = Decision(asked.decision).label.lower()
-    return f"Already {decided} by {asked.decided_by.email} on {asked.decided_at:%Y-%m-%d %H:%M} UTC."
+    return f"Already {decided} by {asked.decided_by.email} on {timestamps.in_words(asked.decided_at)}."

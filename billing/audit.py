@@ -755,6 +755,7 @@ TRIGGERS_STAND_GUARD = guarding(
         ('billing_hold', 'holds_resolve_once', 'billing_check_hold'),
         ('billing_creditrequest', 'credit_requests_are_decided_once', 'billing_check_credit_request'),
         ('billing_ownerrequest', 'owner_requests_are_decided_once', 'billing_check_owner_request'),
+        ('billing_secondfactorrequest', 'removals_are_decided_once', 'billing_check_second_factor_request'),
         ('billing_payment', 'a_payment_keeps_its_amount', 'billing_keep_payment'),
         ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change'),
         ('billing_membership', 'memberships_are_recorded', 'billing_record_membership'),

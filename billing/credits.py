@@ -34,11 +34,20 @@ class Credit:
         return self.entry.type == LedgerEntry.Type.CREDIT_PURCHASE
 
 
+def is_credit(entry: LedgerEntry) -> bool:
+    """Say whether the entry gave money to the account. A refund that came back belongs to the credit that it was of."""
+    return entry.amount_nanos > 0 and "entryId" not in entry.metadata
+
+
+def is_corrected(credit: LedgerEntry) -> bool:
+    return LedgerEntry.objects.filter(reference=f"{ledger.CORRECTION}{credit.pk}").exists()
+
+
 def read_credits(account: Account) -> list[Credit]:
     """Return the account's credits, oldest first. One query. To decide by them, lock the account first."""
     # Sorted here: with ORDER BY, PostgreSQL may prefer the index by seq, which has the usage, too.
     entries = sorted(account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT), key=lambda entry: entry.seq)
-    credits = [entry for entry in entries if entry.amount_nanos > 0 and "entryId" not in entry.metadata]
+    credits = [entry for entry in entries if is_credit(entry)]
     returned: Counter[str] = Counter()
     for entry in entries:  # refunds and corrections of a credit, and refunds that came back
         returned[entry.metadata.get("entryId", "")] -= entry.amount_nanos

@@ -15,7 +15,7 @@ from django.contrib.postgres.search import SearchVector
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Lower, Now
+from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import money
 from gateway_project import dollars, identifiers
@@ -433,6 +433,28 @@ class OwnerRequest(WaitingAct):
         return f"membership of {self.user} as an owner"
 
 
+class SecondFactorRequest(WaitingAct):
+    """A lost second factor that support wants to remove, which waits for a second person. See ``second_factor_removals``."""
+
+    user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [("remove_second_factor", "Can approve the removal of somebody's two-factor authentication")]
+        constraints = [
+            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_removal_they_asked_for"),
+            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="a_removal_waits_until_it_is_decided"),
+            models.UniqueConstraint(fields=["user"], condition=Q(decision=""), name="a_removal_is_asked_for_once_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"second factor of {self.user}"
+
+    @property
+    def what(self) -> str:
+        return f"removal of the two-factor authentication of {self.user}"
+
+
 class Hold(models.Model):
     """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""
 
@@ -560,6 +582,10 @@ class RetentionMark(models.Model):
         return f"{self.what} since {self.since}"
 
 
+# What the numbers of an account's receipts begin with.
+END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)
+
+
 class Payment(models.Model):
     """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
 
@@ -620,6 +646,7 @@ class Payment(models.Model):
         indexes = [
             models.Index(fields=["account", "-id"], name="payments_by_account"),
             models.Index(fields=["created_at"], name="payments_by_time"),
+            models.Index(END_OF_ACCOUNT, "receipt_number", name="payments_by_receipt"),
         ]
 
     def __str__(self) -> str:

@@ -22,6 +22,7 @@ from billing import accounts, staff_permissions
 from billing.forms import MembershipFormSet, NewUserForm, UserForm
 from billing.models import AddressChange, Invitation, Membership, PasswordLink, User
 from billing.sign_in import addresses, password_links, second_factor
+from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 
@@ -37,7 +38,7 @@ class ShowsCreation:
 
     @admin.display(description="created at", ordering="created_at")
     def created(self, row: Any) -> str:
-        return "-" if row._state.adding else f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC"
+        return "-" if row._state.adding else cells.moment(row.created_at)
 
 
 class ClosesAbandonedAccounts:

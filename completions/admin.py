@@ -1,9 +1,12 @@
 """Admin pages of completions. Importing the catalog's admin modules registers their pages."""
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, TextField
 from django.forms import Textarea
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
@@ -11,6 +14,7 @@ from billing.desk import search
 from billing.models import Hold, LedgerEntry
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
+from completions.history import comparison
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
@@ -50,6 +54,24 @@ class CompletionAdmin(NewestFirstAdmin):
         *("cost", "entry", "hold"),
         *("first_token_ms", "streamed_ms", "spending_day", "at", "finished"),
     )
+
+    change_form_template = "admin/completions/completion/change_form.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        compare = self.admin_site.admin_view(self.compare_view)
+        return [path("compare/", compare, name="completions_completion_compare"), *super().get_urls()]
+
+    def compare_view(self, request: HttpRequest) -> HttpResponse:
+        """Show two charges side by side, by the ids in the query: ``first`` and ``second``."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied("completions.view_completion")
+        ids = {name: request.GET.get(name, "").strip() for name in ("first", "second")}
+        known = Completion.objects.select_related("account", "key", "price").in_bulk(list(ids.values()))
+        found = [known[id] for id in ids.values() if id in known]
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Compare charges", "ids": ids}
+        context["missing"] = [id for id in ids.values() if id and id not in known]
+        context["lines"] = comparison.compare(*found) if len(found) == 2 else []
+        return TemplateResponse(request, "admin/completions/completion/compare.html", context)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Completion], search_term: str

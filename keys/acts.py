@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from billing import locks as account_locks
 from billing.models import Account, User
+from gateway_project import timestamps
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -121,7 +122,7 @@ def rotate(request: HttpRequest, key: ApiKey, grace: timedelta) -> str:
     with _locked(key):
         minted = rotation.rotate_secret(key, grace=grace)
         ends = pool.database_time() + grace
-        until = f"work until {ends:%Y-%m-%d %H:%M} UTC at the latest" if grace else "work no longer"
+        until = f"work until {timestamps.in_words(ends)} at the latest" if grace else "work no longer"
         _record(request, Activity.Act.KEY_ROTATED, key, f"Rotated the key. Its former secrets {until}.", is_defence=True)
     return minted
 

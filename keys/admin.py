@@ -15,7 +15,7 @@ from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
-from gateway_project import dollars
+from gateway_project import dollars, timestamps
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
@@ -86,7 +86,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     @admin.display(description="former secrets")
     def former(self, key: Any) -> str:
         former = key.former_secrets.order_by("-id")[: rotation.WORKING_MAX]
-        words = [f"{summaries.mask(each.last_four)} until {each.ends_at:%Y-%m-%d %H:%M} UTC" for each in former]
+        words = [f"{summaries.mask(each.last_four)} until {timestamps.in_words(each.ends_at)}" for each in former]
         return ", ".join(words) or "none"
 
     @admin.display()
@@ -103,7 +103,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         limit = summary.limit
         if limit is None:
             return format_html("{} spent in total", usd(summary.spent_in_total_nanos))
-        resets = f", resets {limit.resets_at:%Y-%m-%d %H:%M} UTC" if limit.resets_at else ""
+        resets = f", resets {timestamps.in_words(limit.resets_at)}" if limit.resets_at else ""
         amounts = usd(limit.spent_nanos), usd(limit.held_nanos), left_usd(limit.left_nanos)
         return format_html("{} spent, {} held, {} left{}", *amounts, resets)
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from billing import money
 from billing.models import Account, User
-from gateway_project import identifiers
+from gateway_project import identifiers, timestamps
 
 RATE_MAX = 2**31 - 1  # of the columns
 TAGS_MAX = 10
@@ -143,7 +143,7 @@ class FormerSecret(models.Model):
     ends_at = models.DateTimeField(help_text="Until when it works.")
 
     def __str__(self) -> str:
-        return f"...{self.last_four}, until {self.ends_at:%Y-%m-%d %H:%M} UTC"
+        return f"...{self.last_four}, until {timestamps.in_words(self.ends_at)}"
 
 
 class ManagementKey(models.Model):

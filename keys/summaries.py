@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 
 from billing.models import Account
 from billing.warnings import summaries as warnings
-from gateway_project import bar_chart, dollars
+from gateway_project import bar_chart, dollars, timestamps
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
@@ -136,7 +136,7 @@ def describe_limit_of(key: ApiKey, now: datetime) -> str:
     if key.raised_until is None or key.raised_limit_cents is None or key.raised_until <= now:
         return words
     raised = dollars.format_cents(key.raised_limit_cents)
-    return f"{words}, raised to {raised} until {key.raised_until:%Y-%m-%d %H:%M} UTC"
+    return f"{words}, raised to {raised} until {timestamps.in_words(key.raised_until)}"
 
 
 def _terms(period: str | None) -> str:

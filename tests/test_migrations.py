@@ -143,7 +143,7 @@ def statements(migration: migrations.Migration, state: ProjectState) -> list[str
     return [statement for statement in editor.collected_sql if not statement.startswith("--")]
 
 
-def test_the_former_release_works_after_every_new_migration(db):
+def test_the_former_release_works_after_every_new_migration(transactional_db):
     graph = MigrationLoader(None).graph
     last = [name for name in graph.nodes if int(name[1][:4]) == RELEASED.get(name[0])]
     assert {app for app, _ in last} == set(RELEASED) == set(INITIAL)

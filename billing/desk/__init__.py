@@ -6,5 +6,6 @@
 - ``acts``      these acts, each in one transaction with its record in the activity log
 - ``pages``     their pages, which ``admin`` adds to an account's
 - ``panels``    credits and the audit of the book, on the home page
+- ``denials``   which permission a page needs, and who has it
 - ``site``      the admin as a site: home page, search, sign-in, a recent password before changes; ``apps``, ``urls``: its place
 """

@@ -13,16 +13,16 @@ from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_http_methods
 
-from billing import credits, ledger, locks, staff_permissions
+from billing import credits, ledger, locks, second_factor_removals, staff_permissions
 from billing.desk import acts, forms
-from billing.models import Account, User
+from billing.models import Account, LedgerEntry, User
 from billing.people_admin import staff_of
-from billing.sign_in import password_links
+from billing.sign_in import password_links, second_factor
 from gateway_project import dollars
 from gateway_project.activity import sent_forms
 from gateway_project.activity.admin_pages import ActionsMixin
 from gateway_project.desk.acts import act_once
-from gateway_project.desk.forms import ActForm
+from gateway_project.desk.forms import ActForm, ReasonForm
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,23 @@ REFUND = AccountAct(
     forms.RefundForm,
     lambda request, staff, form: acts.refund(request, form.account, staff, form.credit, form.cleaned_data),
 )
+_OWN_ACCOUNT = "You are a member of this account, so a colleague must do this."
 OF_ACCOUNTS = [PURCHASE, CLOSE, REOPEN, CLOSING_REFUND]
 OF_CREDITS = [CORRECTION, REFUND]
+
+
+def possible_acts_on_entry(request: HttpRequest, entry: LedgerEntry) -> list[dict[str, str]]:
+    """Return title and address of each act on the credit that the user may do now; none if the entry is no credit."""
+    if not credits.is_credit(entry):
+        return []
+    acts_of_type = [REFUND] if entry.type == LedgerEntry.Type.CREDIT_PURCHASE else []
+    if not credits.is_corrected(entry):
+        acts_of_type.insert(0, CORRECTION)
+    return [
+        {"title": act.title, "address": reverse(f"admin:billing_account_{act.name}", args=[entry.account_id, entry.pk])}
+        for act in acts_of_type
+        if act.may(request, entry.account)
+    ]
 
 
 class AccountActPages(ActionsMixin):
@@ -119,6 +134,8 @@ class AccountActPages(ActionsMixin):
         paths += [self._path(f"<uuid:account_id>/{act.name}/<uuid:entry_id>/", act) for act in OF_CREDITS]
         link = self.admin_site.admin_view(self.password_link_view)  # type: ignore[attr-defined]
         paths.append(path("<uuid:account_id>/password-link/<int:user_id>/", link, name="billing_account_password_link"))
+        lost = self.admin_site.admin_view(self.lost_phone_view)  # type: ignore[attr-defined]
+        paths.append(path("<uuid:account_id>/lost-phone/<int:user_id>/", lost, name="billing_account_lost_phone"))
         return [*paths, *super().get_urls()]  # type: ignore[misc]
 
     def _path(self, address: str, act: AccountAct) -> URLPattern:
@@ -138,7 +155,7 @@ class AccountActPages(ActionsMixin):
         """Show the form; a POST acts by it, once, with the locks held under which it is validated."""
         account = self.object_for(request, str(account_id), act.permission)
         if not act.may(request, account):
-            raise PermissionDenied
+            raise PermissionDenied(_OWN_ACCOUNT)
         staff = staff_of(request)
         if request.method != "POST":
             return self._show(request, act, _form(act, account, entry_id))
@@ -146,7 +163,7 @@ class AccountActPages(ActionsMixin):
             locks.lock_users([staff.pk])
             account = locks.lock_account(account_id)
             if not act.may(request, account):  # the staff may have become a member meanwhile
-                raise PermissionDenied
+                raise PermissionDenied(_OWN_ACCOUNT)
             form = _form(act, account, entry_id, request.POST)
             is_done = act_once(request, form, lambda: _perform(act, request, staff, form))
         return self.back_to(account) if is_done else self._show(request, act, form)
@@ -161,11 +178,9 @@ class AccountActPages(ActionsMixin):
     def password_link_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:
         """Send a member a link to set a password. ``password_links`` records it."""
         account = self.object_for(request, str(account_id), "billing.send_password_link")
-        member = account.members.filter(pk=user_id, is_active=True).first()
-        if member is None:
-            raise Http404
+        member = _find_member(account, user_id)
         if not staff_permissions.may_set_credentials(staff_of(request), member):
-            raise PermissionDenied
+            raise PermissionDenied(f"{member} is a colleague, or has permissions that you lack: only a superuser may do this.")
         form = ActForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and self._send_link(request, form, member):
             return self.back_to(account)
@@ -186,6 +201,40 @@ class AccountActPages(ActionsMixin):
         else:
             messages.error(request, f"The email to {member} could not be sent. No link is active.")
         return True
+
+    # --- A lost phone -------------------------------------------------------------------------------------------------
+
+    @method_decorator(require_http_methods(["GET", "POST"]))
+    def lost_phone_view(self, request: HttpRequest, account_id: UUID, user_id: int) -> HttpResponse:
+        """Ask that a member's two-factor authentication be removed. A colleague approves it."""
+        account = self.object_for(request, str(account_id), "billing.send_password_link")
+        member = _find_member(account, user_id)
+        form = ReasonForm(request.POST if request.method == "POST" else None)
+        if request.method == "POST" and self._ask_for_removal(request, form, account, member):
+            return self.back_to(account)
+        title, context = "Lost phone", {"form": form, "member": member}
+        return self.show_action(request, "admin/billing/account/lost_phone.html", title, account, **context)
+
+    def _ask_for_removal(self, request: HttpRequest, form: ReasonForm, account: Account, member: User) -> bool:
+        """Return False if the form has an error, or the member has nothing to remove."""
+        if not form.is_valid():
+            return False
+        if not second_factor.has_any(member):
+            form.add_error(None, f"{member} has no two-factor authentication.")
+            return False
+        with transaction.atomic():
+            asked, is_new = second_factor_removals.ask(request, member, account, staff_of(request), **form.said)
+        waits = "Nothing changes until a colleague approves it." if is_new else "It was already requested."
+        messages.success(request, f"The {asked.what} waits for approval. {waits}")
+        return True
+
+
+def _find_member(account: Account, user_id: int) -> User:
+    """Return the active member. Raises Http404."""
+    member: User | None = account.members.filter(pk=user_id, is_active=True).first()
+    if member is None:
+        raise Http404
+    return member
 
 
 def _form(act: AccountAct, account: Account, entry_id: UUID | None, *data: Any) -> forms.AccountForm:

@@ -10,8 +10,8 @@ from django.db.models import BooleanField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast
 
-from billing.models import Account, Hold, LedgerEntry, Payment, User
-from gateway_project import dollars
+from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, User
+from gateway_project import dollars, timestamps
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
 
@@ -88,6 +88,15 @@ def _payments_of_processor(term: str) -> QuerySet[Payment]:
     return Payment.objects.filter(Q(intent_id=term) | Q(session_id=term)).select_related("account")
 
 
+def _payments_by_receipt(term: str) -> QuerySet[Payment]:
+    """Find the payment with such a receipt number: the end of its account's id, and the number within the account."""
+    match = re.fullmatch(r"([0-9A-Fa-f]{8})-(\d{4,9})", term)
+    if match is None:
+        return Payment.objects.none()
+    found = Payment.objects.annotate(end_of_account=END_OF_ACCOUNT).select_related("account")
+    return found.filter(end_of_account=match[1].lower(), receipt_number=int(match[2]))
+
+
 def _describe_payment(payment: Payment) -> str:
     return f"{dollars.format_cents(payment.amount_cents)} of {payment.account}: {payment.get_status_display()}"
 
@@ -98,7 +107,7 @@ def _describe_account(account: Account) -> str:
 
 
 def _describe_entry(entry: LedgerEntry) -> str:
-    return f"{dollars.format_usd(entry.amount_nanos)} of {entry.account}, {entry.created_at:%Y-%m-%d %H:%M} UTC"
+    return f"{dollars.format_usd(entry.amount_nanos)} of {entry.account}, {timestamps.in_words(entry.created_at)}"
 
 
 def _describe_hold(hold: Hold) -> str:
@@ -117,6 +126,7 @@ FINDERS = [
     Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's ID at the processor"),
     Finder(Payment, _payments, _describe_payment, "a payment's ID here, or its beginning"),
     Finder(Payment, _payments_of_processor, _describe_payment),
+    Finder(Payment, _payments_by_receipt, _describe_payment, "the number of a receipt"),
     Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
     Finder(Hold, _holds, _describe_hold, is_last_resort=True),
     Finder(User, _people, _describe_person, "the email address of someone without an account", is_last_resort=True),

@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import ledger, ledger_pages, staff_permissions, statement
+from billing import credits, ledger, ledger_pages, staff_permissions, statement
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.people_admin import staff_of
 from billing.warnings import summaries as warnings
@@ -61,8 +61,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 
 def _is_correctable(entry: LedgerEntry, references: set[str]) -> bool:
-    is_credit = entry.amount_nanos > 0 and "entryId" not in entry.metadata  # and no refund that came back
-    return is_credit and f"{ledger.CORRECTION}{entry.pk}" not in references
+    return credits.is_credit(entry) and f"{ledger.CORRECTION}{entry.pk}" not in references
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:

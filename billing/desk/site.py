@@ -16,8 +16,10 @@ from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 
+from billing.desk import denials
 from billing.pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
+from gateway_project import errors, logs
 from gateway_project.desk import panels, search, views
 
 View = Callable[..., Any]
@@ -50,9 +52,21 @@ class SupportSite(AdminSite):
                 return redirect(may_be_kept)  # a browser keeps this address instead, and shows it
             if not request.user.is_authenticated and name != "logout":
                 return redirect_to_login(address)  # where Django's own page would lead, in one step
-            return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
+            try:
+                return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
+            except PermissionDenied as denied:
+                return self._deny(request, denied)
 
         return page
+
+    def _deny(self, request: HttpRequest, denied: PermissionDenied) -> HttpResponse:
+        """Show staff which permission they need, and who has it. Raises PermissionDenied for others."""
+        if not self.has_permission(request):
+            raise denied
+        error = errors.Forbidden(denials.describe_denial(request, denied) or "You do not have permission to do this.")
+        logs.explain(error)
+        context = {**self.each_context(request), "title": "Permission needed", "message": error.message}
+        return TemplateResponse(request, "admin/denied.html", context, status=error.status)
 
     @method_decorator(never_cache)
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:

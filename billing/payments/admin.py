@@ -1,7 +1,11 @@
 """The support pages of payments, the events about them, and differences from the processor's book. All are read-only."""
 
-from django.contrib import admin
+from typing import Any
 
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+
+from billing.desk.pages import possible_acts_on_entry
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
@@ -19,6 +23,12 @@ class PaymentAdmin(ReadOnlyAdmin):
         *("processor", "is_live", "intent_id", "session_id", "created_by", "created_at", "paid_at", "billed_to"),
     )
     ordering = ("-id",)
+    change_form_template = "admin/billing/credit_acts.html"
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        payment = self.get_object(request, object_id)
+        acts = possible_acts_on_entry(request, payment.credit) if payment and payment.credit else []
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "acts": acts})
 
     @admin.display(ordering="amount_cents")
     def amount(self, payment: Payment) -> str:

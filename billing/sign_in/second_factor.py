@@ -44,7 +44,12 @@ class PageSecondFactorMiddleware(MiddlewareMixin):
 
 def is_missing(user: Any) -> bool:
     """Return whether the user is staff who need a second factor and have none."""
-    return bool(settings.STAFF_NEED_SECOND_FACTOR and user.is_staff and not is_mfa_enabled(user, _FACTORS))
+    return bool(settings.STAFF_NEED_SECOND_FACTOR and user.is_staff and not has_any(user))
+
+
+def has_any(user: Any) -> bool:
+    enabled: bool = is_mfa_enabled(user, _FACTORS)
+    return enabled
 
 
 def remove_all(user: User) -> int:

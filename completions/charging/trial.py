@@ -16,7 +16,7 @@ from completions.charging.batch import LockedRows
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
 from completions.request import schema
-from gateway_project import dollars, errors
+from gateway_project import dollars, errors, timestamps
 from keys import summaries
 from keys.authentication import Caller
 from keys.limits import rate_limits, requests_in_flight
@@ -129,7 +129,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None) -> str:
     if window is None:
         return words.capitalize()
     spent, held, left = map(dollars.format_usd, (window.spent_nanos, window.held_nanos, window.available_nanos))
-    resets = f", resets {window.resets_at:%Y-%m-%d %H:%M} UTC" if window.resets_at else ""
+    resets = f", resets {timestamps.in_words(window.resets_at)}" if window.resets_at else ""
     return f"{words}: {spent} spent, {held} held by running requests, {left} left{resets}"
 
 

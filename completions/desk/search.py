@@ -5,7 +5,7 @@ import re
 from django.db.models import QuerySet
 
 from completions.models import Completion
-from gateway_project import dollars
+from gateway_project import dollars, timestamps
 from gateway_project.desk import short_ids
 from gateway_project.desk.search import Finder
 
@@ -36,7 +36,7 @@ def _by_provider_request(term: str) -> QuerySet[Completion]:
 
 def _describe(completion: Completion) -> str:
     cost = "runs" if completion.cost_nanos is None else dollars.format_usd(completion.cost_nanos)
-    return f"{completion.model_id}, {cost}, {completion.account}, {completion.created_at:%Y-%m-%d %H:%M} UTC"
+    return f"{completion.model_id}, {cost}, {completion.account}, {timestamps.in_words(completion.created_at)}"
 
 
 FINDERS = [

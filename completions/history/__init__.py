@@ -6,4 +6,5 @@
 - ``forms``                 the filters of the list
 - ``reading``               reads a page of the list, as fast with millions of completions
 - ``explanation``           a charge line by line, and how it was settled, in words
+- ``comparison``            two charges side by side
 """

@@ -129,8 +129,11 @@ class ActionsMixin:
     def object_for(self, request: HttpRequest, object_id: str, permission: str) -> Any:
         """Return the object. Raises Http404, PermissionDenied."""
         found = self.get_object(request, unquote(object_id))  # type: ignore[attr-defined]
-        if not (self.has_view_permission(request, found) and request.user.has_perm(permission)):  # type: ignore[attr-defined]
-            raise PermissionDenied
+        view = f"{self.opts.app_label}.view_{self.opts.model_name}"  # type: ignore[attr-defined]
+        if not self.has_view_permission(request, found):  # type: ignore[attr-defined]
+            raise PermissionDenied(view)
+        if not request.user.has_perm(permission):
+            raise PermissionDenied(permission)
         if found is None:
             raise Http404
         return found

@@ -9,6 +9,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gateway_project import timestamps
+
 
 def link(row: Model | None, text: str = "") -> SafeString | str:
     """Return a link to the page of a row, empty if there is none. The text is the row's own unless given."""
@@ -24,10 +26,10 @@ def search_link(term: str, text: str = "") -> SafeString:
 
 
 def moment(at: datetime) -> SafeString:
-    """Return a time in UTC. Its title has the year, too."""
+    """Return a time in UTC, with its seconds."""
     utc = at.astimezone(UTC)
-    title, text = f"{utc:%Y-%m-%d %H:%M:%S} UTC", f"{utc:%b %d, %H:%M:%S} UTC"
-    return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), title, text)
+    title = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), title, timestamps.in_words(at))
 
 
 def word(text: str, stored: str) -> SafeString:

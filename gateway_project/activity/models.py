@@ -16,6 +16,8 @@ class Activity(models.Model):
         CREDIT_REQUESTED = "CREDIT_REQUESTED", "requested a credit"
         CREDIT_DECLINED = "CREDIT_DECLINED", "declined a request"
         OWNER_REQUESTED = "OWNER_REQUESTED", "requested an owner"
+        SECOND_FACTOR_REQUESTED = "SECOND_FACTOR_REQUESTED", "requested the removal of a second factor"
+        SECOND_FACTOR_REMOVED = "SECOND_FACTOR_REMOVED", "approved the removal of a second factor"
         CORRECTED = "CORRECTED", "corrected a credit"
         PURCHASED = "PURCHASED", "booked a payment"
         REFUNDED = "REFUNDED", "booked a refund"

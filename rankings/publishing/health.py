@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from gateway_project import timestamps
 from gateway_project.db import pool
 from gateway_project.timestamps import iso_millis
 from rankings.identity import mapping
@@ -65,7 +66,7 @@ def _reasons(spec: SourceSpec, state: SourceState, now: datetime) -> tuple[str, 
     if state.failures > FAILURES_MAX:
         return f"failed {state.failures} times in a row: {state.error}", "it could not be read the last few times"
     if now - state.last_success_at > spec.age_max:
-        since = f"not read since {state.last_success_at:%Y-%m-%d %H:%M} UTC"
+        since = f"not read since {timestamps.in_words(state.last_success_at)}"
         return since, since
     old_data = _reason_of_old_data(spec, now)
     return old_data, old_data

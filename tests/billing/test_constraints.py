@@ -24,6 +24,7 @@ from billing.models import (
     Membership,
     MembershipChange,
     OwnerRequest,
+    SecondFactorRequest,
     User,
 )
 from gateway_project import identifiers
@@ -476,6 +477,41 @@ def test_owner_requests_are_decided_once(owner_asked, bob, charlie):
     OwnerRequest.objects.update(**decided(owner_asked, "DECLINED"))
     with refused("stays as it is: UPDATE"):
         OwnerRequest.objects.update(decision="", decided_by=None, decided_at=None)
+
+
+@pytest.fixture
+def removal_asked(alice):
+    requester = factories.make_user("support@example.org")
+    return SecondFactorRequest.objects.create(account=alice, user=alice.members.get(), requested_by=requester)
+
+
+def test_nobody_approves_a_removal_they_asked_for(removal_asked):
+    with refused("nobody_approves_a_removal_they_asked_for"):
+        SecondFactorRequest.objects.update(**decided(removal_asked, "APPROVED", decided_by=removal_asked.requested_by))
+
+
+def test_a_removal_waits_until_it_is_decided(removal_asked):
+    with refused("a_removal_waits_until_it_is_decided"):
+        SecondFactorRequest.objects.update(**decided(removal_asked, "DECLINED", decided_by=None))
+
+
+def test_a_removal_is_asked_for_once_at_a_time(removal_asked):
+    terms = {"account": removal_asked.account, "user": removal_asked.user, "requested_by": removal_asked.requested_by}
+    with refused("a_removal_is_asked_for_once_at_a_time"):
+        SecondFactorRequest.objects.create(**terms)
+    SecondFactorRequest.objects.update(**decided(removal_asked, "DECLINED"))
+    SecondFactorRequest.objects.create(**terms)
+
+
+def test_removals_are_decided_once(removal_asked, bob, charlie):
+    for name, value in {"account": bob, "user": charlie.members.get(), "reason": "x", "ticket": "x"}.items():
+        with refused("the terms of second factor request"):
+            SecondFactorRequest.objects.update(**{name: value})
+    with refused("stays as it is: DELETE"):
+        SecondFactorRequest.objects.all().delete()
+    SecondFactorRequest.objects.update(**decided(removal_asked, "DECLINED"))
+    with refused("stays as it is: UPDATE"):
+        SecondFactorRequest.objects.update(decision="", decided_by=None, decided_at=None)
 
 
 def test_a_user_asks_for_one_change_of_address(alice):

@@ -9,6 +9,7 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from billing.models import CreditRequest, User
+from completions.models import Completion
 from gateway_project import identifiers
 from keys import lifecycle
 from keys.models import RefusalCount
@@ -35,6 +36,9 @@ PAGES = [
     "/admin/billing/account/{account}/purchase/",
     "/admin/billing/account/{account}/closing-refund/",
     "/admin/billing/account/{account}/correct/{entry}/",
+    "/admin/billing/account/{account}/lost-phone/{user}/",
+    "/admin/billing/ledgerentry/{entry}/change/",
+    "/admin/completions/completion/compare/?first={completion}&second={completion}",
     "/admin/keys/apikey/{key}/raise/",
     "/admin/billing/ledgerentry/",
     "/admin/billing/hold/",
@@ -81,9 +85,11 @@ def ids(root, alice):
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     RefusalCount.objects.create(key=key, hour=hour, status=429, code="rate_limit_exceeded", error="RateLimited", number=3)
     assert chat.ask(client_for(secret), model="acme/nobody").status_code == 404
+    assert chat.ask(client_for(secret), model="acme/large").status_code == 200
     collector.write()
     entry = alice.entries.get(seq=1)
-    return {"account": alice.pk, "key": key.pk, "user": alice.members.get().pk, "asked": asked.pk, "entry": entry.pk}
+    rows = {"account": alice, "key": key, "user": alice.members.get(), "asked": asked, "entry": entry}
+    return {name: row.pk for name, row in rows.items()} | {"completion": Completion.objects.get(model="acme/large").pk}
 
 
 def found(page, paths, ids, look):

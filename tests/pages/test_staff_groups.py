@@ -26,6 +26,7 @@ MIGRATIONS = [
     ("rankings", "0002_ready_groups"),
     ("billing", "0005_validate_what_waits"),
     ("completions", "0011_groups_write_incidents"),
+    ("billing", "0015_lost_second_factors"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
@@ -33,6 +34,7 @@ _MONEY_SEEN = {"billing.ledgerentry": "view", "billing.hold": "view"}
 _PAYMENTS = ("payment", "paymentevent", "paymentdifference", "billingdetails", "topuprule")
 _PAYMENTS_SEEN = {f"billing.{name}": "view" for name in _PAYMENTS}
 _COSTS_SEEN = {f"completions.{name}": "view" for name in ("completion", "completionhour", "languagemodel", "price")}
+_COSTS_SEEN["completions.completion"] = "view compare"
 _OF_KEYS_SEEN = ("spendingday", "refusalcount", "refusedrequest", "managementkey", "formersecret")
 _REFUSALS_SEEN = {f"keys.{name}": "view" for name in _OF_KEYS_SEEN}
 _CATALOG_SEEN = {**_COSTS_SEEN, "completions.upstreamlist": "view", "completions.routablealias": "view"}
@@ -41,7 +43,8 @@ _SUPPORT = {
     **_MONEY_SEEN,
     **_COSTS_SEEN,
     **_REFUSALS_SEEN,
-    "billing.account": "view credit password_link",
+    "billing.account": "view credit password_link lost_phone",
+    "billing.secondfactorrequest": "view",
     "billing.payment": "view",
     "billing.creditrequest": "view",
     "billing.invitation": "view",
@@ -53,7 +56,8 @@ MAY = {
     "Support": _SUPPORT,
     "Support lead": {
         **_SUPPORT,
-        "billing.account": "view credit password_link change correct close reopen",
+        "billing.account": "view credit password_link lost_phone change correct close reopen",
+        "billing.secondfactorrequest": "view approve decline",
         "billing.creditrequest": "view approve decline",
         "billing.user": "view change send_password_links remove_second_factors",
         "billing.membership": "view",
@@ -188,7 +192,7 @@ def test_permissions_are_there_when_the_migrations_need_them(db):
     for app, name in MIGRATIONS:
         state = loader.project_state((app, name)).apps
         importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
-    expected = {"Support": 25, "Support lead": 38, "Finance": 21, "Catalogue": 32, "Operator": 53}
+    expected = {"Support": 26, "Support lead": 40, "Finance": 21, "Catalogue": 32, "Operator": 53}
     assert {group.name: group.permissions.count() for group in Group.objects.all()} == expected
 
 
