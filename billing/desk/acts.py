@@ -3,17 +3,23 @@
 A function returns sentences for the member of staff: what was done.
 """
 
+from functools import partial
 from typing import Any
 
+from django.conf import settings
+from django.db import transaction
 from django.http import HttpRequest
+from django.urls import reverse
 
 from billing import ledger, support_credit
 from billing.credits import Credit
 from billing.desk.forms import ClosingRefundForm
 from billing.models import Account, LedgerEntry, User
+from billing.sign_in import mails
 from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.web import hosts
 
 Given = dict[str, Any]  # the cleaned data of a form
 
@@ -30,6 +36,21 @@ def reopen(request: HttpRequest, account: Account, given: Given) -> str:
     _set_active(account, is_active=True)
     _record(request, Activity.Act.REOPENED, account, "Reopened the account.", given)
     return "The account is open. Its keys work again, except those that are revoked or expired."
+
+
+def hand_over(request: HttpRequest, account: Account, staff: User, given: Given) -> str:
+    """Hand a ticket over to a group: its active members, but who hands it over, get an email once this is committed."""
+    group = given["group"]
+    to = list(group.user_set.filter(is_staff=True, is_active=True).exclude(pk=staff.pk).values_list("email", flat=True))
+    after = {"group": group.name}
+    _record(request, Activity.Act.HANDED_OVER, account, f"Handed ticket {given['ticket']} over to {group}.", given, after=after)
+    if not settings.SENDS_MAIL or not to:
+        return f"Handed over to {group}. No email was sent: tell them."
+    link = f"{hosts.mailed_base_url(request)}{reverse('admin:billing_account_change', args=[account.pk])}"
+    facts = {"account": str(account), "by": staff.email, "ticket": given["ticket"], "reason": given["reason"], "link": link}
+    for email in sorted(to):
+        transaction.on_commit(partial(mails.send, email, "handed_over", **facts))
+    return f"Handed over to {group}: {', '.join(sorted(to))}."
 
 
 def ask_for_purchase(request: HttpRequest, account: Account, staff: User, given: Given) -> str:

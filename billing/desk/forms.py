@@ -3,6 +3,8 @@
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import Group
+from django.db.models import Q
 
 from billing import credits, money, statement, support_credit
 from billing.credits import Credit
@@ -43,6 +45,22 @@ class ReopenForm(AccountForm):
         if self.account.is_active:
             raise forms.ValidationError("The account is already open.")
         return super().clean()
+
+
+class HandOverForm(AccountForm):
+    """Handing a ticket about the account over to colleagues."""
+
+    group = forms.ModelChoiceField(Group.objects.none(), label="To", empty_label=None, help_text="Its members get an email.")
+    field_order = ("group", "ticket", "reason")
+
+    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
+        super().__init__(account, *args, **kwargs)
+        has_members = Q(user__is_staff=True, user__is_active=True)
+        field = self.fields["group"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = Group.objects.filter(has_members).distinct().order_by("name")
+        self.fields["ticket"].required = True
+        self.fields["reason"].help_text = "What is left to do. It goes into the email and the activity log."
 
 
 class PurchaseForm(AccountForm):

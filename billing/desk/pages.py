@@ -69,6 +69,16 @@ REOPEN = AccountAct(
     moves_money=False,
     is_possible=lambda account: not account.is_active,
 )
+HAND_OVER = AccountAct(
+    "hand-over",
+    "Hand over",
+    "billing.view_account",
+    "Hands a ticket about this account over to colleagues, with a link to this page.",
+    "Hand over",
+    forms.HandOverForm,
+    lambda request, staff, form: acts.hand_over(request, form.account, staff, form.cleaned_data),
+    moves_money=False,
+)
 PURCHASE = AccountAct(
     "purchase",
     "Book a payment",
@@ -108,7 +118,7 @@ REFUND = AccountAct(
     lambda request, staff, form: acts.refund(request, form.account, staff, form.credit, form.cleaned_data),
 )
 _OWN_ACCOUNT = "You are a member of this account, so a colleague must do this."
-OF_ACCOUNTS = [PURCHASE, CLOSE, REOPEN, CLOSING_REFUND]
+OF_ACCOUNTS = [PURCHASE, HAND_OVER, CLOSE, REOPEN, CLOSING_REFUND]
 OF_CREDITS = [CORRECTION, REFUND]
 
 

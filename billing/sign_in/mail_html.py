@@ -10,6 +10,7 @@ BUTTONS: Mapping[str, str] = {
     "address_changed": "Undo the change",
     "change_asked": "Stop the change",
     "change_of_address": "Confirm this address",
+    "handed_over": "Open the account",
     "invitation": "Choose a password",
     "member_invitation": "Join the account",
     "reset": "Choose a new password",

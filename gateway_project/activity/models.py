@@ -23,6 +23,7 @@ class Activity(models.Model):
         REFUNDED = "REFUNDED", "booked a refund"
         CLOSED = "CLOSED", "closed an account"
         REOPENED = "REOPENED", "reopened an account"
+        HANDED_OVER = "HANDED_OVER", "handed a ticket over"
         KEY_MADE = "KEY_MADE", "created a key"
         KEY_LIMITED = "KEY_LIMITED", "set a spending limit"
         KEY_RAISED = "KEY_RAISED", "raised a spending limit temporarily"

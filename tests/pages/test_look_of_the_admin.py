@@ -37,6 +37,7 @@ PAGES = [
     "/admin/billing/account/{account}/closing-refund/",
     "/admin/billing/account/{account}/correct/{entry}/",
     "/admin/billing/account/{account}/lost-phone/{user}/",
+    "/admin/billing/account/{account}/hand-over/",
     "/admin/billing/ledgerentry/{entry}/change/",
     "/admin/completions/completion/compare/?first={completion}&second={completion}",
     "/admin/keys/apikey/{key}/raise/",
