@@ -62,6 +62,11 @@ class DemoProcessor:
         write(opened)
         return Page(opened.id, reverse("demo-payment", args=[opened.id]))
 
+    def close_page(self, session_id: str) -> None:
+        found = read(session_id)
+        if found.status == Payment.Status.OPEN:
+            change(found, status=Payment.Status.EXPIRED)
+
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a card, which is what its id says: of a bank that pays, declines, or wants the payer to confirm."""
         if card.method_id != WORKING:

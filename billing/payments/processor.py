@@ -127,6 +127,9 @@ class Processor(Protocol):
     def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
         """Open the page that takes this payment, and may keep the card. The same payment gets the same page again."""
 
+    def close_page(self, session_id: str) -> None:
+        """Close a page, so that nobody can pay there any more. One that is paid or closed already stays as it is."""
+
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a kept card without the payer. The same payment is charged once. Raises Declined."""
 

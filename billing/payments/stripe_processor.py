@@ -102,6 +102,15 @@ class StripeProcessor:
             session = self._client.v1.checkout.sessions.create(params, {"idempotency_key": f"open-{payment.pk}"})
         return Page(session.id, session.url or "")
 
+    def close_page(self, session_id: str) -> None:
+        """Expire the Checkout Session. Stripe refuses that of one that is complete or expired."""
+        with _translated():
+            try:
+                self._client.v1.checkout.sessions.expire(session_id)
+            except stripe.InvalidRequestError as error:
+                if error.code == "resource_missing":
+                    raise
+
     def charge(self, payment: Payment, card: Card) -> Report:
         """Make and confirm a Payment Intent, under the payment's id as idempotency key."""
         params: Any = {

@@ -43,6 +43,7 @@ class Activity(models.Model):
         PRICED = "PRICED", "set a price"
         DECIDED = "DECIDED", "decided on a proposal"
         PAYMENT_BEGUN = "PAYMENT_BEGUN", "started a payment"
+        PAYMENT_CANCELLED = "PAYMENT_CANCELLED", "cancelled a payment"
         TOP_UP_CHANGED = "TOP_UP_CHANGED", "changed the automatic top-up"
         BILLING_CHANGED = "BILLING_CHANGED", "changed billing details"
         THRESHOLD_SET = "THRESHOLD_SET", "changed the low balance alert"

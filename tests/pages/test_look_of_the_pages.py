@@ -63,6 +63,8 @@ OWNERS = [
     "/dashboard/alerts/webhooks/{webhook}/",
     "/dashboard/members/",
     "/dashboard/members/invite/",
+    "/dashboard/settings/",
+    "/dashboard/settings/activity/",
     "/dashboard/password/",
     "/accounts/email/",
     "/accounts/2fa/",

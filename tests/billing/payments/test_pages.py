@@ -179,6 +179,77 @@ def test_who_belongs_to_no_account_sees_no_billing(stripe, db):
     assert [client.get(path).status_code for path in (BILLING, DETAILS)] == [403, 403]
 
 
+# --- Cancelling, and trying again ---------------------------------------------------------------------------------
+
+
+def state(payment):
+    payment.refresh_from_db()
+    return payment.status, payment.failure
+
+
+def acts():
+    return list(Activity.objects.order_by("pk").values_list("act", flat=True))
+
+
+def test_a_payment_that_was_not_made_can_be_cancelled_and_tried_again(stripe, owner, bob):
+    payment = begin(owner)
+    assert "Cancel payment" in text(owner.get(at(payment)))
+    page = text(owner.post(at(payment, "cancel/"), follow=True))
+    assert "The payment of $20.00 is cancelled." in page
+    assert "Cancelled Cancelled by bob@example.org. Your balance did not change. Try again" in page
+    assert state(payment) == ("EXPIRED", "Cancelled by bob@example.org.")
+    assert stripe.sessions[payment.session_id]["status"] == "expired"
+    reply = owner.post(at(payment, "retry/"))
+    again = Payment.objects.exclude(pk=payment.pk).get()
+    assert (reply.status_code, reply["Location"]) == (302, again.page_url)
+    assert (again.amount_cents, again.status, again.account) == (2_000, "OPEN", bob)
+    assert acts() == ["PAYMENT_BEGUN", "PAYMENT_CANCELLED", "PAYMENT_BEGUN"]
+    assert LedgerEntry.objects.count() == 0
+
+
+def test_a_payment_that_was_made_meanwhile_is_credited_and_not_cancelled(stripe, owner, bob):
+    payment = begin(owner)
+    stripe.pay(payment.session_id)
+    assert "$20.00 was added to your balance" in text(owner.post(at(payment, "cancel/"), follow=True))
+    assert state(payment) == ("PAID", "")
+    assert acts() == ["PAYMENT_BEGUN"]
+    owner.post(at(payment, "cancel/"))
+    owner.post(at(payment, "retry/"))
+    assert (state(payment), Payment.objects.count(), LedgerEntry.objects.count()) == (("PAID", ""), 1, 1)
+
+
+def test_a_payment_that_the_bank_processes_cannot_be_cancelled(stripe, owner):
+    payment = begin(owner)
+    stripe.order(payment.session_id)
+    assert "Cancel payment" not in text(owner.post(at(payment, "cancel/"), follow=True))
+    assert (state(payment), acts()) == (("PROCESSING", ""), ["PAYMENT_BEGUN"])
+
+
+def test_a_payment_stays_open_while_the_processor_cannot_be_reached(stripe, owner):
+    payment = begin(owner)
+    stripe.is_down = True
+    page = text(owner.post(at(payment, "cancel/"), follow=True))
+    assert "We could not reach the payment processor. Try again in a minute." in page
+    assert (state(payment), acts()) == (("OPEN", ""), ["PAYMENT_BEGUN"])
+
+
+def test_a_payment_is_tried_again_within_the_bounds_of_today(stripe, owner, settings):
+    payment = begin(owner)
+    owner.post(at(payment, "cancel/"))
+    settings.PAYMENT_CENTS_MIN = 5_000
+    assert "The minimum is $50.00." in text(owner.post(at(payment, "retry/"), follow=True))
+    assert Payment.objects.count() == 1
+
+
+@pytest.mark.parametrize("more", ["cancel/", "retry/"])
+def test_payments_of_other_accounts_are_neither_cancelled_nor_tried_again(stripe, owner, charlie, more):
+    payment = begin(owner)
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    assert other.post(at(payment, more)).status_code == 404
+    assert (state(payment), Payment.objects.count()) == (("OPEN", ""), 1)
+
+
 # --- The list, and receipts ---------------------------------------------------------------------------------------
 
 
