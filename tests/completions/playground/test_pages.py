@@ -51,7 +51,8 @@ def nothing_is_held(account):
 def test_page_offers_the_models_that_can_be_called(owner):
     factories.make_model("acme/waits", provider=Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY"))
     page = owner.get(PATH, {"model": "demo/echo"}).content.decode()
-    assert re.search(r'<option value="demo/echo"[^>]* selected', page)
+    assert re.search(r'<input type="text" name="model" value="demo/echo"', page)
+    assert '<option value="demo/echo" label="Echo"' in page
     assert "acme/waits" not in page
     assert 'data-input-nanos="' in page
     assert not ApiKey.objects.exists()  # to look at it makes no key
@@ -283,7 +284,7 @@ def test_refusals_are_in_the_history_of_the_key(owner, alice):
 
 def test_aliases_say_which_model_they_mean_now(owner, alice):
     RoutableAlias.objects.create(id="best/general", model_ids=["gone/model", "demo/echo"])
-    assert "best/general: now Echo" in owner.get(PATH).content.decode()
+    assert 'value="best/general" label="Best by ranking, now Echo"' in owner.get(PATH).content.decode()
     reply = owner.post(PATH, form(alice, model="best/general"), **STREAM)
     assert {chunk["model"] for chunk in chat.events(reply)[:-1]} == {"demo/echo"}
 
