@@ -79,8 +79,8 @@ class Member:
         return self.may(Act.MANAGE_MEMBERS)
 
     @property
-    def may_see_activity(self) -> bool:
-        return self.may(Act.SEE_ACTIVITY)
+    def may_see_settings(self) -> bool:
+        return self.may(Act.SEE_SETTINGS)
 
 
 def member_page(view: Page) -> Page:

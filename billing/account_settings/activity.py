@@ -1,7 +1,7 @@
 """What was done to an account, as its owners may read it: who, what, when and from where.
 
-Of acts of support staff they see what was done. Reasons, tickets, values and addresses of staff are for staff: the statement has
-the reasons that are meant for owners. A request that waits for a second person has done nothing yet.
+Of acts of support staff they see what was done. Reasons, tickets, values and addresses of staff are for staff: the statement
+has the reasons that are meant for owners. A request that waits for a second person has done nothing yet.
 """
 
 import json
@@ -16,6 +16,7 @@ from django.db.models import Q, QuerySet
 from billing.models import Account
 from gateway_project import csv_text, timestamps
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 
 COLUMNS = ["at", "who", "act", "summary", "object", "before", "after", "address"]
 _BATCH = 500
@@ -86,10 +87,21 @@ def csv_parts(account: Account, selected: ActFilter) -> Generator[bytes, None, N
     """Make the CSV file of what the filter selects, a batch of lines at a time."""
     members, head = _members(account), csv_text.write_lines([COLUMNS])
     for batch in _batches(find(account, selected)):
-        yield head + csv_text.write_lines(_cells(act, members) for act in batch)
+        lines = [_cells(_values(act, members)) for act in batch]
+        pool.release_connection()
+        yield head + csv_text.write_lines(lines)
         head = b""
     if head:
         yield head
+
+
+def read_all(account: Account, selected: ActFilter) -> Iterator[dict[str, Any]]:
+    """Return what the filter selects as values by the names of COLUMNS, a batch at a time."""
+    members = _members(account)
+    for batch in _batches(find(account, selected)):
+        rows = [_values(act, members) for act in batch]
+        pool.release_connection()
+        yield from rows
 
 
 def _batches(acts: QuerySet[Activity]) -> Iterator[list[Activity]]:
@@ -108,11 +120,17 @@ def _row(act: Activity, members: set[int]) -> Row:
     return Row(act.at, _who(act, is_support), act.summary, _target(act), "" if is_support else act.address or "")
 
 
-def _cells(act: Activity, members: set[int]) -> list[Any]:
+def _values(act: Activity, members: set[int]) -> dict[str, Any]:
+    """Return what a file says of an act, by the names of COLUMNS."""
     row, is_support = _row(act, members), _is_support(act, members)
-    values = ["" if is_support or not each else json.dumps(each, ensure_ascii=False) for each in (act.before, act.after)]
-    cells = [row.who, act.act, row.summary, row.target, *values, row.address]
-    return [timestamps.iso_millis(act.at), *map(csv_text.text_cell, cells)]
+    before, after = (None, None) if is_support else (act.before, act.after)
+    values = [timestamps.iso_millis(act.at), row.who, act.act, row.summary, row.target, before, after, row.address]
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _cells(values: dict[str, Any]) -> list[Any]:
+    texts = [json.dumps(each, ensure_ascii=False) if isinstance(each, dict) else each for each in values.values()]
+    return [csv_text.text_cell(each) for each in texts]
 
 
 def _is_support(act: Activity, members: set[int]) -> bool:

@@ -41,7 +41,7 @@ class ActivityForm(ListForm):
 
 
 @require_safe
-@member_page_for(Act.SEE_ACTIVITY)
+@member_page_for(Act.SEE_SETTINGS)
 def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
     """List the acts that the filters select, newest first."""
     form = ActivityForm(request.GET)
@@ -70,7 +70,7 @@ def _page(account: Account, form: ActivityForm) -> tuple[list[Activity], bool, b
 
 
 @require_GET
-@member_page_for(Act.SEE_ACTIVITY)
+@member_page_for(Act.SEE_SETTINGS)
 def download_activity(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the acts that the filters select as CSV."""
     form = ActivityForm(request.GET)

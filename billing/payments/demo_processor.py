@@ -42,6 +42,7 @@ class DemoPayment:
     failure: str = ""
     keeps_card: bool = False
     method: str = ""
+    last_refund: str = ""
 
 
 class DemoProcessor:
@@ -86,6 +87,11 @@ class DemoProcessor:
         )
         write(charged)
         return self.report_session(charged_id)
+
+    def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
+        found = read(payment.intent_id or "")
+        if found.last_refund != reference:
+            change(found, refunded_cents=found.refunded_cents + amount_cents, last_refund=reference)
 
     def report_session(self, session_id: str) -> Report:
         found = read(session_id)

@@ -1,7 +1,7 @@
 """/dashboard/billing/: the balance, credit to add, payments with their receipts, billing details. For those who may pay."""
 
 import functools
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,8 +17,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from billing.members.roles import Act
 from billing.models import Account, BillingDetails, Payment, TopUpRule
 from billing.pages import Page, Pager, member_page_for
-from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
+from billing.payments import booking, configuration, invoices, purchases, reports, summaries, taxes, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
+from billing.payments.invoices import Invoice
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project import dollars
 from gateway_project.activity import log
@@ -162,10 +163,48 @@ def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     context = {
         "payment": summaries.summarize(payment),
         "number": summaries.receipt_number(payment),
-        "payer": payment.billed_to or booking.describe_payer(account),
+        "payer": _payer(payment),
+        "tax": taxes.of(payment),
         "seller": settings.SELLER_LINES,
     }
     return render(request, "billing/receipt.html", context)
+
+
+def _payer(payment: Payment) -> dict[str, str]:
+    """Return whom the payment was billed to, or who pays today if the account had no billing details then."""
+    return payment.billed_to if "name" in payment.billed_to else booking.describe_payer(payment.account)
+
+
+@require_safe
+@payer_page
+def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
+    """Download the invoice of a paid payment as PDF."""
+    payment = get_object_or_404(account.payments.select_related("account"), pk=payment_id, status=Payment.Status.PAID)
+    content = invoices.write(_invoice(payment))
+    name = f"invoice-{summaries.receipt_number(payment)}.pdf"
+    return HttpResponse(content, "application/pdf", headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _invoice(payment: Payment) -> Invoice:
+    summary, payer, tax = summaries.summarize(payment), _payer(payment), taxes.of(payment)
+    customer = [payer["name"], *payer["address"].splitlines()] if payer else [payment.account.name]
+    if payer and payer["tax_id"]:
+        customer.append(f"Tax ID {payer['tax_id']}")
+    rows = [("Credit for the Model Gateway", tax.net), (tax.name, tax.amount)] if tax else []
+    rows.append(("Credit for the Model Gateway" if not tax else "Paid", summary.amount))
+    if summary.taken_back:
+        rows.append(("Refunded or disputed", f"-{summary.taken_back}"))
+    rows.append(("Total in US dollars", summary.left))
+    assert payment.paid_at
+    return Invoice(
+        number=summaries.receipt_number(payment),
+        paid_on=f"{payment.paid_at.astimezone(UTC):%d %b %Y}",
+        payment_id=summary.id,
+        seller=settings.SELLER_LINES or ["Model Gateway"],
+        customer=customer,
+        rows=rows,
+        notes=[f"Questions? Write to {settings.SUPPORT_ADDRESS}."] if settings.SUPPORT_ADDRESS else [],
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -17,6 +17,10 @@ class UnknownToProcessor(ProcessorUnavailable):
     """The processor has no such payment, or shows it to other keys only. Trying again does not help."""
 
 
+class RefundRefused(Exception):
+    """The processor does not pay this back. Trying again does not help."""
+
+
 class InvalidEvent(Exception):
     """The body is no event of the processor, or its signature is wrong or too old."""
 
@@ -132,6 +136,9 @@ class Processor(Protocol):
 
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a kept card without the payer. The same payment is charged once. Raises Declined."""
+
+    def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
+        """Pay back a part of a paid payment, once for each reference. Raises RefundRefused."""
 
     def report_session(self, session_id: str) -> Report:
         """Report the payment of a page."""

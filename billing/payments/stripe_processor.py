@@ -20,6 +20,7 @@ from billing.payments.processor import (
     InvalidEvent,
     Page,
     ProcessorUnavailable,
+    RefundRefused,
     Report,
     UnknownToProcessor,
     is_live_key,
@@ -134,6 +135,15 @@ class StripeProcessor:
             except stripe.InvalidRequestError as error:  # such as a card that Stripe does not keep any more
                 raise Declined("The card can no longer be charged.", is_final=True, needs_payer=False) from error
             return self._report_intent(intent)
+
+    def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
+        """Make a Refund, under the reference as idempotency key."""
+        params: Any = {"payment_intent": payment.intent_id, "amount": amount_cents}
+        with _translated():
+            try:
+                self._client.v1.refunds.create(params, {"idempotency_key": reference})
+            except stripe.InvalidRequestError as error:
+                raise RefundRefused(str(error.user_message or error)) from error
 
     def report_session(self, session_id: str) -> Report:
         with _translated():

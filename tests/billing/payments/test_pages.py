@@ -1,13 +1,14 @@
 """The billing page, and the page that payers return to. Members of other accounts cannot open them."""
 
 import re
+from decimal import Decimal
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from billing.models import BillingDetails, LedgerEntry, Payment
-from billing.payments import pages, purchases
+from billing.payments import invoices, pages, purchases, taxes
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.billing.payments.conftest import begin, outcome
@@ -305,3 +306,91 @@ def test_a_page_that_is_another_payments_is_not_opened(stripe, owner, bob):
     assert reply.status_code < 500
     second = Payment.objects.exclude(pk=first.pk).get()
     assert (second.status, second.session_id, second.failure) == ("FAILED", None, "The payment page could not be opened.")
+
+
+# --- Invoices -----------------------------------------------------------------------------------------------------
+
+
+def invoice(owner, payment):
+    """Download the invoice. Return its texts, as they are drawn one after the other."""
+    reply = owner.get(at(payment, "invoice.pdf"))
+    assert (reply.status_code, reply["Content-Type"]) == (200, "application/pdf")
+    assert reply.content.startswith(b"%PDF-")
+    assert reply["Content-Disposition"].endswith('-0001.pdf"')
+    return reply.content
+
+
+def drawn(monkeypatch):
+    """Return a list of what is drawn from now on: in the file itself texts are numbers of glyphs, and packed."""
+    texts, draw = [], invoices._draw
+    monkeypatch.setattr(
+        invoices, "_draw", lambda canvas, x, y, text, *a, **k: (texts.append(text), draw(canvas, x, y, text, *a, **k))
+    )
+    return texts
+
+
+def test_an_invoice_has_seller_customer_tax_id_and_lines_of_tax(stripe, owner, settings, monkeypatch):
+    settings.SELLER_LINES = ["Gateway Ltd", "Tax ID GB999"]
+    settings.TAX_PERCENT, settings.TAX_NAME = Decimal("19.00"), "USt"
+    owner.post(DETAILS, FORM)
+    session = begin(owner).session_id
+    outcome(stripe.pay(session))
+    outcome(stripe.refund(session, 500))
+    payment, texts = Payment.objects.get(), drawn(monkeypatch)
+    settings.TAX_PERCENT = Decimal(7)  # from now on: it changes nothing of what was paid
+    content = invoice(owner, payment)
+    for line in (
+        "Gateway Ltd",
+        "Tax ID GB999",
+        "Example GmbH",
+        "Street 1",
+        "12345 Berlin",
+        "Tax ID DE123456789",
+        str(payment.pk),
+    ):
+        assert line in texts
+    money = ["Credit for the Model Gateway", "$16.81", "USt 19%", "$3.19", "Paid", "$20.00", "Refunded or disputed", "-$5.00"]
+    start = texts.index("Credit for the Model Gateway")
+    assert texts[start:] == [*money, "Total in US dollars", "$15.00"]
+    assert "USt 19% $3.19" in text(owner.get(at(payment, "receipt/")))
+    assert invoice(owner, payment) == content
+
+
+def test_an_invoice_without_a_rate_has_no_line_of_tax(stripe, owner, monkeypatch):
+    outcome(stripe.pay(begin(owner).session_id))
+    texts = drawn(monkeypatch)
+    invoice(owner, Payment.objects.get())
+    assert texts[-4:] == ["Credit for the Model Gateway", "$20.00", "Total in US dollars", "$20.00"]
+    assert "Bob" in texts
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("Müller & Söhne", [("Vera", "Müller & Söhne")]),
+        ("Zażółć", [("Vera", "Zazółć")]),
+        ("ООО Ромашка", [("STSong-Light", "ООО"), ("Vera", " "), ("STSong-Light", "Ромашка")]),
+        ("株式会社", [("STSong-Light", "株式会社")]),
+        ("a\N{GRINNING FACE}", [("Vera", "a?")]),
+    ],
+)
+def test_names_of_many_scripts_are_set_in_a_font_that_has_them(name, parts):
+    invoices._register_fonts()
+    assert list(invoices._runs(name, "Vera")) == parts
+
+
+@pytest.mark.parametrize(
+    ("cents", "percent", "tax"),
+    [(2_000, "19", 319), (1, "19", 0), (100, "100", 50), (205, "5", 10), (99_999_999, "0.01", 9_999)],
+)
+def test_the_tax_within_an_amount_is_rounded_to_the_nearest_cent(cents, percent, tax):
+    assert taxes.included_cents(cents, Decimal(percent)) == tax
+
+
+def test_invoices_of_other_accounts_and_of_unpaid_payments_are_not_found(stripe, owner, charlie):
+    payment = begin(owner)
+    assert owner.get(at(payment, "invoice.pdf")).status_code == 404
+    outcome(stripe.pay(payment.session_id))
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    assert other.get(at(payment, "invoice.pdf")).status_code == 404
