@@ -1,7 +1,7 @@
 """An invoice as PDF: seller, customer with address and tax ID, what was paid, the tax in it, and what was taken back.
 
-Text is set in a font that comes with the library. What it does not have is set in one that programs for PDF bring along, with
-Greek, Cyrillic and Chinese; a letter that neither has loses its accents, or becomes a question mark.
+Text is set in a font that comes with the library. Greek, Cyrillic and Chinese are set in one of the machine that shows the
+invoice; a letter that neither has loses its accents, or becomes a question mark.
 """
 
 import unicodedata
