@@ -80,7 +80,9 @@ def test_only_those_who_pay_get_them_and_no_webhook_and_no_alert(alice):
     mailed()
     told = WarningDelivery.objects.values_list("email", "endpoint")
     assert sorted(told) == [("alice@example.org", None), ("billing@example.org", None)]
-    assert "Credit added" not in signed_in(owner_of(alice)).get("/dashboard/alerts/").content.decode()
+    assert (
+        "Credit added" not in signed_in(alice.members.get(email="alice@example.org")).get("/dashboard/alerts/").content.decode()
+    )
 
 
 def test_without_a_mail_server_nothing_is_noted(alice, settings):

@@ -80,7 +80,8 @@ def test_a_conversation_goes_on_with_what_was_said_before(owner, alice):
     assert json.loads(earlier) == [{"role": role, "content": "Say <this>"} for role in ("user", "assistant")]
     assert re.search(r'<textarea name="prompt"[^>]*>\s*</textarea>', first.content.decode())  # for the next message
     second = owner.post(PATH, form(alice, system="Be brief.", prompt="And that", earlier=earlier))
-    assert re.findall(r'class="[^"]*turn (user|assistant)"', second.content.decode()) == ["user", "assistant"] * 2
+    shown = second.content.decode().partition('id="side-2"')[0]  # of the first model
+    assert re.findall(r'class="[^"]*turn (user|assistant)"', shown) == ["user", "assistant"] * 2
     sent = json.loads(unescape(re.search(r"<span data-request>(.*?)</span>", second.content.decode(), re.DOTALL)[1]))
     assert [each["content"] for each in sent["messages"]] == ["Be brief.", "Say <this>", "Say <this>", "And that"]
     [before, after] = Completion.objects.order_by("pk").values_list("prompt_tokens", flat=True)
