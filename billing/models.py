@@ -766,6 +766,12 @@ class AccountWarning(models.Model):
         TOP_UP_STOPPED = "TOP_UP_STOPPED", "The automatic top-up stopped"
         PAYMENT_TAKEN_BACK = "PAYMENT_TAKEN_BACK", "A payment was taken back"
         TEST = "TEST", "A test"
+        # Mailed, and neither shown as alerts nor sent to webhooks:
+        PAYMENT_BOOKED = "PAYMENT_BOOKED", "A payment was booked"
+        CREDIT_BOOKED = "CREDIT_BOOKED", "Credit was added"
+        CREDIT_TAKEN_BACK = "CREDIT_TAKEN_BACK", "Credit was taken back"
+
+    NOTICES = (Kind.PAYMENT_BOOKED, Kind.CREDIT_BOOKED, Kind.CREDIT_TAKEN_BACK)
 
     id = models.UUIDField(primary_key=True, db_default=RandomUUID(), editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="warnings", db_index=False)
@@ -784,6 +790,90 @@ class AccountWarning(models.Model):
 
     def __str__(self) -> str:
         return self.get_kind_display()
+
+
+class EmailChoice(models.Model):
+    """Which emails about money the members of an account get. Without a row they get all."""
+
+    account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="email_choice")
+    receipts = models.BooleanField("Receipts of payments and automatic top-ups", default=True, db_default=True)
+    credits = models.BooleanField("Credits from support", default=True, db_default=True)
+    refunds = models.BooleanField("Refunds, disputes and corrections", default=True, db_default=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"emails of {self.account_id}"
+
+
+class AccountClosing(models.Model):
+    """An owner's closing of an account, until it is undone, or the personal data is erased. Written by ``account_settings``."""
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="closings")
+    closed_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    closed_at = models.DateTimeField(db_default=Now(), editable=False)
+    is_refunded = models.BooleanField(help_text="Whether unused purchases are paid back; else they are forfeited.")
+    refunded_at = models.DateTimeField(null=True, help_text="When all that the processor can pay back was paid back.")
+    erase_at = models.DateTimeField(help_text="When personal data is erased, unless the closing is undone before.")
+    erased_at = models.DateTimeField(null=True)
+    undone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["account"], condition=Q(undone_at=None, erased_at=None), name="an_account_is_closed_once_at_a_time"
+            ),
+            models.CheckConstraint(condition=Q(undone_at=None) | Q(erased_at=None), name="what_is_erased_is_not_undone"),
+        ]
+
+    def __str__(self) -> str:
+        return f"closing of {self.account}"
+
+
+class AccountExport(models.Model):
+    """All data of an account as one ZIP file, asked for by an owner, made in the background, and kept for some days."""
+
+    class State(models.TextChoices):
+        WAITING = "WAITING", "Being prepared"
+        READY = "READY", "Ready"
+        FAILED = "FAILED", "Too large"
+
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="exports")
+    asked_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    asked_at = models.DateTimeField(db_default=Now(), editable=False)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    claimed_until = models.DateTimeField(null=True, help_text="Until then a worker makes it.")
+    size_bytes = models.BigIntegerField(default=0)
+    ready_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True, help_text="When its file is deleted.")
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(fields=["account"], condition=Q(state="WAITING"), name="an_export_is_made_once_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"export of {self.account}"
+
+
+class ExportPart(models.Model):
+    """A part of the file of an export. All hosts can read it, and it is deleted with the export."""
+
+    export = models.ForeignKey(AccountExport, on_delete=models.CASCADE, related_name="parts", db_index=False)
+    number = models.IntegerField()
+    content = models.BinaryField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["export", "number"], name="a_part_of_a_file_has_a_place")]
+
+    def __str__(self) -> str:
+        return f"part {self.number} of {self.export_id}"
 
 
 class WebhookEndpoint(models.Model):

@@ -15,6 +15,7 @@ urlpatterns = [
     path("ledger/", statement_pages.show_statement, name="statement"),
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
+    path("settings/", include("billing.account_settings.page_urls")),
     path("alerts/", include("billing.warnings.page_urls")),
     path("warnings/", alert_pages.moved, {"rest": ""}),
     path("warnings/<path:rest>", alert_pages.moved),

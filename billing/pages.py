@@ -78,6 +78,10 @@ class Member:
     def may_manage_members(self) -> bool:
         return self.may(Act.MANAGE_MEMBERS)
 
+    @property
+    def may_see_settings(self) -> bool:
+        return self.may(Act.SEE_SETTINGS)
+
 
 def member_page(view: Page) -> Page:
     """Restrict a view to signed-in members and pass it the selected account. Browsers and proxies store no copy."""

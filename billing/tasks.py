@@ -5,10 +5,11 @@ import logging
 from django.contrib.sessions.backends.db import SessionStore
 
 from billing import holds, signed_days
+from billing.account_settings import closing, erasure, exports
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import addresses, limits
-from billing.warnings import deliveries, sending
+from billing.warnings import deliveries, entry_notices, sending
 from gateway_project.celery import app
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
@@ -58,6 +59,34 @@ def top_up_accounts() -> int:
     return top_ups.run(processor) if processor else 0
 
 
+@app.task(name="billing.tasks.refund_closed_accounts", **pool.task_retries(3))
+@task_runs.recorded
+def refund_closed_accounts() -> int:
+    """Pay back what is left of accounts that owners closed. Return of how many."""
+    return closing.refund_closed()
+
+
+@app.task(name="billing.tasks.make_exports", **pool.task_retries(3))
+@task_runs.recorded
+def make_exports() -> int:
+    """Make the exports of all data that owners asked for. Return how many are ready."""
+    return exports.make_waiting()
+
+
+@app.task(name="billing.tasks.forget_exports", **pool.task_retries(3))
+@task_runs.recorded
+def forget_exports() -> int:
+    """Delete exports that are some days old. Return how many."""
+    return exports.forget_expired()
+
+
+@app.task(name="billing.tasks.erase_closed_accounts", **pool.task_retries(3))
+@task_runs.recorded
+def erase_closed_accounts() -> int:
+    """Erase the personal data of accounts that were closed long enough ago. Return of how many."""
+    return erasure.erase_closed()
+
+
 @app.task(name="billing.tasks.forget_sign_in_attempts", **pool.task_retries(3))
 @task_runs.recorded
 def forget_sign_in_attempts() -> int:
@@ -72,6 +101,13 @@ def forget_sign_in_attempts() -> int:
 def send_webhooks() -> int:
     """Send the warnings that are due to webhook endpoints. Return how many attempts were made."""
     return sending.send_webhooks()
+
+
+@app.task(name="billing.tasks.note_entries", **pool.task_retries(3))
+@task_runs.recorded
+def note_entries() -> int:
+    """Write the mails about payments, credits and refunds that are new. Return how many entries they are about."""
+    return entry_notices.write()
 
 
 @app.task(name="billing.tasks.mail_warnings", **pool.task_retries(3))

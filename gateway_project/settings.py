@@ -387,6 +387,10 @@ PAYMENT_CENTS_MAX = environment.integer("GATEWAY_PAYMENT_CENTS_MAX", 100_000, mi
 PAYMENT_PRESETS_CENTS = environment.integers(
     "GATEWAY_PAYMENT_PRESETS_CENTS", "1000, 2500, 5000, 10000", minimum=50, maximum=99_999_999
 )
+# On invoices: the tax that an amount includes. What an account is credited does not depend on it.
+TAX_PERCENT = environment.percent("GATEWAY_TAX_PERCENT", maximum=100)
+TAX_NAME = environment.text("GATEWAY_TAX_NAME", "VAT")
+CLOSING_REFUNDS = environment.boolean("GATEWAY_CLOSING_REFUNDS", default=True)
 SELLER_LINES = environment.words("GATEWAY_SELLER")  # on receipts: the name, the address and the tax id
 
 # --- Keys --------------------------------------------------------------------------------------------------------
@@ -480,6 +484,9 @@ RETENTION_DETAIL_DAYS = environment.integer("GATEWAY_RETENTION_DETAIL_DAYS", Non
 RETENTION_USAGE_DAYS = environment.integer("GATEWAY_RETENTION_USAGE_DAYS", None, minimum=62, maximum=36_500)
 RETENTION_REFUSAL_DAYS = environment.integer("GATEWAY_RETENTION_REFUSAL_DAYS", 30, minimum=1, maximum=3_650)
 RETENTION_WARNING_DAYS = environment.integer("GATEWAY_RETENTION_WARNING_DAYS", 90, minimum=7, maximum=3_650)
+EXPORT_DAYS = environment.integer("GATEWAY_EXPORT_DAYS", 7, minimum=1, maximum=90)
+EXPORT_BYTES_MAX = environment.integer("GATEWAY_EXPORT_BYTES_MAX", 2_000_000_000, minimum=1_000, maximum=100_000_000_000)
+ERASE_AFTER_DAYS = environment.integer("GATEWAY_ERASE_AFTER_DAYS", 30, minimum=1, maximum=3_650)
 ARCHIVE_DIR = environment.text("GATEWAY_ARCHIVE_DIR")
 
 CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://") or "memory://"
@@ -504,7 +511,12 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "drop-old-usage": {"task": "completions.tasks.drop_old_usage", "schedule": time(4, 30)},
     "top-up-accounts": {"task": "billing.tasks.top_up_accounts", "schedule": 60.0, "options": {"expires": 60}},
     "send-webhooks": {"task": "billing.tasks.send_webhooks", "schedule": 10.0, "options": {"expires": 10}},
+    "note-entries": {"task": "billing.tasks.note_entries", "schedule": 10.0, "options": {"expires": 10}},
     "mail-warnings": {"task": "billing.tasks.mail_warnings", "schedule": 10.0, "options": {"expires": 10}},
+    "refund-closed-accounts": {"task": "billing.tasks.refund_closed_accounts", "schedule": 60.0, "options": {"expires": 60}},
+    "make-exports": {"task": "billing.tasks.make_exports", "schedule": 30.0, "options": {"expires": 30}},
+    "forget-exports": {"task": "billing.tasks.forget_exports", "schedule": 3_600.0},
+    "erase-closed-accounts": {"task": "billing.tasks.erase_closed_accounts", "schedule": 3_600.0},
     "forget-old-warnings": {"task": "billing.tasks.forget_old_warnings", "schedule": 3_600.0},
     "reconcile-payments": {"task": "billing.tasks.reconcile_payments", "schedule": time(3, 30)},
     "sync-catalog": {"task": "completions.tasks.sync_catalog", "schedule": time(4, 0)},

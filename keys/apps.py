@@ -6,6 +6,9 @@ class KeysConfig(AppConfig):
 
     def ready(self) -> None:
         from billing import spenders
-        from keys import summaries
+        from billing.account_settings import contributions
+        from keys import lifecycle, summaries
 
         spenders.register(summaries.find_names)
+        contributions.register_erasure(lifecycle.erase_keys)
+        contributions.register_table("keys", summaries.read_all)

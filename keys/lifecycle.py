@@ -11,9 +11,11 @@ from billing import locks as account_locks
 from billing import money
 from billing.models import Account, User
 from keys import locks, secret
-from keys.models import ApiKey, SpendingPeriod, SpendingType
+from keys.models import ApiKey, RefusedRequest, SpendingPeriod, SpendingType
 
 CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "requests_per_minute", "tokens_per_minute"}
+
+ERASED = "erased"  # the name of keys of accounts that are closed for good
 
 
 class InvalidLimit(ValueError):
@@ -109,6 +111,15 @@ def revoke_key(key: ApiKey) -> None:
     if key.revoked_at is None:
         _write(key, revoked_at=Now())
         key.refresh_from_db(fields=["revoked_at"])
+
+
+def erase_keys(account: Account) -> None:
+    """Revoke all keys of the locked account, and erase what people called them. Their sums and requests stay."""
+    account.keys.filter(revoked_at=None).update(revoked_at=Now())
+    account.management_keys.filter(revoked_at=None).update(revoked_at=Now())
+    account.keys.update(name=ERASED, tags=None)
+    account.management_keys.update(name=ERASED)
+    RefusedRequest.objects.filter(key__account=account).delete()
 
 
 def _require_valid(limit_cents: int | None, type: str | None, period: str | None) -> None:

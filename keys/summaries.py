@@ -1,6 +1,6 @@
 """Keys and their spending as plain values for pages. The number of queries does not depend on the number of keys."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -245,3 +245,23 @@ def describe_pace(account: Account, chart: Chart | None) -> str:
 def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> DayBar:
     height, left = bar_chart.height_and_left(place, spent_nanos, highest_nanos)
     return DayBar(height, left, day, spent_nanos)
+
+
+def read_all(account: Account) -> Iterator[dict[str, Any]]:
+    """Return all keys of the account, the newest first, for the export of its data: no secrets."""
+    for key in account.keys.order_by("-id"):
+        yield {
+            "id": key.pk,
+            "name": key.name,
+            "secret": mask_secret(key),
+            "createdAt": timestamps.iso_millis(key.created_at),
+            "expiresAt": timestamps.iso_millis(key.expires_at) if key.expires_at else None,
+            "revokedAt": timestamps.iso_millis(key.revoked_at) if key.revoked_at else None,
+            "spendingLimitInCents": key.spending_limit_cents,
+            "spendingType": key.spending_type,
+            "spendingPeriod": key.spending_period,
+            "requestsPerMinute": key.requests_per_minute,
+            "tokensPerMinute": key.tokens_per_minute,
+            "allowedModels": key.allowed_models,
+            "tags": key.tags,
+        }

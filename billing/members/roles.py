@@ -17,6 +17,9 @@ class Act(Enum):
     PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and warnings of a low balance
     MANAGE_WEBHOOKS = "manage webhooks"
     MANAGE_MEMBERS = "invite, change or remove members"
+    CLOSE_ACCOUNT = "close or reopen the account"
+    EXPORT_DATA = "export the data of the account"
+    SEE_SETTINGS = "see the settings and the activity of the account"
 
 
 ACTS: dict[Role, frozenset[Act]] = {

@@ -17,6 +17,8 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``top_ups``           buys credit with it when an account runs low
 - ``events``            what a signed event leads to
 - ``webhook``           POST /api/billing/webhooks/..., which receives events
+- ``taxes``             the tax that a payment includes
+- ``invoices``          an invoice as PDF
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences

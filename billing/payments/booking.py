@@ -12,7 +12,7 @@ from django.db.models import Max, Q
 
 from billing import credits, ledger, locks, money
 from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
-from billing.payments import cards
+from billing.payments import cards, taxes
 from billing.payments.processor import Event, Report, printable
 
 logger = logging.getLogger("gateway.payments")
@@ -155,7 +155,7 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
     ).entry
     payment.paid_at = payment.credit.created_at
     payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
-    payment.billed_to = describe_payer(account)
+    payment.billed_to = {**describe_payer(account), **taxes.describe_rate()}
     cards.keep(payment, report.card)
     return "credited"
 

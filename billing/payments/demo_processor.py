@@ -42,6 +42,7 @@ class DemoPayment:
     failure: str = ""
     keeps_card: bool = False
     method: str = ""
+    last_refund: str = ""
 
 
 class DemoProcessor:
@@ -62,6 +63,11 @@ class DemoProcessor:
         write(opened)
         return Page(opened.id, reverse("demo-payment", args=[opened.id]))
 
+    def close_page(self, session_id: str) -> None:
+        found = read(session_id)
+        if found.status == Payment.Status.OPEN:
+            change(found, status=Payment.Status.EXPIRED)
+
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a card, which is what its id says: of a bank that pays, declines, or wants the payer to confirm."""
         if card.method_id != WORKING:
@@ -81,6 +87,11 @@ class DemoProcessor:
         )
         write(charged)
         return self.report_session(charged_id)
+
+    def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
+        found = read(payment.intent_id or "")
+        if found.last_refund != reference:
+            change(found, refunded_cents=found.refunded_cents + amount_cents, last_refund=reference)
 
     def report_session(self, session_id: str) -> Report:
         found = read(session_id)

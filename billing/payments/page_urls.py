@@ -7,6 +7,9 @@ urlpatterns = [
     path("details/", pages.change_details, name="billing-details"),
     path("top-up/", top_up_pages.change, name="top-up"),
     path("payments/<uuid:payment_id>/", pages.show_payment, name="payment"),
+    path("payments/<uuid:payment_id>/cancel/", pages.cancel_payment, name="cancel-payment"),
+    path("payments/<uuid:payment_id>/retry/", pages.retry_payment, name="retry-payment"),
     path("payments/<uuid:payment_id>/receipt/", pages.show_receipt, name="receipt"),
+    path("payments/<uuid:payment_id>/invoice.pdf", pages.download_invoice, name="invoice"),
     path("demo/<slug:demo_id>/", demo_pages.show, name="demo-payment"),
 ]

@@ -1,7 +1,7 @@
 """/dashboard/billing/: the balance, credit to add, payments with their receipts, billing details. For those who may pay."""
 
 import functools
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +12,16 @@ from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing.members.roles import Act
 from billing.models import Account, BillingDetails, Payment, TopUpRule
 from billing.pages import Page, Pager, member_page_for
-from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
+from billing.payments import booking, configuration, invoices, purchases, reports, summaries, taxes, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
-from billing.payments.processor import ProcessorUnavailable
+from billing.payments.invoices import Invoice
+from billing.payments.processor import Processor, ProcessorUnavailable
+from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -51,11 +53,9 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     form = CreditForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and processor and form.is_valid():
         try:
-            return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
-        except ProcessorUnavailable:
-            form.add_error(None, "We could not open the payment page. You were not charged. Try again in a minute.")
-        except purchases.TooManyBegun:
-            form.add_error(None, "Too many payments started in the last hour. You were not charged. Try again later.")
+            return redirect(_begin(request, account, processor, form.amount_cents).page_url)
+        except NotBegun as error:
+            form.add_error(None, str(error))
     pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
     context = {
@@ -72,7 +72,22 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "billing/overview.html", context)
 
 
+class NotBegun(Exception):
+    """No payment was begun; says why, to the payer."""
+
+
+def _begin(request: HttpRequest, account: Account, processor: Processor, amount_cents: int) -> Payment:
+    """Begin a payment. Raises NotBegun."""
+    try:
+        return purchases.begin(request, account, processor, amount_cents=amount_cents)
+    except ProcessorUnavailable:
+        raise NotBegun("We could not open the payment page. You were not charged. Try again in a minute.") from None
+    except purchases.TooManyBegun:
+        raise NotBegun("Too many payments started in the last hour. You were not charged. Try again later.") from None
+
+
 @require_safe
+@leads_to_processor
 @payer_page
 def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Show one payment; where payers come back to. Asks the processor itself, so that nobody waits for the webhook."""
@@ -81,8 +96,47 @@ def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     payment.refresh_from_db()
     summary = summaries.summarize(payment)
     is_young = pool.database_time() - payment.created_at < timedelta(hours=1)
-    context = {"payment": summary, "is_asked": is_asked, "refreshes": summary.is_pending and is_young}
+    context = {
+        "payment": summary,
+        "is_asked": is_asked,
+        "refreshes": summary.is_pending and is_young,
+        "may_retry": summary.is_over and account.is_active and configuration.processor() is not None,
+    }
     return render(request, "billing/payment.html", context)
+
+
+@require_POST
+@payer_page
+def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
+    """Close the page of a payment that waits for its payer, so that it cannot be paid by mistake."""
+    payment = get_object_or_404(account.payments, pk=payment_id)
+    processor = configuration.processor()
+    if processor and processor.name == payment.processor and summaries.summarize(payment).page_url:
+        try:
+            if purchases.cancel(request, payment, processor):
+                messages.success(request, f"The payment of {dollars.format_cents(payment.amount_cents)} is cancelled.")
+        except ProcessorUnavailable:
+            messages.warning(request, "We could not reach the payment processor. Try again in a minute.")
+    return redirect("payment", payment_id)
+
+
+@require_POST
+@leads_to_processor
+@payer_page
+def retry_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
+    """Begin another payment of the same amount as one that was not paid, and lead to its page."""
+    payment = get_object_or_404(account.payments, pk=payment_id)
+    processor = configuration.processor() if account.is_active else None
+    if processor is None or not summaries.summarize(payment).is_over:
+        return redirect("payment", payment_id)
+    form = CreditForm({"amount": f"{payment.amount_cents // 100}.{payment.amount_cents % 100:02d}"})
+    try:
+        if not form.is_valid():  # the bounds were others then
+            raise NotBegun(" ".join(str(each) for errors in form.errors.values() for each in errors))
+        return redirect(_begin(request, account, processor, form.amount_cents).page_url)
+    except NotBegun as error:
+        messages.error(request, str(error))
+        return redirect("billing")
 
 
 def _ask(payment: Payment) -> bool:
@@ -109,10 +163,48 @@ def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     context = {
         "payment": summaries.summarize(payment),
         "number": summaries.receipt_number(payment),
-        "payer": payment.billed_to or booking.describe_payer(account),
+        "payer": _payer(payment),
+        "tax": taxes.of(payment),
         "seller": settings.SELLER_LINES,
     }
     return render(request, "billing/receipt.html", context)
+
+
+def _payer(payment: Payment) -> dict[str, str]:
+    """Return whom the payment was billed to, or who pays today if the account had no billing details then."""
+    return payment.billed_to if "name" in payment.billed_to else booking.describe_payer(payment.account)
+
+
+@require_safe
+@payer_page
+def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
+    """Download the invoice of a paid payment as PDF."""
+    payment = get_object_or_404(account.payments.select_related("account"), pk=payment_id, status=Payment.Status.PAID)
+    content = invoices.write(_invoice(payment))
+    name = f"invoice-{summaries.receipt_number(payment)}.pdf"
+    return HttpResponse(content, "application/pdf", headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _invoice(payment: Payment) -> Invoice:
+    summary, payer, tax = summaries.summarize(payment), _payer(payment), taxes.of(payment)
+    customer = [payer["name"], *payer["address"].splitlines()] if payer else [payment.account.name]
+    if payer and payer["tax_id"]:
+        customer.append(f"Tax ID {payer['tax_id']}")
+    rows = [("Credit for the Model Gateway", tax.net), (tax.name, tax.amount)] if tax else []
+    rows.append(("Credit for the Model Gateway" if not tax else "Paid", summary.amount))
+    if summary.taken_back:
+        rows.append(("Refunded or disputed", f"-{summary.taken_back}"))
+    rows.append(("Total in US dollars", summary.left))
+    assert payment.paid_at
+    return Invoice(
+        number=summaries.receipt_number(payment),
+        paid_on=f"{payment.paid_at.astimezone(UTC):%d %b %Y}",
+        payment_id=summary.id,
+        seller=settings.SELLER_LINES or ["Model Gateway"],
+        customer=customer,
+        rows=rows,
+        notes=[f"Questions? Write to {settings.SUPPORT_ADDRESS}."] if settings.SUPPORT_ADDRESS else [],
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

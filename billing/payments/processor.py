@@ -17,6 +17,10 @@ class UnknownToProcessor(ProcessorUnavailable):
     """The processor has no such payment, or shows it to other keys only. Trying again does not help."""
 
 
+class RefundRefused(Exception):
+    """The processor does not pay this back. Trying again does not help."""
+
+
 class InvalidEvent(Exception):
     """The body is no event of the processor, or its signature is wrong or too old."""
 
@@ -127,8 +131,14 @@ class Processor(Protocol):
     def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
         """Open the page that takes this payment, and may keep the card. The same payment gets the same page again."""
 
+    def close_page(self, session_id: str) -> None:
+        """Close a page, so that nobody can pay there any more. One that is paid or closed already stays as it is."""
+
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a kept card without the payer. The same payment is charged once. Raises Declined."""
+
+    def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
+        """Pay back a part of a paid payment, once for each reference. Raises RefundRefused."""
 
     def report_session(self, session_id: str) -> Report:
         """Report the payment of a page."""

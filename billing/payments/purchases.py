@@ -1,4 +1,4 @@
-"""Writes a payment, and opens the processor's page for it."""
+"""Writes a payment, opens the processor's page for it, and closes the page of one that is cancelled."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from billing import locks
 from billing.models import Account, Payment
-from billing.payments import cards
+from billing.payments import cards, reports
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project import dollars
 from gateway_project.activity import log
@@ -47,6 +47,23 @@ def begin(
             raise
         raise ProcessorUnavailable(f"the page of payment {payment.pk} is that of another payment") from error
     return payment
+
+
+def cancel(request: HttpRequest, payment: Payment, processor: Processor) -> bool:
+    """Close the page of a payment that waits for its payer. Return False if the payment ended otherwise meanwhile.
+
+    Raises ProcessorUnavailable: whether the page is closed is not known then, and it can be closed again.
+    """
+    processor.close_page(payment.session_id or "")
+    reports.bring_up_to_date(processor, payment.pk)
+    with transaction.atomic():
+        account = locks.lock_account(payment.account_id)
+        closed = account.payments.filter(pk=payment.pk, status=Payment.Status.EXPIRED, failure="")
+        is_cancelled = bool(closed.update(failure=f"Cancelled by {request.user}."))
+        if is_cancelled:
+            summary = f"Cancelled a payment of {dollars.format_cents(payment.amount_cents)}."
+            log.record(request, Activity.Act.PAYMENT_CANCELLED, payment, summary, account_id=account.pk)
+    return is_cancelled
 
 
 def _write(request: HttpRequest, account: Account, processor: Processor, amount_cents: int) -> Payment:

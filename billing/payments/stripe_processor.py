@@ -20,6 +20,7 @@ from billing.payments.processor import (
     InvalidEvent,
     Page,
     ProcessorUnavailable,
+    RefundRefused,
     Report,
     UnknownToProcessor,
     is_live_key,
@@ -102,6 +103,15 @@ class StripeProcessor:
             session = self._client.v1.checkout.sessions.create(params, {"idempotency_key": f"open-{payment.pk}"})
         return Page(session.id, session.url or "")
 
+    def close_page(self, session_id: str) -> None:
+        """Expire the Checkout Session. Stripe refuses that of one that is complete or expired."""
+        with _translated():
+            try:
+                self._client.v1.checkout.sessions.expire(session_id)
+            except stripe.InvalidRequestError as error:
+                if error.code == "resource_missing":
+                    raise
+
     def charge(self, payment: Payment, card: Card) -> Report:
         """Make and confirm a Payment Intent, under the payment's id as idempotency key."""
         params: Any = {
@@ -125,6 +135,15 @@ class StripeProcessor:
             except stripe.InvalidRequestError as error:  # such as a card that Stripe does not keep any more
                 raise Declined("The card can no longer be charged.", is_final=True, needs_payer=False) from error
             return self._report_intent(intent)
+
+    def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
+        """Make a Refund, under the reference as idempotency key."""
+        params: Any = {"payment_intent": payment.intent_id, "amount": amount_cents}
+        with _translated():
+            try:
+                self._client.v1.refunds.create(params, {"idempotency_key": reference})
+            except stripe.InvalidRequestError as error:
+                raise RefundRefused(str(error.user_message or error)) from error
 
     def report_session(self, session_id: str) -> Report:
         with _translated():

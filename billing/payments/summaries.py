@@ -6,6 +6,8 @@ from datetime import datetime
 from billing.models import Payment
 from gateway_project import dollars
 
+_OVER = (Payment.Status.FAILED, Payment.Status.EXPIRED)
+
 
 @dataclass(frozen=True)
 class PaymentSummary:
@@ -20,6 +22,7 @@ class PaymentSummary:
     paid_at: datetime | None
     is_pending: bool
     is_paid: bool
+    is_over: bool  # and was not paid
     page_url: str
     demo_url: str
     taken_back: str
@@ -38,6 +41,7 @@ def summarize(payment: Payment) -> PaymentSummary:
         paid_at=payment.paid_at,
         is_pending=payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING),
         is_paid=is_paid,
+        is_over=payment.status in _OVER,
         page_url=payment.page_url if payment.status == Payment.Status.OPEN else "",
         demo_url=payment.page_url if payment.processor == "demo" else "",
         taken_back=dollars.format_cents(payment.debited_cents) if payment.debited_cents else "",
@@ -51,6 +55,8 @@ def receipt_number(payment: Payment) -> str:
 
 
 def _state(payment: Payment) -> str:
+    if payment.status == Payment.Status.EXPIRED and payment.failure:  # which ``purchases`` writes
+        return "Cancelled"
     if payment.status != Payment.Status.PAID or not payment.debited_cents:
         return payment.get_status_display()
     if payment.disputed_cents and payment.refunded_cents:
@@ -65,4 +71,4 @@ def _state(payment: Payment) -> str:
 def _kind(payment: Payment) -> str:
     if payment.status == Payment.Status.PAID:
         return "expired" if payment.debited_cents else "active"
-    return "revoked" if payment.status in (Payment.Status.FAILED, Payment.Status.EXPIRED) else "waiting"
+    return "revoked" if payment.status in _OVER else "waiting"

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from billing.models import User
-from billing.sign_in import devices, reauthentication, sessions
+from billing.sign_in import devices, mails, reauthentication, sessions
 from gateway_project import secretbox
 from gateway_project.web.client_address import client_address
 
@@ -28,6 +28,8 @@ class SignInAdapter(DefaultAccountAdapter):
     def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:
         """Make the device known, and begin the times of the session and of the password."""
         response: HttpResponse = super().post_login(request, user, **kwargs)
+        if not devices.find_device(request, user.email):
+            mails.notify_of_sign_in(request, user)
         devices.remember(request, response, user.email)
         reauthentication.note_password(request)
         sessions.note_sign_in(request)

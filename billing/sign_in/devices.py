@@ -12,7 +12,20 @@ from gateway_project import identifiers
 
 _SALT = "billing.sign_in.devices"
 _SECONDS = 365 * 86_400
+_CHARACTERS_MAX = 60
 _USERS_MAX = 5  # in one browser; the earliest is forgotten
+
+# Parts of what browsers say of themselves. The first that occurs counts: nearly all claim to be others, too.
+_BROWSERS = {"Edg": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
+_SYSTEMS = {
+    "Android": "Android",
+    "iPhone": "iPhone",
+    "iPad": "iPad",
+    "Windows": "Windows",
+    "Mac OS X": "macOS",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
 
 
 def find_device(request: HttpRequest, email: str) -> str | None:
@@ -46,3 +59,12 @@ def _read(request: HttpRequest) -> tuple[str | None, list[str]]:
 
 def _mark(email: str) -> str:
     return sha256(email.encode()).hexdigest()[:16]
+
+
+def describe_browser(user_agent: str) -> str:
+    """Return such as "Firefox on Linux"; the beginning of the text for a program that is neither."""
+    browser = next((name for part, name in _BROWSERS.items() if part in user_agent), None)
+    system = next((name for part, name in _SYSTEMS.items() if part in user_agent), None)
+    if browser and system:
+        return f"{browser} on {system}"
+    return user_agent[:_CHARACTERS_MAX] or "an unknown browser"

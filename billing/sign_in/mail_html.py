@@ -7,15 +7,18 @@ from django.template.loader import render_to_string
 
 # What the button of a mail says, by the mail's template. A mail without a link of its own line has none.
 BUTTONS: Mapping[str, str] = {
+    "account_closed": "Open settings",
     "address_changed": "Undo the change",
     "change_asked": "Stop the change",
     "change_of_address": "Confirm this address",
     "handed_over": "Open the account",
+    "export_ready": "Download the export",
     "invitation": "Choose a password",
     "member_invitation": "Join the account",
     "reset": "Choose a new password",
     "sign_up": "Confirm and choose a password",
     "sign_up_again": "Choose a new password",
+    "signed_in": "Review your sessions",
     "top_up_stopped": "Open billing",
     "warning": "See your alerts",
     "webhook_paused": "Open the webhook",

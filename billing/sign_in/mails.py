@@ -9,6 +9,7 @@ alone: nothing else that is sent can keep them back.
 """
 
 import logging
+from datetime import timedelta
 from enum import Enum
 from functools import partial
 from smtplib import SMTPException
@@ -24,9 +25,13 @@ from django.urls import reverse
 from billing.models import User
 from billing.sign_in import devices, limits, links, mail_html
 from gateway_project import errors, mail, metrics
+from gateway_project.db import pool
 from gateway_project.web import hosts
+from gateway_project.web.client_address import client_address
 
 logger = logging.getLogger("gateway.sign_in")
+
+NEW_USER_TIME = timedelta(hours=1)
 
 
 class Cause(Enum):
@@ -123,6 +128,19 @@ def _count_against(name: str, limit: limits.Limit) -> None:
 
 def _help() -> str:
     return f"\nQuestions? Write to {settings.SUPPORT_ADDRESS}.\n" if settings.SUPPORT_ADDRESS else ""
+
+
+def notify_of_sign_in(request: HttpRequest, user: User) -> None:
+    """Tell the user of a sign-in with a browser not seen before; not whoever has just signed up with it."""
+    now = pool.database_time()
+    if not settings.SENDS_MAIL or now - user.date_joined < NEW_USER_TIME:
+        return
+    context = {
+        "at": now,
+        "address": client_address(request) or "an unknown address",
+        "browser": devices.describe_browser(request.META.get("HTTP_USER_AGENT", "")),
+    }
+    _send_path(request, user.email, "signed_in", reverse("usersessions_list"), cause=Cause.SECURITY, **context)
 
 
 def notify(user: User, change: str) -> None:

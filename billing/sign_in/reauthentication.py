@@ -47,6 +47,18 @@ def reauthenticates(view: View) -> View:
     return page
 
 
+def asks_anew(view: View) -> View:
+    """Wrap a view that ``reauthenticates``: opening its page forgets that the password was given, however recently."""
+
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        if request.method in ("GET", "HEAD"):
+            request.session.pop(_GIVEN_AT, None)
+        return view(request, *args, **kwargs)
+
+    return page
+
+
 def note_password(request: HttpRequest) -> None:
     """Note in the session that the user has just given the password."""
     request.session[_GIVEN_AT] = int(time.time())

@@ -12,22 +12,9 @@ from django.views.decorators.http import require_POST
 
 from billing.models import User
 from billing.pages import Pager
-from billing.sign_in import links, sessions
+from billing.sign_in import devices, links, sessions
 
 SESSIONS_PER_PAGE = 10
-_CHARACTERS_MAX = 60
-
-# Parts of what browsers say of themselves. The first that occurs counts: nearly all claim to be others, too.
-_BROWSERS = {"Edg": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
-_SYSTEMS = {
-    "Android": "Android",
-    "iPhone": "iPhone",
-    "iPad": "iPad",
-    "Windows": "Windows",
-    "Mac OS X": "macOS",
-    "CrOS": "ChromeOS",
-    "Linux": "Linux",
-}
 
 
 class SessionList(ListUserSessionsView):
@@ -45,7 +32,7 @@ class SessionList(ListUserSessionsView):
         context["sessions"] = [each for each in page if not each.purge()]  # those that another password has ended
         context["session_count"] = pager.count
         for session in context["sessions"]:
-            session.browser = describe_browser(session.user_agent)
+            session.browser = devices.describe_browser(session.user_agent)
         context["idle_time"], context["whole_time"] = map(
             _in_words, (sessions.idle_seconds_max(user), sessions.seconds_max(user))
         )
@@ -72,7 +59,7 @@ def end(request: HttpRequest, session_id: int) -> HttpResponse:
     if is_current:
         request.session.flush()
         return redirect("account_login")
-    messages.success(request, f"{describe_browser(session.user_agent)} is signed out.")
+    messages.success(request, f"{devices.describe_browser(session.user_agent)} is signed out.")
     return redirect("usersessions_list")
 
 
@@ -80,12 +67,3 @@ def _in_words(seconds: int) -> str:
     hours = seconds // 3_600
     number, unit = (hours, "hour") if hours % 24 or hours == 24 else (hours // 24, "day")
     return f"{number} {unit}{'s' if number != 1 else ''}"
-
-
-def describe_browser(user_agent: str) -> str:
-    """Return such as "Firefox on Linux"; the beginning of the text for a program that is neither."""
-    browser = next((name for part, name in _BROWSERS.items() if part in user_agent), None)
-    system = next((name for part, name in _SYSTEMS.items() if part in user_agent), None)
-    if browser and system:
-        return f"{browser} on {system}"
-    return user_agent[:_CHARACTERS_MAX] or "an unknown browser"

@@ -4,6 +4,7 @@ A warning is a row, written in the transaction of what it is about. Its deliveri
 the background, each until it arrives or is given up.
 
 - ``crossings``   whether an entry takes the balance below its threshold; the SQL that writes warnings
+- ``entry_notices``  mails about what was booked beside usage: receipts, credits, refunds
 - ``payload``     what a warning says, in JSON and in words; pure
 - ``signature``   secrets of endpoints, and the headers of Standard Webhooks; pure
 - ``deliveries``  who gets a warning, whose turn it is, what an attempt came to

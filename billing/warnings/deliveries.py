@@ -17,7 +17,7 @@ from django.db.models.functions import Now, RowNumber
 
 from billing.members import roles
 from billing.members.roles import Act
-from billing.models import AccountWarning, Membership, WarningDelivery, WebhookEndpoint
+from billing.models import AccountWarning, EmailChoice, Membership, WarningDelivery, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -37,6 +37,12 @@ TURNS = 4  # how many deliveries of an account are claimed at once
 MAILS_A_DAY_MAX = 50  # of an account
 DISABLED_AFTER = timedelta(hours=24)  # without a success, when a delivery is given up
 
+_CHOICES = {  # the field of EmailChoice that switches the mails of a kind off
+    AccountWarning.Kind.PAYMENT_BOOKED: "receipts",
+    AccountWarning.Kind.CREDIT_BOOKED: "credits",
+    AccountWarning.Kind.CREDIT_TAKEN_BACK: "refunds",
+    AccountWarning.Kind.PAYMENT_TAKEN_BACK: "refunds",
+}
 _NOT_MAILED = (AccountWarning.Kind.TOP_UP_STOPPED, AccountWarning.Kind.TEST)  # the first has a mail of its own
 
 
@@ -77,19 +83,26 @@ def _prepare_some() -> int:
 
 
 def _webhooks(warning: AccountWarning) -> Iterable[WarningDelivery]:
+    if warning.kind in AccountWarning.NOTICES:
+        return []
     endpoints = WebhookEndpoint.objects.filter(account_id=warning.account_id, is_paused=False)
     return [WarningDelivery(warning=warning, endpoint=each, next_try_at=warning.created_at) for each in endpoints]
 
 
 def _mails(warning: AccountWarning) -> Iterable[WarningDelivery]:
     """Return one for each member who pays for the account, up to a number of mails in a day."""
-    if not settings.SENDS_MAIL or warning.kind in _NOT_MAILED:
+    if not settings.SENDS_MAIL or warning.kind in _NOT_MAILED or _is_switched_off(warning):
         return []
     emails = list(_payers(warning).order_by("user__email").values_list("user__email", flat=True))
     day = Q(created_at__gt=warning.created_at - timedelta(days=1), warning__account_id=warning.account_id)
     sent = WarningDelivery.objects.filter(day).exclude(email="").count()
     left = max(MAILS_A_DAY_MAX - sent, 0)
     return [WarningDelivery(warning=warning, email=email, next_try_at=warning.created_at) for email in emails[:left]]
+
+
+def _is_switched_off(warning: AccountWarning) -> bool:
+    field = _CHOICES.get(AccountWarning.Kind(warning.kind))
+    return field is not None and EmailChoice.objects.filter(account_id=warning.account_id, **{field: False}).exists()
 
 
 def _payers(warning: AccountWarning) -> QuerySet[Membership]:

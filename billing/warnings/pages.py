@@ -71,7 +71,7 @@ def moved(request: HttpRequest, rest: str) -> HttpResponse:
 @member_page
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the warnings, newest first, with their deliveries; and what warns."""
-    pager = Pager.of(request, count=account.warnings.count(), per_page=WARNINGS_PER_PAGE)
+    pager = Pager.of(request, count=summaries.alerts_of(account).count(), per_page=WARNINGS_PER_PAGE)
     now = pool.database_time()
     context = {
         "account": account,

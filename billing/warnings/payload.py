@@ -73,7 +73,22 @@ def describe(warning: AccountWarning) -> Words:
             return Words(
                 f"A payment was taken back: {usd['amount_nanos']}", f"{data['reason']}. Your balance was reduced by it."
             )
+        case Kind.PAYMENT_BOOKED:
+            what = "Automatic top-up" if data["is_top_up"] else "Payment received"
+            return Words(f"{what}: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
+        case Kind.CREDIT_BOOKED:
+            return Words(f"Credit added: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
+        case Kind.CREDIT_TAKEN_BACK:
+            return Words(f"Credit taken back: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
     return Words("A test", "A member sent it to see whether it arrives.")
+
+
+def _reason(data: dict[str, Any]) -> str:
+    return f"Reason: {data['reason'].rstrip('.')}. " if data["reason"] else ""
+
+
+def _balance(data: dict[str, Any]) -> str:
+    return f"Your balance was {dollars.format_floored_usd(data['balance_nanos'])} then."
 
 
 def _spent(data: dict[str, Any], usd: dict[str, str]) -> str:

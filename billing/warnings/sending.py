@@ -164,6 +164,19 @@ def _words(delivery: WarningDelivery) -> payload.Words | None:
         return None
 
 
+def _link(warning: AccountWarning) -> dict[str, str]:
+    """Return where the mail leads and what its button says; empty: to the alerts."""
+    match AccountWarning.Kind(warning.kind):
+        case AccountWarning.Kind.BALANCE_LOW:
+            return {"link": hosts.mailed_page("billing", "the page Billing of the dashboard"), "button": "Add credit"}
+        case AccountWarning.Kind.PAYMENT_BOOKED if warning.data["payment_id"]:
+            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
+            return {"link": address, "button": "View receipt"}
+        case kind if kind in AccountWarning.NOTICES:
+            return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
+    return {}
+
+
 def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
     """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
     context: dict[str, Any] = {
@@ -172,8 +185,7 @@ def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
         "at": delivery.warning.created_at,
         "link": deliveries.page_address(),
     }
-    if delivery.warning.kind == AccountWarning.Kind.BALANCE_LOW:
-        context |= {"link": hosts.mailed_page("billing", "the page Billing of the dashboard"), "button": "Add credit"}
+    context |= _link(delivery.warning)
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
     try:
         mails.deliver(delivery.email, "warning", message_id=f"<{delivery.pk.hex}@{domain}>", **context)

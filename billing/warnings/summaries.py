@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from django.db.models import QuerySet
+
 from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
 from billing.warnings import payload
 from billing.warnings.payload import Words
@@ -65,9 +67,14 @@ class EndpointRow:
     previous_until: datetime | None
 
 
+def alerts_of(account: Account) -> QuerySet[AccountWarning]:
+    """Return what members were warned of, without what tells them of bookings, which the statement has."""
+    return AccountWarning.objects.filter(account=account).exclude(kind__in=AccountWarning.NOTICES)
+
+
 def read_warnings(account: Account, *, offset: int, limit: int) -> list[WarningRow]:
     """Return warnings, newest first, with their deliveries. Two queries."""
-    warnings = account.warnings.order_by("-created_at", "-pk")[offset : offset + limit]
+    warnings = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
     rows = WarningDelivery.objects.filter(warning__in=warnings.values("pk")).select_related("warning", "endpoint")
     by_warning: defaultdict[UUID, list[DeliveryRow]] = defaultdict(list)
     for row in rows.order_by("created_at", "pk"):

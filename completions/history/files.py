@@ -4,10 +4,11 @@ It is made page by page, as the list is, and no database connection is held betw
 chose cannot act as a spreadsheet formula.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 from uuid import UUID
 
+from billing.models import Account
 from completions.history import explanation, reading
 from completions.history.reading import Selection
 from completions.models import Completion
@@ -20,6 +21,7 @@ COLUMNS = [
     *("completionId", "requestId", "at", "model", "provider", "keyId", "keyName", "status", "promptTokens", "completionTokens"),
     *("costInDollars", "firstTokenMs", "totalMs", "endUser", "tags"),
 ]
+_TEXTS = ("keyName", "endUser")  # which others chose
 _ROWS_AT_ONCE = 250
 _SEARCHES_MAX = 50  # each of which reads reading.SEARCHED_MAX requests at most
 
@@ -40,21 +42,39 @@ def write_requests(account_id: UUID, selection: Selection) -> Generator[bytes, N
         older = page.older
 
 
-def _row(completion: Completion) -> list[Any]:
-    return [
+def read_all(account: Account) -> Iterator[dict[str, Any]]:
+    """Return all requests of the account that are kept, newest first, a page at a time."""
+    page = reading.read_page(account.pk, Selection(), limit=_ROWS_AT_ONCE)
+    while True:
+        rows = [describe(each) for each in page.completions]
+        pool.release_connection()
+        yield from rows
+        if page.older is None:
+            return
+        page = reading.read_page(account.pk, Selection(), limit=_ROWS_AT_ONCE, older_than=page.older)
+
+
+def describe(completion: Completion) -> dict[str, Any]:
+    """Return what a file says of a request, by the names of COLUMNS."""
+    values = [
         completion.pk,
         completion.request_id,
         timestamps.iso_millis(completion.created_at),
         completion.model_id,
         completion.provider_id,
         completion.key_id,
-        csv_text.text_cell(completion.key.name),
+        completion.key.name,
         explanation.status_of(completion).words,
         completion.prompt_tokens,
         completion.completion_tokens,
         None if completion.cost_nanos is None else dollars.format_plain(completion.cost_nanos),
         completion.first_token_ms,
         explanation.total_ms(completion),
-        csv_text.text_cell(completion.end_user),
+        completion.end_user,
         compact_json.dumps(completion.tags).decode() if completion.tags else None,
     ]
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _row(completion: Completion) -> list[Any]:
+    return [csv_text.text_cell(value) if name in _TEXTS else value for name, value in describe(completion).items()]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -12,25 +13,36 @@ from completions.catalog.lookup import Listing
 PROMPT_CHARACTERS_MAX = 100_000
 EARLIER_CHARACTERS_MAX = 1_000_000  # of JSON
 EARLIER_MESSAGES_MAX = 200
+_MODEL_CHARACTERS_MAX = 200
 _NO_TEXT = re.compile("[\ud800-\udfff\0]")
 
 
-class _ModelSelect(forms.Select):
-    """Options with their prices, from which the page estimates the cost of a reply while it runs."""
+def _model_input() -> forms.TextInput:
+    """Return a field that searches the models: the page has them in a list of this name."""
+    return forms.TextInput(attrs={"list": "models", "autocomplete": "off", "spellcheck": "false"})
 
-    prices: dict[str, tuple[int, int]]  # nanodollars per million tokens in and out, by id
 
-    def create_option(self, name: str, value: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        option: dict[str, Any] = super().create_option(name, value, *args, **kwargs)
-        if str(value) in self.prices:
-            option["attrs"]["data-input-nanos"], option["attrs"]["data-output-nanos"] = self.prices[str(value)]
-        return option
+@dataclass(frozen=True)
+class ModelOption:
+    """A model that the field offers. From its prices the page estimates the cost of a reply while it runs."""
+
+    id: str
+    label: str
+    input_nanos: int  # per million tokens
+    output_nanos: int
 
 
 class PlaygroundForm(forms.Form):
     """The fields of a request. ``models``: those that can be called now."""
 
-    model = forms.ChoiceField(widget=_ModelSelect)
+    model = forms.CharField(max_length=_MODEL_CHARACTERS_MAX, widget=_model_input(), help_text="Type to search by name or ID.")
+    other_model = forms.CharField(
+        label="Compare with",
+        required=False,
+        max_length=_MODEL_CHARACTERS_MAX,
+        widget=_model_input(),
+        help_text="Optional. A second model replies beside the first. Both replies are charged.",
+    )
     system = forms.CharField(
         label="System prompt",
         required=False,
@@ -57,9 +69,13 @@ class PlaygroundForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.for_account = for_account
         self.fields["account"].initial = str(for_account.pk)
-        model: Any = self.fields["model"]
-        model.choices = _choices(models)
-        model.widget.prices = {_id(each): (each.price.input_nanos, each.price.output_nanos) for each in models}
+        self.models = _options(models)
+
+    def clean_model(self) -> str:
+        model = str(self.cleaned_data["model"])
+        if model not in {each.id for each in self.models}:
+            raise forms.ValidationError("Choose a model from the list.")
+        return model
 
     def clean_earlier(self) -> list[dict[str, str]]:
         """Return the messages of the conversation so far, which the page keeps: the gateway stores none."""
@@ -99,11 +115,14 @@ def _is_message(message: Any) -> bool:
     return isinstance(content, str) and not _NO_TEXT.search(content)
 
 
-def _choices(models: list[Listing]) -> list[Any]:
+def _options(models: list[Listing]) -> list[ModelOption]:
     """Return the models, and then the aliases with the models that they mean now."""
-    named = [(each.model.pk, f"{each.model.name} ({each.model.pk})") for each in models if not each.alias]
-    aliases = [(each.alias, f"{each.alias}: now {each.model.name}") for each in models if each.alias]
-    return [*named, ("Best by ranking", aliases)] if aliases else [*named]
+    ordered = sorted(models, key=lambda each: bool(each.alias))  # which keeps the order of either
+    return [ModelOption(_id(each), _label(each), each.price.input_nanos, each.price.output_nanos) for each in ordered]
+
+
+def _label(listing: Listing) -> str:
+    return f"Best by ranking, now {listing.model.name}" if listing.alias else listing.model.name
 
 
 def _id(listing: Listing) -> str:

@@ -46,7 +46,9 @@ def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Show the form; a POST sends it. A client that accepts ``text/event-stream`` gets the stream as the API sends it."""
     models = [each for each in lookup.list_models(available=True) if each.model.kind == ModelKind.CHAT]
     if request.method != "POST":
-        return _page(request, PlaygroundForm(account, models, initial={"model": request.GET.get("model", "")}))
+        form = PlaygroundForm(account, models)
+        form.initial["model"] = request.GET.get("model") or next((each.id for each in form.models), "")
+        return _page(request, form)
     is_streamed = "text/event-stream" in request.headers.get("Accept", "")
     form = PlaygroundForm(account, models, request.POST)
     caller = _caller(request, account, form)

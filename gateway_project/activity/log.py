@@ -22,6 +22,7 @@ _HOUR = timedelta(hours=1)
 _UNLIMITED = {
     *(Activity.Act.KEY_PAUSED, Activity.Act.KEY_REVOKED, Activity.Act.MANAGEMENT_KEY_REVOKED, Activity.Act.ENDPOINT_DELETED),
     *(Activity.Act.MEMBER_UNINVITED, Activity.Act.MEMBER_REMOVED, Activity.Act.INVITATION_REVOKED),
+    Activity.Act.PAYMENT_CANCELLED,
     Activity.Act.CLOSED,  # which the last member does who leaves
     Activity.Act.DELETED,  # of people who are no staff: what signs them in, such as a passkey
     Activity.Act.PASSWORD_CHANGED,  # which costs a hash each time

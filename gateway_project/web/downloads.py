@@ -28,7 +28,8 @@ def respond(
         "Cache-Control": "no-store",
         "X-Accel-Buffering": "no",
     }
-    return StreamingHttpResponse(body, content_type=f"{content_type}; charset=utf-8", headers=headers)
+    charset = "; charset=utf-8" if content_type.startswith("text/") else ""
+    return StreamingHttpResponse(body, content_type=f"{content_type}{charset}", headers=headers)
 
 
 class _Download:

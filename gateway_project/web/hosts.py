@@ -4,6 +4,7 @@ When both settings are empty, one address serves everything. GATEWAY_METRICS_BIN
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -59,10 +60,10 @@ def mailed_base_url(request: HttpRequest) -> str:
     return f"{request.scheme}://{host}"
 
 
-def mailed_page(page: str, name: str) -> str:
+def mailed_page(page: str, name: str, *args: Any) -> str:
     """Return the address of a page for mails that no request leads to; without a configured host the page's ``name``."""
     base = configured_base_url()
-    return f"{base}{reverse(page)}" if base else name
+    return f"{base}{reverse(page, args=args)}" if base else name
 
 
 class AddressMiddleware:

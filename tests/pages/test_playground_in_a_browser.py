@@ -39,7 +39,7 @@ def charged():
 def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice, gate):
     page = open_page(viewport={"width": 1280, "height": 900})
     sign_in(page, "alice@example.org", PATH)
-    page.get_by_label("Model").select_option("demo/echo")
+    page.get_by_label("Model", exact=True).fill("demo/echo")
     page.get_by_label("Prompt", exact=True).fill("Say <b>this</b> & that")
     expect(page.locator("#curl")).to_contain_text('"content": "Say <b>this</b> & that"')
     page.get_by_label("Prompt", exact=True).press("Control+Enter")
@@ -53,7 +53,7 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
     picture(page, "playground-light")
     assert violations(page) == []
 
-    page.get_by_label("Model").select_option("acme/slow")
+    page.get_by_label("Model", exact=True).fill("acme/slow")
     page.get_by_label("Prompt", exact=True).fill("And now?")
     page.get_by_text("Show code").click()
     expect(page.locator("#curl")).to_have_text(re.compile(r"(Say <b>this</b> & that.*){2}And now\?", re.DOTALL))
@@ -81,10 +81,35 @@ def test_owner_streams_a_reply_sees_its_cost_and_stops_another(open_page, alice,
 
 
 @pytest.mark.usefixtures("_models")
+def test_two_models_reply_side_by_side_and_each_keeps_its_conversation(open_page, alice, gate):
+    gate.set()
+    page = open_page(viewport={"width": 1280, "height": 900})
+    sign_in(page, "alice@example.org", PATH)
+    page.get_by_label("Model", exact=True).fill("demo/echo")
+    page.get_by_label("Compare with").fill("acme/slow")
+    for prompt in ("one", "two"):
+        if prompt == "two":  # the scripted provider answers once
+            page.get_by_label("Compare with").fill("demo/echo")
+        page.get_by_label("Prompt", exact=True).fill(prompt)
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("#state")).to_have_text("Done.")
+        expect(page.locator("#state-2")).to_have_text("Done.")
+        expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+        expect(page.locator("#reply")).to_have_text(prompt)
+        expect(page.locator("#reply-2")).to_have_text("Hello you" if prompt == "one" else prompt)
+    assert page.locator("#turns-2 .turn").all_text_contents() == ["You: one", "Model: Hello you", "You: two", "two"]
+    costs = [page.locator(cost).get_attribute("title") for cost in ("#cost", "#cost-2")]
+    assert all(cost.startswith("exactly $") for cost in costs)
+    picture(page, "playground-two")
+    assert violations(page) == []
+    assert charged().count() == 4
+
+
+@pytest.mark.usefixtures("_models")
 def test_owner_with_a_phone_and_without_scripts_gets_the_whole_reply(open_page, alice):
     page = open_page(java_script_enabled=False, color_scheme="dark", **PHONE)
     sign_in(page, "alice@example.org", PATH)
-    page.get_by_label("Model").select_option("demo/echo")
+    page.get_by_label("Model", exact=True).fill("demo/echo")
     page.get_by_label("Prompt", exact=True).fill("Good morning")
     page.get_by_role("button", name="Send").click()
     expect(page.locator("#reply")).to_have_text("Good morning")

@@ -26,7 +26,7 @@ MIGRATIONS = [
     ("rankings", "0002_ready_groups"),
     ("billing", "0005_validate_what_waits"),
     ("completions", "0011_groups_write_incidents"),
-    ("billing", "0015_lost_second_factors"),
+    ("billing", "0013_lost_second_factors"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.

@@ -1,120 +1,21 @@
-// The playground: a conversation. The reply of the form streams, with its cost. Without scripts the page shows the whole reply.
+// The playground: a conversation with a model, or with two side by side. Replies stream, with their cost. Without scripts the page
+// shows the whole reply of one.
 "use strict";
 
 const form = document.getElementById("playground");
 const stop = document.getElementById("stop");
 const at = (id) => document.getElementById(id);
 const LETTERS_PER_TOKEN = 4; // an estimate, until the reply says how many tokens it has
+const SETTLE_MILLISECONDS = 1000; // between two looks; longer and longer, as some replies take minutes
+const SETTLE_MILLISECONDS_MAX = 15000;
 
 for (const element of document.querySelectorAll("[data-script]")) element.hidden = false;
-
-// --- The conversation: the messages so far. The form sends them, as the gateway stores none.
-
-let turns = JSON.parse(form.elements.earlier.value || "[]");
-let isKept = turns.length > 0; // whether the turn that is shown last is among them
-let wholeCost = 0;
-
-function keepTurn(prompt, text) {
-  turns.push({ role: "user", content: prompt }, { role: "assistant", content: text });
-  form.elements.earlier.value = JSON.stringify(turns);
-  isKept = true;
-}
-
-function moveTurn(who, text) {
-  const moved = document.createElement("p"), speaker = document.createElement("span");
-  moved.className = `turn ${who === "You" ? "user" : "assistant"}`;
-  speaker.className = "hidden";
-  speaker.textContent = `${who}: `;
-  moved.append(speaker, text);
-  at("asked").before(moved);
-}
-
-// Show what was asked, after the turn before. One without a reply is not part of the conversation: the next takes its place.
-function showTurn(prompt) {
-  const asked = at("asked").querySelector("[data-text]");
-  if (isKept) for (const [who, text] of [["You", asked.textContent], ["Model", at("reply").textContent]]) moveTurn(who, text);
-  isKept = false;
-  asked.textContent = prompt;
-  at("asked").hidden = at("reply").hidden = false;
-  at("hint").hidden = true;
-  at("anew").hidden = false;
-}
-
-form.elements.prompt.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-  event.preventDefault();
-  form.requestSubmit();
-});
-
-// --- The request as code
-
-function requestOfForm() {
-  const given = new FormData(form);
-  const request = { model: given.get("model"), messages: [] };
-  if (given.get("system")) request.messages.push({ role: "system", content: given.get("system") });
-  request.messages.push(...turns);
-  request.messages.push({ role: "user", content: given.get("prompt") || "Hello" });
-  for (const name of ["max_tokens", "temperature"]) if (given.get(name)) request[name] = Number(given.get(name));
-  return request;
-}
-
-function showCode() {
-  const code = JSON.stringify(requestOfForm(), null, 2);
-  for (const element of document.querySelectorAll("[data-request]")) element.textContent = code;
-}
-form.addEventListener("input", showCode);
-showCode();
-
-// --- The reply
 
 const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 || !amount ? 2 : 6);
 const exactly = (amount) => `exactly $${amount.toFixed(9).replace(/0{1,7}$/, "")}`;
 
-function estimate(letters) {
-  const price = form.elements.model.selectedOptions[0].dataset;
-  const prompt = [...turns, { content: sentPrompt }, { content: form.elements.system.value }].reduce((sum, { content }) => sum + content.length, 0);
-  const nanosPerMillion = prompt * price.inputNanos + letters * price.outputNanos;
-  return nanosPerMillion / LETTERS_PER_TOKEN / 1e6 / 1e9;
-}
-
-function show(id, text) {
-  at(id).textContent = text;
-}
-
-function fail(words) {
-  show("error", words);
-  at("error").hidden = false;
-  show("state", "");
-}
-
-function begin() {
-  at("error").hidden = at("request").hidden = true;
-  stop.hidden = false;
-  for (const id of ["reply", "cost-kind"]) show(id, "");
-  for (const id of ["cost", "tokens", "first-token"]) show(id, "–");
-  show("state", "Sent.");
-  at("turns").scrollTop = at("turns").scrollHeight;
-}
-
-function showCharge(dollarsCharged, promptTokens, completionTokens) {
-  show("tokens", `${promptTokens} in, ${completionTokens} out`);
-  show("cost", dollars(dollarsCharged));
-  at("cost").title = exactly(dollarsCharged);
-  show("cost-kind", "charged");
-  show("whole-cost", dollars((wholeCost += dollarsCharged)));
-}
-
-function linkRequest(id) {
-  const link = at("request").querySelector("a");
-  link.href = `${link.dataset.requests}${id}/`;
-  at("request").hidden = false;
-}
-
-function showEnd(usage, isCut) {
-  if (usage && usage.cost !== null) showCharge(usage.cost, usage.prompt_tokens, usage.completion_tokens);
-  else if (usage) show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
-  show("state", isCut ? "The reply reached your maximum output tokens." : "Done.");
-}
+let wholeCost = 0;
+let sentPrompt = "";
 
 async function* events(body) {
   const decoder = new TextDecoder();
@@ -128,95 +29,257 @@ async function* events(body) {
   }
 }
 
-// --- A stopped reply: some providers finish it all the same, and then charge for all of it
+async function refusal(response) {
+  const isJson = (response.headers.get("Content-Type") || "").startsWith("application/json");
+  return isJson ? (await response.json()).error.message : `The gateway replied ${response.status}. Reload the page and try again.`;
+}
 
-const SETTLE_MILLISECONDS = 1000; // between two looks; longer and longer, as some replies take minutes
-const SETTLE_MILLISECONDS_MAX = 15000;
+// A model and its conversation. The messages so far are kept here, and sent each time, as the gateway stores none.
+class Side {
+  constructor(field, suffix) {
+    this.field = form.elements[field];
+    this.suffix = suffix;
+    this.turns = [];
+    this.isKept = false; // whether the turn that is shown last is among the turns
+    this.latest = null; // the request that the page shows
+  }
+
+  get model() {
+    return this.field.value.trim();
+  }
+
+  at(id) {
+    return at(id + this.suffix);
+  }
+
+  show(id, text) {
+    this.at(id).textContent = text;
+  }
+
+  // --- The conversation
+
+  keepTurn(prompt, text) {
+    this.turns.push({ role: "user", content: prompt }, { role: "assistant", content: text });
+    this.isKept = true;
+  }
+
+  moveTurn(who, text) {
+    const moved = document.createElement("p"), speaker = document.createElement("span");
+    moved.className = `turn ${who === "You" ? "user" : "assistant"}`;
+    speaker.className = "hidden";
+    speaker.textContent = `${who}: `;
+    moved.append(speaker, text);
+    this.at("asked").before(moved);
+  }
+
+  // Begin with the conversation of another side.
+  join(other) {
+    if (this.turns.length || !other.turns.length) return;
+    this.turns = [...other.turns];
+    for (const { role, content } of this.turns) this.moveTurn(role === "user" ? "You" : "Model", content);
+  }
+
+  // Show what was asked, after the turn before. One without a reply is not part of the conversation: the next takes its place.
+  showTurn(prompt) {
+    const asked = this.at("asked").querySelector("[data-text]");
+    if (this.isKept) {
+      this.moveTurn("You", asked.textContent);
+      this.moveTurn("Model", this.at("reply").textContent);
+    }
+    this.isKept = false;
+    asked.textContent = prompt;
+    this.at("asked").hidden = this.at("reply").hidden = false;
+  }
+
+  // --- The reply
+
+  estimate(letters) {
+    const price = [...at("models").options].find((option) => option.value === this.model)?.dataset;
+    if (!price) return 0;
+    const sent = [...this.turns, { content: sentPrompt }, { content: form.elements.system.value }];
+    const prompt = sent.reduce((sum, { content }) => sum + content.length, 0);
+    const nanosPerMillion = prompt * price.inputNanos + letters * price.outputNanos;
+    return nanosPerMillion / LETTERS_PER_TOKEN / 1e6 / 1e9;
+  }
+
+  fail(words) {
+    this.show("error", words);
+    this.at("error").hidden = false;
+    this.show("state", "");
+  }
+
+  begin() {
+    this.at("error").hidden = this.at("request").hidden = true;
+    for (const id of ["reply", "cost-kind"]) this.show(id, "");
+    for (const id of ["cost", "tokens", "first-token"]) this.show(id, "–");
+    this.show("state", "Sent.");
+    this.at("turns").scrollTop = this.at("turns").scrollHeight;
+  }
+
+  showCharge(dollarsCharged, promptTokens, completionTokens) {
+    this.show("tokens", `${promptTokens} in, ${completionTokens} out`);
+    this.show("cost", dollars(dollarsCharged));
+    this.at("cost").title = exactly(dollarsCharged);
+    this.show("cost-kind", "charged");
+    at("whole-cost").textContent = dollars((wholeCost += dollarsCharged));
+  }
+
+  linkRequest(id) {
+    const link = this.at("request").querySelector("a");
+    link.href = `${link.dataset.requests}${id}/`;
+    this.at("request").hidden = false;
+  }
+
+  showEnd(usage, isCut) {
+    if (usage && usage.cost !== null) this.showCharge(usage.cost, usage.prompt_tokens, usage.completion_tokens);
+    else if (usage) this.show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
+    this.show("state", isCut ? "The reply reached your maximum output tokens." : "Done.");
+  }
+
+  // A stopped reply: some providers finish it all the same, and then charge for all of it.
+  async settle(sent) {
+    if (!sent.id) return this.show("state", "Stopped before the first token. See Requests for what it cost, if anything.");
+    this.show("cost-kind", "being settled");
+    this.show("cost", `at most ${dollars(sent.maxCost)}`);
+    this.show("state", "Stopped. The charge is being settled.");
+    for (let wait = SETTLE_MILLISECONDS; sent === this.latest; wait = Math.min(wait * 1.5, SETTLE_MILLISECONDS_MAX)) {
+      const charge = await readCharge(sent.id).catch(() => ({ isSettled: false }));
+      if (sent !== this.latest) return; // another request is shown by now
+      if (charge.isSettled) {
+        this.showCharge(Number(charge.costInDollars), charge.promptTokens, charge.completionTokens);
+        return this.show("state", `Stopped. ${Number(charge.costInDollars) ? "What was generated is charged." : "Nothing is charged."}`);
+      }
+      this.show("state", "Stopped. The provider finishes the reply, and all of it is charged. The charge is being settled.");
+      await new Promise((resolve) => setTimeout(resolve, wait));
+    }
+  }
+
+  async receive(response, began, sent) {
+    let letters = 0, usage = null, isCut = false;
+    const turns = this.at("turns"), reply = this.at("reply");
+    for await (const event of events(response.body)) {
+      if (event.error) throw new Error(event.error.message);
+      if (!sent.id) this.linkRequest((sent.id = event.id));
+      usage = event.usage || usage;
+      for (const choice of event.choices) {
+        const text = choice.delta.content || "";
+        const reasoning = choice.delta.reasoning_content || choice.delta.reasoning || "";
+        if (!letters && (text || reasoning)) {
+          this.show("first-token", `${((performance.now() - began) / 1000).toFixed(2)} s`);
+          this.show("state", "Receiving the reply.");
+        }
+        letters += text.length + reasoning.length;
+        const isAtEnd = turns.scrollHeight - turns.scrollTop - turns.clientHeight < 40;
+        reply.append(text); // as text: markup in it stays text
+        if (isAtEnd) turns.scrollTop = turns.scrollHeight;
+        isCut = isCut || choice.finish_reason === "length";
+      }
+      this.show("cost", `about ${dollars(this.estimate(letters))}`);
+      this.show("cost-kind", "so far");
+    }
+    this.showEnd(usage, isCut);
+    if (!reply.textContent) return;
+    this.keepTurn(sentPrompt, reply.textContent);
+    keepForm();
+  }
+
+  // The form as it is sent for this side.
+  get data() {
+    const data = new FormData(form);
+    data.set("model", this.model);
+    data.set("earlier", JSON.stringify(this.turns));
+    data.delete("other_model");
+    return data;
+  }
+
+  async send(signal, sent, data) {
+    const began = performance.now();
+    const headers = { Accept: "text/event-stream" };
+    const response = await fetch(form.action, { method: "POST", body: data, headers, signal, redirect: "manual" });
+    if (response.type === "opaqueredirect") return this.fail("You are signed out. Reload the page to sign in again.");
+    if (!response.ok) return this.fail(await refusal(response));
+    sent.maxCost = Number(response.headers.get("x-gateway-max-cost"));
+    this.show("state", `Waiting for the first token. At most ${dollars(sent.maxCost)} is charged.`);
+    await this.receive(response, began, sent);
+  }
+
+  async run(signal) {
+    const sent = (this.latest = { id: "", maxCost: 0 });
+    this.showTurn(sentPrompt);
+    this.begin();
+    try {
+      await this.send(signal, sent, this.data);
+    } catch (error) {
+      if (signal.aborted) this.settle(sent);
+      else this.fail(error.message);
+    }
+  }
+}
 
 async function readCharge(id) {
   const response = await fetch(at("request").dataset.charges.replace("ID", id), { redirect: "manual" });
   return response.ok ? response.json() : { isSettled: false };
 }
 
-async function settle(sent) {
-  if (!sent.id) return show("state", "Stopped before the first token. See Requests for what it cost, if anything.");
-  show("cost-kind", "being settled");
-  show("cost", `at most ${dollars(sent.maxCost)}`);
-  show("state", "Stopped. The charge is being settled.");
-  for (let wait = SETTLE_MILLISECONDS; sent === latest; wait = Math.min(wait * 1.5, SETTLE_MILLISECONDS_MAX)) {
-    const charge = await readCharge(sent.id).catch(() => ({ isSettled: false }));
-    if (sent !== latest) return; // another request is shown by now
-    if (charge.isSettled) {
-      showCharge(Number(charge.costInDollars), charge.promptTokens, charge.completionTokens);
-      return show("state", `Stopped. ${Number(charge.costInDollars) ? "What was generated is charged." : "Nothing is charged."}`);
-    }
-    show("state", "Stopped. The provider finishes the reply, and all of it is charged. The charge is being settled.");
-    await new Promise((resolve) => setTimeout(resolve, wait));
-  }
-}
+const first = new Side("model", ""), second = new Side("other_model", "-2");
+first.turns = JSON.parse(form.elements.earlier.value || "[]");
+first.isKept = first.turns.length > 0;
 
-async function receive(response, began, sent) {
-  let letters = 0, usage = null, isCut = false;
-  for await (const event of events(response.body)) {
-    if (event.error) throw new Error(event.error.message);
-    if (!sent.id) linkRequest((sent.id = event.id));
-    usage = event.usage || usage;
-    for (const choice of event.choices) {
-      const text = choice.delta.content || "";
-      const reasoning = choice.delta.reasoning_content || choice.delta.reasoning || "";
-      if (!letters && (text || reasoning)) {
-        show("first-token", `${((performance.now() - began) / 1000).toFixed(2)} s`);
-        show("state", "Receiving the reply.");
-      }
-      letters += text.length + reasoning.length;
-      const isAtEnd = at("turns").scrollHeight - at("turns").scrollTop - at("turns").clientHeight < 40;
-      at("reply").append(text); // as text: markup in it stays text
-      if (isAtEnd) at("turns").scrollTop = at("turns").scrollHeight;
-      isCut = isCut || choice.finish_reason === "length";
-    }
-    show("cost", `about ${dollars(estimate(letters))}`);
-    show("cost-kind", "so far");
-  }
-  showEnd(usage, isCut);
-  if (!at("reply").textContent) return;
-  keepTurn(sentPrompt, at("reply").textContent);
+// --- The form
+
+function keepForm() {
+  form.elements.earlier.value = JSON.stringify(first.turns);
   if (form.elements.prompt.value === sentPrompt) form.elements.prompt.value = "";
   showCode();
 }
 
-async function refusal(response) {
-  const isJson = (response.headers.get("Content-Type") || "").startsWith("application/json");
-  return isJson ? (await response.json()).error.message : `The gateway replied ${response.status}. Reload the page and try again.`;
+function requestOfForm() {
+  const given = new FormData(form);
+  const request = { model: given.get("model"), messages: [] };
+  if (given.get("system")) request.messages.push({ role: "system", content: given.get("system") });
+  request.messages.push(...first.turns);
+  request.messages.push({ role: "user", content: given.get("prompt") || "Hello" });
+  for (const name of ["max_tokens", "temperature"]) if (given.get(name)) request[name] = Number(given.get(name));
+  return request;
 }
 
-async function send(signal, sent) {
-  const began = performance.now();
-  const headers = { Accept: "text/event-stream" };
-  const response = await fetch(form.action, { method: "POST", body: new FormData(form), headers, signal, redirect: "manual" });
-  if (response.type === "opaqueredirect") return fail("You are signed out. Reload the page to sign in again.");
-  if (!response.ok) return fail(await refusal(response));
-  sent.maxCost = Number(response.headers.get("x-gateway-max-cost"));
-  show("state", `Waiting for the first token. At most ${dollars(sent.maxCost)} is charged.`);
-  await receive(response, began, sent);
+function showCode() {
+  const code = JSON.stringify(requestOfForm(), null, 2);
+  for (const element of document.querySelectorAll("[data-request]")) element.textContent = code;
 }
 
-let latest = null; // the request that the page shows
-let sentPrompt = "";
+function showSides() {
+  const isTwo = Boolean(second.model);
+  at("sides").classList.toggle("two", isTwo);
+  at("side-2").hidden = at("last-2").hidden = at("side-name").hidden = !isTwo;
+  for (const side of [first, second]) side.show("side-name", side.model);
+}
+
+form.addEventListener("input", showCode);
+form.addEventListener("input", showSides);
+showCode();
+showSides();
+
+// A browser lists only the models that match the field: so that all are listed, typing replaces what it has.
+for (const side of [first, second]) side.field.addEventListener("focus", () => side.field.select());
+
+form.elements.prompt.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  form.requestSubmit();
+});
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (!stop.hidden) return;
   const running = new AbortController();
   stop.onclick = () => running.abort();
-  const sent = (latest = { id: "", maxCost: 0 });
   sentPrompt = form.elements.prompt.value;
-  showTurn(sentPrompt);
-  begin();
+  at("hint").hidden = true;
+  at("anew").hidden = stop.hidden = false;
+  if (second.model) second.join(first);
   try {
-    await send(running.signal, sent);
-  } catch (error) {
-    if (running.signal.aborted) settle(sent);
-    else fail(error.message);
+    await Promise.all([first, second].filter((side) => side.model).map((side) => side.run(running.signal)));
   } finally {
     stop.hidden = true;
     delete form.dataset.sent;

@@ -66,8 +66,11 @@ CASES = {
     "billing": Case("billing/", PAYS, post=302, form={"amount": "12"}, writes=True),
     "billing-details": Case("billing/details/", PAYS, post=302, form=DETAILS, writes=True),
     "top-up": Case("billing/top-up/", PAYS, post=302, form={"off": "1"}),
+    "cancel-payment": Case("billing/payments/{payment}/cancel/", PAYS, get=405, post=302),  # it has no page
+    "retry-payment": Case("billing/payments/{payment}/retry/", PAYS, get=405, post=302),  # it is not over
     "payment": Case("billing/payments/{payment}/", PAYS),
     "receipt": Case("billing/payments/{payment}/receipt/", PAYS, get=404),  # it is not paid
+    "invoice": Case("billing/payments/{payment}/invoice.pdf", PAYS, get=404),  # it is not paid
     "demo-payment": Case("billing/demo/none/", PAYS, get=404, post=404),
     "alerts": Case("alerts/"),
     "alert-threshold": Case("alerts/threshold/", PAYS, post=302, form={"threshold": "7"}, writes=True),
@@ -78,6 +81,15 @@ CASES = {
     "test-webhook": Case("alerts/webhooks/{endpoint}/test/", KEYS, get=405, post=302, writes=True),
     "delete-webhook": Case("alerts/webhooks/{endpoint}/delete/", KEYS, post=302, writes=True),
     "send-delivery-again": Case("alerts/deliveries/{delivery}/again/", KEYS, get=405, post=302, writes=True),
+    "settings": Case("settings/", OWNS),
+    "export": Case("settings/export/", OWNS, post=302, writes=True),
+    "export-file": Case("settings/export/{payment}.zip", OWNS, get=404),  # it is none
+    # Opening its page forgets the password: the form asks for it again.
+    "close-account": Case("settings/close/", OWNS, post=200),
+    "undo-closing": Case("settings/close/undo/", OWNS, get=405, post=302),  # it is not closed
+    "emails": Case("settings/emails/", OWNS, post=302, form={"receipts": "on"}, writes=True),
+    "activity": Case("settings/activity/", OWNS),
+    "activity-csv": Case("settings/activity.csv", OWNS),
     "members": Case("members/"),
     "invite-member": Case(
         "members/invite/",

@@ -241,8 +241,12 @@ class StripeServer:
                 session = self._found(self.sessions, session_id)
                 intent = session["payment_intent"] and self.intents[session["payment_intent"]]
                 return {**session, "payment_intent": intent} if params.get("expand") else session
+            case ["POST", "v1", "checkout", "sessions", session_id, "expire"]:
+                return self._expire_session(session_id)
             case ["POST", "v1", "payment_intents"]:
                 return self._charge_kept_card(params)
+            case ["POST", "v1", "refunds"]:
+                return self._refund_intent(params)
             case ["GET", "v1", "payment_intents", intent_id]:
                 return self._found(self.intents, intent_id)
             case ["GET", "v1", "payment_intents"]:
@@ -270,6 +274,20 @@ class StripeServer:
             "status": "open",
         }
         return self.sessions[session_id]
+
+    def _refund_intent(self, params: Json) -> Json:
+        charge, cents = self._found(self.intents, params["payment_intent"])["latest_charge"], int(params["amount"])
+        if cents > charge["amount"] - charge["amount_refunded"] or charge["disputed"]:
+            raise Refusal(400, "invalid_request_error", "The charge cannot be refunded by this amount.")
+        charge["amount_refunded"] += cents
+        return {"id": self._id("re"), "object": "refund", "amount": cents, "status": "succeeded"}
+
+    def _expire_session(self, session_id: str) -> Json:
+        session = self._found(self.sessions, session_id)
+        if session["status"] != "open":
+            raise Refusal(400, "invalid_request_error", "Only Checkout Sessions with a status of open can be expired.")
+        session["status"] = "expired"
+        return session
 
     def _charge_kept_card(self, params: Json) -> Json:
         """Confirm an intent without the payer. The name of the card says what its bank does."""

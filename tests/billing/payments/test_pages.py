@@ -1,13 +1,14 @@
 """The billing page, and the page that payers return to. Members of other accounts cannot open them."""
 
 import re
+from decimal import Decimal
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from billing.models import BillingDetails, LedgerEntry, Payment
-from billing.payments import pages, purchases
+from billing.payments import invoices, pages, purchases, taxes
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.billing.payments.conftest import begin, outcome
@@ -179,6 +180,77 @@ def test_who_belongs_to_no_account_sees_no_billing(stripe, db):
     assert [client.get(path).status_code for path in (BILLING, DETAILS)] == [403, 403]
 
 
+# --- Cancelling, and trying again ---------------------------------------------------------------------------------
+
+
+def state(payment):
+    payment.refresh_from_db()
+    return payment.status, payment.failure
+
+
+def acts():
+    return list(Activity.objects.order_by("pk").values_list("act", flat=True))
+
+
+def test_a_payment_that_was_not_made_can_be_cancelled_and_tried_again(stripe, owner, bob):
+    payment = begin(owner)
+    assert "Cancel payment" in text(owner.get(at(payment)))
+    page = text(owner.post(at(payment, "cancel/"), follow=True))
+    assert "The payment of $20.00 is cancelled." in page
+    assert "Cancelled Cancelled by bob@example.org. Your balance did not change. Try again" in page
+    assert state(payment) == ("EXPIRED", "Cancelled by bob@example.org.")
+    assert stripe.sessions[payment.session_id]["status"] == "expired"
+    reply = owner.post(at(payment, "retry/"))
+    again = Payment.objects.exclude(pk=payment.pk).get()
+    assert (reply.status_code, reply["Location"]) == (302, again.page_url)
+    assert (again.amount_cents, again.status, again.account) == (2_000, "OPEN", bob)
+    assert acts() == ["PAYMENT_BEGUN", "PAYMENT_CANCELLED", "PAYMENT_BEGUN"]
+    assert LedgerEntry.objects.count() == 0
+
+
+def test_a_payment_that_was_made_meanwhile_is_credited_and_not_cancelled(stripe, owner, bob):
+    payment = begin(owner)
+    stripe.pay(payment.session_id)
+    assert "$20.00 was added to your balance" in text(owner.post(at(payment, "cancel/"), follow=True))
+    assert state(payment) == ("PAID", "")
+    assert acts() == ["PAYMENT_BEGUN"]
+    owner.post(at(payment, "cancel/"))
+    owner.post(at(payment, "retry/"))
+    assert (state(payment), Payment.objects.count(), LedgerEntry.objects.count()) == (("PAID", ""), 1, 1)
+
+
+def test_a_payment_that_the_bank_processes_cannot_be_cancelled(stripe, owner):
+    payment = begin(owner)
+    stripe.order(payment.session_id)
+    assert "Cancel payment" not in text(owner.post(at(payment, "cancel/"), follow=True))
+    assert (state(payment), acts()) == (("PROCESSING", ""), ["PAYMENT_BEGUN"])
+
+
+def test_a_payment_stays_open_while_the_processor_cannot_be_reached(stripe, owner):
+    payment = begin(owner)
+    stripe.is_down = True
+    page = text(owner.post(at(payment, "cancel/"), follow=True))
+    assert "We could not reach the payment processor. Try again in a minute." in page
+    assert (state(payment), acts()) == (("OPEN", ""), ["PAYMENT_BEGUN"])
+
+
+def test_a_payment_is_tried_again_within_the_bounds_of_today(stripe, owner, settings):
+    payment = begin(owner)
+    owner.post(at(payment, "cancel/"))
+    settings.PAYMENT_CENTS_MIN = 5_000
+    assert "The minimum is $50.00." in text(owner.post(at(payment, "retry/"), follow=True))
+    assert Payment.objects.count() == 1
+
+
+@pytest.mark.parametrize("more", ["cancel/", "retry/"])
+def test_payments_of_other_accounts_are_neither_cancelled_nor_tried_again(stripe, owner, charlie, more):
+    payment = begin(owner)
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    assert other.post(at(payment, more)).status_code == 404
+    assert (state(payment), Payment.objects.count()) == (("OPEN", ""), 1)
+
+
 # --- The list, and receipts ---------------------------------------------------------------------------------------
 
 
@@ -234,3 +306,91 @@ def test_a_page_that_is_another_payments_is_not_opened(stripe, owner, bob):
     assert reply.status_code < 500
     second = Payment.objects.exclude(pk=first.pk).get()
     assert (second.status, second.session_id, second.failure) == ("FAILED", None, "The payment page could not be opened.")
+
+
+# --- Invoices -----------------------------------------------------------------------------------------------------
+
+
+def invoice(owner, payment):
+    """Download the invoice. Return its texts, as they are drawn one after the other."""
+    reply = owner.get(at(payment, "invoice.pdf"))
+    assert (reply.status_code, reply["Content-Type"]) == (200, "application/pdf")
+    assert reply.content.startswith(b"%PDF-")
+    assert reply["Content-Disposition"].endswith('-0001.pdf"')
+    return reply.content
+
+
+def drawn(monkeypatch):
+    """Return a list of what is drawn from now on: in the file itself texts are numbers of glyphs, and packed."""
+    texts, draw = [], invoices._draw
+    monkeypatch.setattr(
+        invoices, "_draw", lambda canvas, x, y, text, *a, **k: (texts.append(text), draw(canvas, x, y, text, *a, **k))
+    )
+    return texts
+
+
+def test_an_invoice_has_seller_customer_tax_id_and_lines_of_tax(stripe, owner, settings, monkeypatch):
+    settings.SELLER_LINES = ["Gateway Ltd", "Tax ID GB999"]
+    settings.TAX_PERCENT, settings.TAX_NAME = Decimal("19.00"), "USt"
+    owner.post(DETAILS, FORM)
+    session = begin(owner).session_id
+    outcome(stripe.pay(session))
+    outcome(stripe.refund(session, 500))
+    payment, texts = Payment.objects.get(), drawn(monkeypatch)
+    settings.TAX_PERCENT = Decimal(7)  # from now on: it changes nothing of what was paid
+    content = invoice(owner, payment)
+    for line in (
+        "Gateway Ltd",
+        "Tax ID GB999",
+        "Example GmbH",
+        "Street 1",
+        "12345 Berlin",
+        "Tax ID DE123456789",
+        str(payment.pk),
+    ):
+        assert line in texts
+    money = ["Credit for the Model Gateway", "$16.81", "USt 19%", "$3.19", "Paid", "$20.00", "Refunded or disputed", "-$5.00"]
+    start = texts.index("Credit for the Model Gateway")
+    assert texts[start:] == [*money, "Total in US dollars", "$15.00"]
+    assert "USt 19% $3.19" in text(owner.get(at(payment, "receipt/")))
+    assert invoice(owner, payment) == content
+
+
+def test_an_invoice_without_a_rate_has_no_line_of_tax(stripe, owner, monkeypatch):
+    outcome(stripe.pay(begin(owner).session_id))
+    texts = drawn(monkeypatch)
+    invoice(owner, Payment.objects.get())
+    assert texts[-4:] == ["Credit for the Model Gateway", "$20.00", "Total in US dollars", "$20.00"]
+    assert "Bob" in texts
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("Müller & Söhne", [("Vera", "Müller & Söhne")]),
+        ("Zażółć", [("Vera", "Zazółć")]),
+        ("ООО Ромашка", [("STSong-Light", "ООО"), ("Vera", " "), ("STSong-Light", "Ромашка")]),
+        ("株式会社", [("STSong-Light", "株式会社")]),
+        ("a\N{GRINNING FACE}", [("Vera", "a?")]),
+    ],
+)
+def test_names_of_many_scripts_are_set_in_a_font_that_has_them(name, parts):
+    invoices._register_fonts()
+    assert list(invoices._runs(name, "Vera")) == parts
+
+
+@pytest.mark.parametrize(
+    ("cents", "percent", "tax"),
+    [(2_000, "19", 319), (1, "19", 0), (100, "100", 50), (205, "5", 10), (99_999_999, "0.01", 9_999)],
+)
+def test_the_tax_within_an_amount_is_rounded_to_the_nearest_cent(cents, percent, tax):
+    assert taxes.included_cents(cents, Decimal(percent)) == tax
+
+
+def test_invoices_of_other_accounts_and_of_unpaid_payments_are_not_found(stripe, owner, charlie):
+    payment = begin(owner)
+    assert owner.get(at(payment, "invoice.pdf")).status_code == 404
+    outcome(stripe.pay(payment.session_id))
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    assert other.get(at(payment, "invoice.pdf")).status_code == 404

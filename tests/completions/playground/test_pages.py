@@ -51,7 +51,8 @@ def nothing_is_held(account):
 def test_page_offers_the_models_that_can_be_called(owner):
     factories.make_model("acme/waits", provider=Provider.objects.create(slug="later", kind="openai", api_key_env="NO_SUCH_KEY"))
     page = owner.get(PATH, {"model": "demo/echo"}).content.decode()
-    assert re.search(r'<option value="demo/echo"[^>]* selected', page)
+    assert re.search(r'<input type="text" name="model" value="demo/echo"', page)
+    assert '<option value="demo/echo" label="Echo"' in page
     assert "acme/waits" not in page
     assert 'data-input-nanos="' in page
     assert not ApiKey.objects.exists()  # to look at it makes no key
@@ -79,7 +80,8 @@ def test_a_conversation_goes_on_with_what_was_said_before(owner, alice):
     assert json.loads(earlier) == [{"role": role, "content": "Say <this>"} for role in ("user", "assistant")]
     assert re.search(r'<textarea name="prompt"[^>]*>\s*</textarea>', first.content.decode())  # for the next message
     second = owner.post(PATH, form(alice, system="Be brief.", prompt="And that", earlier=earlier))
-    assert re.findall(r'class="[^"]*turn (user|assistant)"', second.content.decode()) == ["user", "assistant"] * 2
+    shown = second.content.decode().partition('id="side-2"')[0]  # of the first model
+    assert re.findall(r'class="[^"]*turn (user|assistant)"', shown) == ["user", "assistant"] * 2
     sent = json.loads(unescape(re.search(r"<span data-request>(.*?)</span>", second.content.decode(), re.DOTALL)[1]))
     assert [each["content"] for each in sent["messages"]] == ["Be brief.", "Say <this>", "Say <this>", "And that"]
     [before, after] = Completion.objects.order_by("pk").values_list("prompt_tokens", flat=True)
@@ -283,7 +285,7 @@ def test_refusals_are_in_the_history_of_the_key(owner, alice):
 
 def test_aliases_say_which_model_they_mean_now(owner, alice):
     RoutableAlias.objects.create(id="best/general", model_ids=["gone/model", "demo/echo"])
-    assert "best/general: now Echo" in owner.get(PATH).content.decode()
+    assert 'value="best/general" label="Best by ranking, now Echo"' in owner.get(PATH).content.decode()
     reply = owner.post(PATH, form(alice, model="best/general"), **STREAM)
     assert {chunk["model"] for chunk in chat.events(reply)[:-1]} == {"demo/echo"}
 

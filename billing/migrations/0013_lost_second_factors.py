@@ -48,7 +48,7 @@ def fill(apps: Any, schema_editor: Any) -> None:
 class Migration(migrations.Migration):
     atomic = False
     dependencies = [
-        ("billing", "0014_receipts_are_found_by_number"),
+        ("billing", "0012_receipts_are_found_by_number"),
     ]
 
     operations = [

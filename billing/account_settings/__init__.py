@@ -1,0 +1,15 @@
+"""What owners see and do of the account as a whole: its settings.
+
+- ``activity``        what was done to the account, in the words of its owners
+- ``activity_pages``  /dashboard/settings/activity/, with its CSV file
+- ``email_pages``     /dashboard/settings/emails/: which emails about money are sent
+- ``contributions``   what other apps erase and export
+- ``closing``         closes an account and opens it again; pays back what is left
+- ``erasure``         erases personal data some time after
+- ``tables``          the tables of billing in an export
+- ``exports``         makes the export of all data, and forgets it after some days
+- ``export_pages``    /dashboard/settings/export/
+- ``closing_pages``   /dashboard/settings/close/
+- ``pages``           /dashboard/settings/, which leads to the others
+- ``page_urls``       their paths
+"""

@@ -1,0 +1,85 @@
+"""/dashboard/settings/activity/: what was done to the account, with filters, and the CSV file of exactly what is filtered."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.views.decorators.http import require_GET, require_safe
+
+from billing.account_settings import activity
+from billing.account_settings.activity import ActFilter, Doer
+from billing.list_forms import ListForm
+from billing.members.roles import Act
+from billing.models import Account
+from billing.pages import member_page_for
+from gateway_project import errors
+from gateway_project.activity.models import Activity
+from gateway_project.web import downloads, error_handlers
+
+ACTS_PER_PAGE = 50
+_ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") for act in Activity.Act]
+_DOERS = [("", "Everyone")] + [(doer.name, doer.value) for doer in Doer]
+_KEY_MAX = 2**63 - 1
+
+
+class ActivityForm(ListForm):
+    """Which acts are listed."""
+
+    act = forms.ChoiceField(required=False, choices=_ACTS, label="What")
+    by = forms.ChoiceField(required=False, choices=_DOERS, label="Who")
+    older = forms.IntegerField(required=False, min_value=1, max_value=_KEY_MAX, widget=forms.HiddenInput)
+    newer = forms.IntegerField(required=False, min_value=0, max_value=_KEY_MAX - 1, widget=forms.HiddenInput)
+    field_order = ("act", "by", "since", "until")
+
+    @property
+    def act_filter(self) -> ActFilter:
+        """What a valid form selects."""
+        by = self.cleaned_data["by"]
+        return ActFilter(self.cleaned_data["act"] or None, Doer[by] if by else None, self.begin, self.end)
+
+
+@require_safe
+@member_page_for(Act.SEE_SETTINGS)
+def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the acts that the filters select, newest first."""
+    form = ActivityForm(request.GET)
+    context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters)}
+    if not form.is_valid():
+        return render(request, "settings/activity.html", context, status=400)
+    found, has_newer, has_older = _page(account, form)
+    context |= {
+        "rows": activity.describe(account, found),
+        "first": form.address() if has_newer else None,
+        "newer": form.address(newer=found[0].pk) if has_newer else None,
+        "older": form.address(older=found[-1].pk) if has_older else None,
+        "csv_query": form.address() if form.filters else "",
+    }
+    return render(request, "settings/activity.html", context)
+
+
+def _page(account: Account, form: ActivityForm) -> tuple[list[Activity], bool, bool]:
+    """Return the acts of the page, and whether there are newer and older ones."""
+    acts, older, newer = activity.find(account, form.act_filter), form.cleaned_data["older"], form.cleaned_data["newer"]
+    if newer is not None:
+        found = list(acts.filter(pk__gt=newer).order_by("id")[: ACTS_PER_PAGE + 1])
+        return found[:ACTS_PER_PAGE][::-1], len(found) > ACTS_PER_PAGE, bool(found)
+    found = list((acts.filter(pk__lt=older) if older else acts)[: ACTS_PER_PAGE + 1])
+    return found[:ACTS_PER_PAGE], bool(older and found), len(found) > ACTS_PER_PAGE
+
+
+@require_GET
+@member_page_for(Act.SEE_SETTINGS)
+def download_activity(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Download the acts that the filters select as CSV."""
+    form = ActivityForm(request.GET)
+    if not form.is_valid():
+        name, messages = next(iter(form.errors.items()))
+        return error_handlers.respond(request, errors.wrong(name, f"is not a filter: {messages[0]}".rstrip(".")))
+    parts = activity.csv_parts(account, form.act_filter)
+    file = {"filename": "activity.csv", "content_type": "text/csv"}
+    try:
+        return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the activity")
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.respond(request, refusal)

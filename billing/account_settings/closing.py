@@ -1,0 +1,167 @@
+"""Closes an account for its owner, pays back what is left, and undoes the closing, until ``erasure`` erases personal data.
+
+Closing makes the account inactive, as staff do: the admission of each request reads that under the account's lock. So its keys
+stop at once, and what runs is settled as usual. What is left is paid back by the processor once nothing runs any more, and is
+booked as any refund is: as the difference to what the processor reports. What was not bought with a processor, such as a bank
+transfer, is left to staff, and what was given is forfeited. The ledger keeps every entry.
+"""
+
+import logging
+from datetime import timedelta
+from functools import partial
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+
+from billing import credits, locks, money
+from billing.members import roles
+from billing.members.roles import Act
+from billing.models import Account, AccountClosing, Payment, Role, User
+from billing.payments import configuration, reports
+from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused
+from billing.sign_in import mails
+from gateway_project import dollars
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+from gateway_project.web import hosts
+
+logger = logging.getLogger("gateway.payments")
+
+
+class ClosingRefused(Exception):
+    """Nothing was changed; says why, as a sentence."""
+
+
+def find_open(account: Account) -> AccountClosing | None:
+    """Return the closing that can be undone, or that waits for its refund."""
+    return AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).first()
+
+
+def unused_nanos(account: Account) -> int:
+    """Return what of the account's purchases is not used up."""
+    return sum(credit.unused_nanos for credit in credits.read_credits(account) if credit.is_purchase)
+
+
+def close(request: HttpRequest, account: Account) -> AccountClosing:
+    """Close the account. Raises ClosingRefused."""
+    with transaction.atomic():
+        locked = _lock(request, account)
+        if not locked.is_active:
+            raise ClosingRefused("The account is already closed.")
+        erase_at = pool.database_time() + timedelta(days=settings.ERASE_AFTER_DAYS)
+        closing = AccountClosing.objects.create(
+            account=locked,
+            closed_by=request.user,  # type: ignore[misc]
+            is_refunded=settings.CLOSING_REFUNDS,
+            erase_at=erase_at,
+        )
+        _set_active(locked, is_active=False)
+        log.record(request, Activity.Act.CLOSED, locked, "Closed the account.", account_id=locked.pk)
+        _tell_owners(locked, closing)
+    return closing
+
+
+def undo(request: HttpRequest, account: Account) -> None:
+    """Open the account again. Raises ClosingRefused, also while money is on its way back: it could be spent meanwhile."""
+    with transaction.atomic():
+        locked = _lock(request, account)
+        closing = find_open(locked)
+        if closing is None or locked.is_active:
+            raise ClosingRefused("There is no closing to undo.")
+        if closing.is_refunded and closing.refunded_at is None:
+            raise ClosingRefused("We are still refunding what is left. Try again in a few minutes.")
+        closing.undone_at = pool.database_time()
+        closing.save(update_fields=["undone_at"])
+        _set_active(locked, is_active=True)
+        log.record(request, Activity.Act.REOPENED, locked, "Reopened the account.", account_id=locked.pk)
+
+
+def _lock(request: HttpRequest, account: Account) -> Account:
+    locked = locks.lock_account(account.pk)
+    if not roles.may(request.user, locked, Act.CLOSE_ACCOUNT):  # type: ignore[arg-type]
+        raise ClosingRefused("You are no longer an owner of the account.")
+    return locked
+
+
+def _set_active(account: Account, *, is_active: bool) -> None:
+    account.is_active = is_active
+    account.save(update_fields=["is_active"])
+
+
+def _tell_owners(account: Account, closing: AccountClosing) -> None:
+    if not settings.SENDS_MAIL:
+        return
+    context = {
+        "account": account.name,
+        "by": closing.closed_by.email,
+        "is_refunded": closing.is_refunded,
+        "erase_at": closing.erase_at,
+        "link": hosts.mailed_page("settings", "the Settings of your dashboard"),
+    }
+    owners = User.objects.filter(memberships__account=account, memberships__role=Role.OWNER, is_active=True)
+    for email in owners.order_by("pk").values_list("email", flat=True):
+        transaction.on_commit(partial(mails.send, email, "account_closed", cause=mails.Cause.SECURITY, **context))
+
+
+# --- What is left -------------------------------------------------------------------------------------------------
+
+
+def refund_closed() -> int:
+    """Pay back what is left of closed accounts of which nothing runs any more. Return how many are done."""
+    waiting = AccountClosing.objects.filter(is_refunded=True, refunded_at=None, undone_at=None, erased_at=None)
+    return sum(map(_finish, waiting.filter(account__is_active=False, account__open_holds=0).select_related("account")))
+
+
+def _finish(closing: AccountClosing) -> bool:
+    processor = configuration.processor()
+    try:
+        refunded_cents = _refund(closing, processor) if processor else 0
+    except ProcessorUnavailable as error:
+        logger.warning("the account %s waits for its refund: %s", closing.account_id, error)
+        return False
+    with transaction.atomic():
+        account = locks.lock_account(closing.account_id)
+        is_first = AccountClosing.objects.filter(pk=closing.pk, refunded_at=None).update(refunded_at=pool.database_time())
+        left_cents = money.floor_cents(unused_nanos(account))
+        if is_first and (refunded_cents or left_cents):
+            summary = f"Refunded {dollars.format_cents(refunded_cents)} of what was left."
+            if left_cents:
+                summary += f" {dollars.format_cents(left_cents)} is left to support: it was not paid by card."
+            log.record(None, Activity.Act.REFUNDED, account, summary, account_id=account.pk)
+    return bool(is_first)
+
+
+def _refund(closing: AccountClosing, processor: Processor) -> int:
+    """Return how many cents were paid back. Run again after a crash, it pays back what is left then: the books say it."""
+    _close_pages(closing.account, processor)
+    for payment, _ in _unused_payments(closing.account, processor):
+        reports.bring_up_to_date(processor, payment.pk)  # a refund that was made and not booked yet
+    refunded_cents = 0
+    for payment, cents in _unused_payments(closing.account, processor):
+        try:
+            processor.refund(payment, cents, reference=f"closing-{closing.pk}-{payment.pk}-{payment.debits}")
+        except RefundRefused:
+            logger.exception("the processor does not refund the payment %s", payment.pk)
+            continue
+        reports.bring_up_to_date(processor, payment.pk)
+        refunded_cents += cents
+    return refunded_cents
+
+
+def _close_pages(account: Account, processor: Processor) -> None:
+    """Close the pages of payments that wait for their payers: nobody pays for a closed account."""
+    waiting = account.payments.filter(status=Payment.Status.OPEN, processor=processor.name).exclude(session_id=None)
+    for payment in waiting:
+        processor.close_page(payment.session_id or "")
+        reports.bring_up_to_date(processor, payment.pk)
+
+
+def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payment, int]]:
+    """Return the processor's payments that are not used up, with what it can pay back of each, in whole cents."""
+    account.refresh_from_db()
+    unused = {credit.entry.pk: credit.unused_nanos for credit in credits.read_credits(account) if credit.unused_nanos}
+    paid = Payment.objects.filter(credit__in=unused, processor=processor.name, is_live=processor.is_live).order_by("pk")
+    left = [(each, min(money.floor_cents(unused[each.credit_id]), each.amount_cents - each.debited_cents)) for each in paid]  # type: ignore[index]
+    return [(payment, cents) for payment, cents in left if cents > 0]

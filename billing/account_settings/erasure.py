@@ -1,0 +1,84 @@
+"""Erases the personal data of accounts that were closed long enough ago. What the books need stays.
+
+Erased are the name of the account, its billing details, members, invitations, webhooks and alerts, and what other apps name in
+``contributions``. Users who are members of nothing else cannot sign in any more, and their address is replaced by one that
+leads nowhere. The ledger, receipts and the activity log stay as they are: bookkeeping and evidence.
+"""
+
+from uuid import UUID
+
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
+from django.contrib.auth.hashers import make_password
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import Q
+
+from billing import locks
+from billing.account_settings import contributions
+from billing.models import Account, AccountClosing, BillingDetails, Invitation, Membership, User
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+
+
+def erase_closed() -> int:
+    """Erase what is due. Return of how many accounts."""
+    is_settled = Q(is_refunded=False) | Q(refunded_at__isnull=False)
+    due = AccountClosing.objects.filter(is_settled, undone_at=None, erased_at=None, erase_at__lte=pool.database_time())
+    return sum(map(_erase, due.values_list("pk", "account_id")))
+
+
+def _erase(due: tuple[UUID, UUID]) -> bool:
+    closing_id, account_id = due
+    with transaction.atomic():
+        users = User.objects.filter(memberships__account=account_id, is_staff=False)
+        locks.lock_users(list(users.values_list("pk", flat=True)))
+        account = locks.lock_account(account_id)
+        closing = AccountClosing.objects.filter(pk=closing_id, undone_at=None, erased_at=None).first()
+        if closing is None or account.open_holds:
+            return False
+        now = pool.database_time()
+        if account.is_active:  # staff opened it again
+            closing.undone_at = now
+            closing.save(update_fields=["undone_at"])
+            return False
+        _erase_account(account)
+        closing.erased_at = now
+        closing.save(update_fields=["erased_at"])
+        text = "Erased the personal data of the closed account."
+        log.record(None, Activity.Act.ERASED, account, text, account_id=account.pk)
+    return True
+
+
+def _erase_account(account: Account) -> None:
+    elsewhere = Membership.objects.exclude(account=account).values("user")
+    users = list(User.objects.filter(memberships__account=account, is_staff=False).exclude(pk__in=elsewhere))
+    BillingDetails.objects.filter(account=account).delete()
+    Invitation.objects.filter(account=account).delete()
+    account.webhook_endpoints.all().delete()
+    account.warnings.all().delete()
+    account.exports.all().delete()
+    account.memberships.all().delete()
+    for erase in contributions.erasures:
+        erase(account)
+    for user in users:
+        _erase_user(user)
+    account.name, account.keeps_responses = f"Closed account {account.pk.hex[-8:].upper()}", False
+    account.save(update_fields=["name", "keeps_responses"])
+
+
+def _erase_user(user: User) -> None:
+    for table in (EmailAddress, Authenticator, SocialAccount):
+        table.objects.filter(user=user).delete()
+    open_sessions = UserSession.objects.filter(user=user)
+    Session.objects.filter(session_key__in=list(open_sessions.values_list("session_key", flat=True))).delete()
+    open_sessions.delete()
+    user.password_links.all().delete()
+    user.address_changes.all().delete()
+    user.email, user.first_name, user.last_name = f"erased-{user.pk}@erased.invalid", "", ""
+    user.password, user.is_active = make_password(None), False
+    user.links_generation += 1
+    user.save(update_fields=["email", "first_name", "last_name", "password", "is_active", "links_generation"])

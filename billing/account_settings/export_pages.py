@@ -1,0 +1,51 @@
+"""/dashboard/settings/export/: an owner asks for all data of the account, and downloads it."""
+
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from billing.account_settings import exports
+from billing.account_settings.exports import ExportRefused, State
+from billing.members.roles import Act
+from billing.models import Account
+from billing.pages import member_page_for
+from billing.sign_in.reauthentication import reauthenticates
+from gateway_project import errors
+from gateway_project.web import downloads, error_handlers
+
+SHOWN_MAX = 10
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@member_page_for(Act.EXPORT_DATA)
+@reauthenticates
+def export_data(request: HttpRequest, account: Account) -> HttpResponse:
+    """List the exports. A POST asks for one."""
+    if request.method == "POST":
+        try:
+            exports.ask(request, account)
+            messages.success(request, "We are preparing the export, and email you when it is ready.")
+        except ExportRefused as refusal:
+            messages.warning(request, str(refusal))
+        return redirect("export")
+    found = list(account.exports.select_related("asked_by").order_by("-pk")[:SHOWN_MAX])
+    is_waiting = any(each.state == State.WAITING for each in found)
+    return render(request, "settings/export.html", {"exports": found, "is_waiting": is_waiting, "days": settings.EXPORT_DAYS})
+
+
+@require_GET
+@member_page_for(Act.EXPORT_DATA)
+def download_export(request: HttpRequest, account: Account, export_id: UUID) -> HttpResponseBase:
+    """Download the file of an export that is ready."""
+    export = get_object_or_404(account.exports, pk=export_id, state=State.READY)
+    file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
+    try:
+        parts = exports.read_parts(export)
+        return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the export")
+    except errors.RateLimitExceeded as refusal:
+        return error_handlers.respond(request, refusal)

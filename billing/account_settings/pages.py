@@ -1,0 +1,23 @@
+"""/dashboard/settings/: leads to what owners see and do of the account as a whole."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from billing.account_settings import closing
+from billing.members.roles import Act
+from billing.models import Account
+from billing.pages import member_page_for
+
+
+@require_safe
+@member_page_for(Act.SEE_SETTINGS)
+def show(request: HttpRequest, account: Account) -> HttpResponse:
+    """Show what can be set."""
+    context = {
+        "account_id": account.pk,
+        "opened_at": account.created_at,
+        "is_active": account.is_active,
+        "closing": closing.find_open(account),
+    }
+    return render(request, "settings/overview.html", context)

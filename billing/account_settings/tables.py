@@ -1,0 +1,93 @@
+"""The tables of billing in an export: rows as they are read by people and programs, with amounts in dollars."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import Model, QuerySet
+
+from billing import ledger_pages
+from billing.account_settings import activity
+from billing.account_settings.activity import ActFilter
+from billing.account_settings.contributions import Read
+from billing.models import Account, BillingDetails
+from gateway_project import dollars, timestamps
+from gateway_project.db import pool
+
+_ROWS_AT_ONCE = 500
+Rows = Iterator[dict[str, Any]]
+
+
+def in_batches(rows: QuerySet[Any]) -> Iterator[Any]:
+    """Return the rows, the newest first by their keys, a batch at a time. Between batches no connection is held."""
+    rows = rows.order_by("-pk")
+    batch: list[Model] = list(rows[:_ROWS_AT_ONCE])
+    while batch:
+        pool.release_connection()
+        yield from batch
+        batch = list(rows.filter(pk__lt=batch[-1].pk)[:_ROWS_AT_ONCE])
+
+
+def _account(account: Account) -> Rows:
+    details = BillingDetails.objects.filter(account=account).first() or BillingDetails()
+    yield {
+        "id": str(account.pk),
+        "name": account.name,
+        "openedAt": timestamps.iso_millis(account.created_at),
+        "balanceInDollars": dollars.format_plain(account.balance_nanos),
+        "billedTo": details.name,
+        "address": details.address,
+        "taxId": details.tax_id,
+    }
+
+
+def _members(account: Account) -> Rows:
+    for each in in_batches(account.memberships.select_related("user")):
+        yield {"email": each.user.email, "role": each.role, "joinedAt": timestamps.iso_millis(each.created_at)}
+
+
+def _ledger(account: Account) -> Rows:
+    for batch in ledger_pages.read_batches(account):
+        for entry in batch:
+            yield {
+                "seq": entry.seq,
+                "id": str(entry.pk),
+                "createdAt": timestamps.iso_millis(entry.created_at),
+                "type": entry.type,
+                "amountInDollars": dollars.format_plain(entry.amount_nanos),
+                "balanceAfterInDollars": dollars.format_plain(entry.balance_after_nanos),
+                "apiKey": entry.spender,
+                "metadata": entry.metadata,
+            }
+
+
+def _payments(account: Account) -> Rows:
+    for each in in_batches(account.payments.all()):
+        yield {
+            "id": str(each.pk),
+            "createdAt": timestamps.iso_millis(each.created_at),
+            "status": each.status,
+            "amountInCents": each.amount_cents,
+            "takenBackInCents": each.debited_cents,
+            "paidAt": timestamps.iso_millis(each.paid_at) if each.paid_at else None,
+            "receiptNumber": each.receipt_number,
+            "billedTo": each.billed_to,
+        }
+
+
+def _alerts(account: Account) -> Rows:
+    for each in in_batches(account.warnings.all()):
+        yield {"id": str(each.pk), "createdAt": timestamps.iso_millis(each.created_at), "kind": each.kind, "data": each.data}
+
+
+def _activity(account: Account) -> Rows:
+    return activity.read_all(account, ActFilter())
+
+
+TABLES: dict[str, Read] = {
+    "account": _account,
+    "members": _members,
+    "ledger": _ledger,
+    "payments": _payments,
+    "alerts": _alerts,
+    "activity": _activity,
+}

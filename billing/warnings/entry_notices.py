@@ -1,0 +1,69 @@
+"""Tells the members who pay of what was booked beside usage: payments, credits, and what was taken back of them.
+
+The ledger itself is the list of what is to be told, so booking costs nothing more, and what a crash leaves out is told later. A
+notice is a warning that is mailed only. What warns already is not told twice: a processor's refunds and disputes.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+
+from billing import ledger, locks
+from billing.models import AccountWarning, LedgerEntry, Payment
+from gateway_project import identifiers
+from gateway_project.db import pool
+
+TOLD_WITHIN = timedelta(days=1)  # so that a gateway whose mail was off for long does not tell of old entries
+_BATCH = 100
+_Kind = AccountWarning.Kind
+_Type = LedgerEntry.Type
+
+
+def write() -> int:
+    """Write the notices of new entries. Return how many."""
+    written = 0
+    while settings.SENDS_MAIL and (entries := list(_untold()[:_BATCH])):
+        written += sum(map(_write, entries))
+    return written
+
+
+def _untold() -> QuerySet[LedgerEntry]:
+    told = AccountWarning.objects.filter(account_id=OuterRef("account_id"), kind__in=AccountWarning.NOTICES)
+    is_told = Exists(told.annotate(entry_id=KT("data__entry_id")).filter(entry_id=Cast(OuterRef("pk"), TextField())))
+    begin = identifiers.least_uuid7(pool.database_time() - TOLD_WITHIN)
+    entries = LedgerEntry.objects.exclude(type=_Type.USAGE_DEBIT).filter(~is_told, pk__gte=begin).order_by("pk")
+    by_processor = Q(type=_Type.REFUND_DEBIT, issued_by=None)
+    return entries.exclude(by_processor).exclude(reference__startswith=ledger.OVERCHARGE)
+
+
+def _write(entry: LedgerEntry) -> bool:
+    with transaction.atomic():
+        locks.lock_account(entry.account_id)
+        if not _untold().filter(pk=entry.pk).exists():
+            return False
+        AccountWarning.objects.create(account_id=entry.account_id, kind=_kind(entry), data=_data(entry))
+    return True
+
+
+def _kind(entry: LedgerEntry) -> _Kind:
+    if entry.type == _Type.REFUND_DEBIT:
+        return _Kind.CREDIT_TAKEN_BACK
+    is_payment = entry.type == _Type.CREDIT_PURCHASE and "reason" not in entry.metadata  # which a refund that came back has
+    return _Kind.PAYMENT_BOOKED if is_payment else _Kind.CREDIT_BOOKED
+
+
+def _data(entry: LedgerEntry) -> dict[str, Any]:
+    payment = Payment.objects.filter(credit=entry).first()
+    return {
+        "entry_id": str(entry.pk),
+        "amount_nanos": abs(entry.amount_nanos),
+        "balance_nanos": entry.balance_after_nanos,
+        "reason": entry.metadata.get("reason", ""),
+        "payment_id": str(payment.pk) if payment else "",
+        "is_top_up": payment is not None and payment.created_by_id is None,
+    }
