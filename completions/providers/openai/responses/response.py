@@ -8,7 +8,7 @@ from typing import Any
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json
 
@@ -45,17 +45,15 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader:
+class StreamReader(TextEventReader):
     """Converts the data of events to Chunks.
 
     No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
     """
 
     def __init__(self, seal: Seal | None = None, tier: str = "") -> None:
-        self.has_passed_on = False
-        self.has_finish_reason = False
+        super().__init__()
         self._has_begun = False
-        self._text_bytes = 0
         self._tier = tier
         self._reasoning = _Reasoning(seal)
         self._characters = 0  # of the text so far
@@ -65,14 +63,6 @@ class StreamReader:
     @property
     def has_ended(self) -> bool:
         return self.has_finish_reason
-
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
-        chunks, failure = read_each_event(self._read, events)
-        if failure and not self.has_finish_reason and not self._text_bytes:
-            chunks = []  # no text has been passed on: the caller can still get the error's own status
-        self.has_passed_on = self.has_passed_on or bool(chunks)
-        return chunks, failure
 
     def _read(self, data: bytes) -> list[Chunk]:
         if self.has_ended:
