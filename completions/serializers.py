@@ -14,7 +14,7 @@ from billing import money
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.chat import TIERS, PriceList
-from completions.models import Category, Completion, LanguageModel, ModelKind, Route
+from completions.models import Category, Completion, LanguageModel, ModelKind, Price, Route
 from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
@@ -49,6 +49,7 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "input_cache_write_1h": None if price.cache_write_1h_nanos is None else _per_token(price.cache_write_1h_nanos),
             "image": dollars.format_plain(price.image_nanos or 0),
             "service_tiers": _tiers(lookup.price_list(price)),
+            **_searches(price),
         },
         "architecture": {
             "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
@@ -71,6 +72,11 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "license": model.license,
         **({"alias_of": model.pk} if listing.alias else {}),
     }
+
+
+def _searches(price: Price) -> dict[str, str]:
+    """Return the price of a search of the web, if there is one: OpenRouter's SDKs refuse null."""
+    return {} if price.web_search_nanos is None else {"web_search": dollars.format_plain(price.web_search_nanos)}
 
 
 def _tiers(price: PriceList) -> dict[str, dict[str, str]]:
@@ -582,6 +588,7 @@ class ChargedUsageSerializer(serializers.Serializer[Any]):
     prompt_tokens_details = ChargedPromptTokensDetailsSerializer(
         help_text="How many of the prompt's tokens a cache had to do with."
     )
+    web_searches = serializers.IntegerField(min_value=0, help_text="Searches of the web by the provider.")
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
 
 
@@ -674,6 +681,9 @@ class ModelPricingSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} null: that is refused."
     )
     image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
+    web_search = serializers.CharField(
+        required=False, help_text="US dollars for each search of the web by the provider. Absent: they are refused."
+    )
     service_tiers = serializers.DictField(
         child=TierPricingSerializer(),
         help_text="Those of service tiers that have prices of their own, by the name of the tier.",

@@ -118,9 +118,16 @@ class StreamReader(TextEventReader):
         if block["type"] != "tool_use":
             if self._thinking and block["type"] in _THINKING:
                 self._thinking.begin(block, (self._characters, len(self._tool_calls)))
-            return self._text_chunks(block)
+            is_search = block["type"] == "web_search_tool_result" and isinstance(block.get("content"), list)  # else an error
+            return self._searched() if is_search else self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
         return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
+
+    def _searched(self) -> list[Chunk]:
+        """Count a search, for a reply that breaks off: the usage at the end has the real number."""
+        searches = wire.detail_tokens(self._counts, "server_tool_use", "web_search_requests")
+        self._update_counts({"server_tool_use": {"web_search_requests": searches + 1}})
+        return self._usage_chunks()
 
     def _read_delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         if delta["type"] != "input_json_delta":
@@ -354,6 +361,7 @@ def parse_usage(value: Any) -> Usage | None:
         cache_write_tokens=written,
         cache_write_1h_tokens=min(wire.detail_tokens(value, "cache_creation", "ephemeral_1h_input_tokens"), written),
         reasoning_tokens=min(wire.detail_tokens(value, "output_tokens_details", "thinking_tokens"), output),
+        web_searches=wire.detail_tokens(value, "server_tool_use", "web_search_requests"),
     )
 
 

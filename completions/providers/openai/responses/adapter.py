@@ -11,7 +11,9 @@ from completions.providers.openai.responses.response import StreamReader, parse_
 
 
 class OpenAIResponsesAdapter(OpenAIAdapter):
-    """Sends back what a model reasoned, which chat completions cannot."""
+    """Sends back what a model reasoned, and searches the web, which chat completions cannot."""
+
+    speaks_responses = True
 
     def check(self, request: ChatRequest) -> None:
         responses_request.check(request)
@@ -20,11 +22,13 @@ class OpenAIResponsesAdapter(OpenAIAdapter):
         return responses_request.ignored_fields(call)
 
     def complete(self, call: Call) -> WholeReply:
-        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call), tier=call.request.tier)
+        seal, searches = partial(sealed_reasoning.seal, call), call.request.web_search is not None
+        parse = partial(parse_reply, seal=seal, tier=call.request.tier, searches=searches)
         return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(partial(sealed_reasoning.seal, call), call.request.tier)
+        searches = call.request.web_search is not None
+        reader = StreamReader(partial(sealed_reasoning.seal, call), call.request.tier, searches=searches)
         return exchange.read_stream(partial(_post, call, stream=True), reader)
 
 
