@@ -46,10 +46,9 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "completion": _per_token(price.output_nanos),
             "input_cache_read": _per_token(price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos),
             "input_cache_write": _per_token(price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos),
-            "input_cache_write_1h": None if price.cache_write_1h_nanos is None else _per_token(price.cache_write_1h_nanos),
             "image": dollars.format_plain(price.image_nanos or 0),
             "service_tiers": _tiers(lookup.price_list(price)),
-            **_searches(price),
+            **_optional_prices(price),
         },
         "architecture": {
             "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
@@ -74,9 +73,11 @@ def model_object(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _searches(price: Price) -> dict[str, str]:
-    """Return the price of a search of the web, if there is one: OpenRouter's SDKs refuse null."""
-    return {} if price.web_search_nanos is None else {"web_search": dollars.format_plain(price.web_search_nanos)}
+def _optional_prices(price: Price) -> dict[str, str]:
+    """Return the prices of an hour in the cache and of a search, where there are any: OpenRouter's SDKs refuse null."""
+    hour_nanos, search_nanos = price.cache_write_1h_nanos, price.web_search_nanos
+    hour = {} if hour_nanos is None else {"input_cache_write_1h": _per_token(hour_nanos)}
+    return hour if search_nanos is None else {**hour, "web_search": dollars.format_plain(search_nanos)}
 
 
 def _tiers(price: PriceList) -> dict[str, dict[str, str]]:
@@ -678,7 +679,7 @@ class ModelPricingSerializer(serializers.Serializer[Any]):
     input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_write = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_write_1h = serializers.CharField(
-        allow_null=True, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} null: that is refused."
+        required=False, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} Absent: that is refused."
     )
     image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
     web_search = serializers.CharField(
