@@ -46,5 +46,5 @@ for await (const chunk of await client.chat.send({ chatRequest: { ...asked, stre
 const listed = await client.models.list();
 const { data: key } = await client.apiKeys.getCurrentKeyMetadata();
 const { data: generation } = await client.generations.getGeneration({ id: reply.id });
-if (!listed.data.some(({ id }) => id === model)) throw new Error("the model is not listed");
+if (!listed.result.data.some(({ id }) => id === model)) throw new Error("the model is not listed");
 if (!(key.usage >= generation.totalCost && generation.totalCost === reply.usage.cost)) throw new Error("the costs differ");

@@ -32,7 +32,7 @@ def main() -> None:
         for chunk in client.chat.send(**asked, stream=True):
             sys.stdout.write("".join(choice.delta.content or "" for choice in chunk.choices))
         key, generation = client.api_keys.get_current_key_metadata().data, client.generations.get_generation(id=reply.id).data
-        assert model in [listed.id for listed in client.models.list().data]
+        assert model in [listed.id for listed in client.models.list().result.data]
         assert key.usage >= generation.total_cost == reply.usage.cost
 
 

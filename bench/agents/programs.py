@@ -183,7 +183,8 @@ In `~/.codex/config.toml`, with the key in `OPENAI_API_KEY`:
 {_CODEX_CONFIG.format(model="demo/echo", url="http://127.0.0.1:8000").rstrip()}
 ```
 
-`web_search` is off because that tool runs at OpenAI."""
+`web_search` is off because that tool runs at OpenAI, and Codex does not say how often it may, as a request for
+[searches](responses.md#tools) must."""
 
 
 def _no_steps(folder: Path, model: str) -> list[Step]:
