@@ -55,6 +55,7 @@ def debit_usage(
     spender: str | None = None,
     repeats: str | None = None,
     charged_before_nanos: int = 0,
+    web_searches: int = 0,
 ) -> NewEntry:
     """Charge one completion; ``movements.write_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
@@ -71,6 +72,8 @@ def debit_usage(
         "costInDollars": dollars.format_plain(cost_nanos),
         "settlement": settlement,
     }
+    if web_searches:
+        metadata["webSearches"] = web_searches
     if repeats:
         metadata |= {"repeats": repeats, "chargedBeforeInDollars": dollars.format_plain(charged_before_nanos)}
     return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)

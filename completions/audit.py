@@ -38,6 +38,7 @@ CHARGES = SharedQuery(
     SELECT completion.account_id, completion.id AS completion_id, completion.key_id, key_account_id,
         hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos, completion.model_id, price_id,
         price_model_id, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, images,
+        web_searches,
         hold.amount_nanos AS held_nanos, entry.metadata, entry.spender, repeats, completion.created_at,
         effective_from, superseded_at,
         least(greatest(ceil((
@@ -48,19 +49,22 @@ CHARGES = SharedQuery(
             + coalesce(cache_write_1h_tokens, 0)::numeric
                 * coalesce(tier_input_nanos, cache_write_1h_nanos, cache_write_nanos, input_nanos)
             + completion_tokens::numeric * coalesce(tier_output_nanos, output_nanos)
-        ) / 1000000) + images::numeric * coalesce(image_nanos, 0) - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
+        ) / 1000000) + images::numeric * coalesce(image_nanos, 0)
+            + coalesce(web_searches, 0)::numeric * coalesce(web_search_nanos, 0)
+            - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
         entry.id IS NOT NULL AND (
             metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',
-            metadata ->> 'repeats', metadata ->> 'chargedBeforeInDollars', spender
+            metadata ->> 'repeats', metadata ->> 'chargedBeforeInDollars', metadata ->> 'webSearches', spender
         ) IS DISTINCT FROM (
             completion.model_id::text, prompt_tokens::text, completion_tokens::text, settlement::text,
-            repeats::text, CASE WHEN repeats IS NOT NULL THEN {dollars_sql("charged_before_nanos")} END, completion.key_id::text
+            repeats::text, CASE WHEN repeats IS NOT NULL THEN {dollars_sql("charged_before_nanos")} END, web_searches::text,
+            completion.key_id::text
         ) AS is_booked_otherwise
     FROM completion
     JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
     JOIN (
         SELECT id AS price_id, model_id AS price_model_id, effective_from, input_nanos, output_nanos, cached_input_nanos,
-            cache_write_nanos, cache_write_1h_nanos, image_nanos,
+            cache_write_nanos, cache_write_1h_nanos, image_nanos, web_search_nanos,
             flex_input_nanos, flex_cached_input_nanos, flex_output_nanos,
             priority_input_nanos, priority_cached_input_nanos, priority_output_nanos,
             lead(effective_from) OVER (PARTITION BY model_id ORDER BY effective_from) AS superseded_at

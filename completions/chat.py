@@ -208,6 +208,9 @@ class ChatRequest(msgspec.Struct, frozen=True):
     betas: tuple[str, ...] = ()  # of Anthropic's API, that the caller wants
     block_fields: frozenset[str] = frozenset()  # inside of Anthropic's blocks and tools, that not every provider takes
     messages_only_at: str = ""  # the first field that only a provider takes that speaks Anthropic's Messages
+    web_search_at: str = ""  # the first field that has the provider search the web
+    web_searches_max: int = 0
+    web_search: dict[str, Any] | None = None  # the tool in the words of OpenAI's Responses, where the request speaks these
     takes_custom_as_functions: bool = False  # see ``completions.providers.custom_tools``
     has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
@@ -239,7 +242,7 @@ class Usage:
     """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
 
     These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that was used, if
-    it has a price of its own.
+    it has a price of its own. ``web_searches`` are those that the provider made.
     """
 
     prompt_tokens: int
@@ -249,6 +252,7 @@ class Usage:
     reasoning_tokens: int = 0
     cache_write_1h_tokens: int = 0
     tier: str = ""
+    web_searches: int = 0
 
 
 TIERS = ("flex", "priority")  # service tiers that may have prices of their own
@@ -256,7 +260,8 @@ TIERS = ("flex", "priority")  # service tiers that may have prices of their own
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens.
+    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens, and
+    ``web_search_nanos`` for each search of the web by the provider: without it, none may be asked for.
 
     ``has_hour_cache``: a price is set for what a cache keeps for an hour, so it may be asked for. So may the service tiers that
     have prices: ``flex`` and ``priority``.
@@ -271,6 +276,7 @@ class PriceList:
     has_hour_cache: bool = False
     flex: "PriceList | None" = None
     priority: "PriceList | None" = None
+    web_search_nanos: int | None = None
 
     def of_tier(self, tier: str) -> "PriceList | None":
         """Return the prices of a service tier; None when it has none of its own."""

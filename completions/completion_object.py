@@ -63,6 +63,7 @@ def _usage(completion: Completion) -> dict[str, Any]:
             "cache_write_tokens": completion.cache_write_tokens or 0,
             "cache_write_1h_tokens": completion.cache_write_1h_tokens or 0,
         },
+        "web_searches": completion.web_searches or 0,
         "cost": _exact(completion.cost_nanos or 0),
     }
 

@@ -297,6 +297,9 @@ class Price(models.Model):
     image_nanos = models.BigIntegerField(
         null=True, blank=True, help_text="Nanodollars for each image, beside its tokens. Empty: nothing."
     )
+    web_search_nanos = models.BigIntegerField(
+        null=True, blank=True, help_text="Nanodollars for each search of the web. Empty: that is not offered."
+    )
 
     objects = PriceQuerySet.as_manager()
 
@@ -313,6 +316,10 @@ class Price(models.Model):
             models.CheckConstraint(
                 condition=Q(cache_write_1h_nanos__isnull=True) | Q(cache_write_1h_nanos__gte=0),
                 name="a_price_of_an_hour_is_never_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(web_search_nanos__isnull=True) | Q(web_search_nanos__gte=0),
+                name="a_price_of_a_search_is_never_negative",
             ),
             models.CheckConstraint(condition=_has_whole_prices("flex"), name="a_flex_tier_has_whole_prices"),
             models.CheckConstraint(condition=_has_whole_prices("priority"), name="a_priority_tier_has_whole_prices"),
@@ -487,6 +494,7 @@ class Completion(models.Model):
     cache_write_tokens = models.BigIntegerField(null=True)
     cache_write_1h_tokens = models.BigIntegerField(null=True, help_text="Of these, those that the cache keeps for an hour.")
     completion_tokens = models.BigIntegerField(null=True)
+    web_searches = models.BigIntegerField(null=True, help_text="Searches of the web by the provider. Empty: none.")
     cost_nanos = models.BigIntegerField(null=True)
     attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times an upstream was asked.")
     first_token_ms = models.PositiveIntegerField(

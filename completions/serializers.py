@@ -14,7 +14,7 @@ from billing import money
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.chat import TIERS, PriceList
-from completions.models import Category, Completion, LanguageModel, ModelKind, Route
+from completions.models import Category, Completion, LanguageModel, ModelKind, Price, Route
 from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
@@ -46,9 +46,9 @@ def model_object(listing: Listing) -> dict[str, Any]:
             "completion": _per_token(price.output_nanos),
             "input_cache_read": _per_token(price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos),
             "input_cache_write": _per_token(price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos),
-            "input_cache_write_1h": None if price.cache_write_1h_nanos is None else _per_token(price.cache_write_1h_nanos),
             "image": dollars.format_plain(price.image_nanos or 0),
             "service_tiers": _tiers(lookup.price_list(price)),
+            **_optional_prices(price),
         },
         "architecture": {
             "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
@@ -71,6 +71,13 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "license": model.license,
         **({"alias_of": model.pk} if listing.alias else {}),
     }
+
+
+def _optional_prices(price: Price) -> dict[str, str]:
+    """Return the prices of an hour in the cache and of a search, where there are any: OpenRouter's SDKs refuse null."""
+    hour_nanos, search_nanos = price.cache_write_1h_nanos, price.web_search_nanos
+    hour = {} if hour_nanos is None else {"input_cache_write_1h": _per_token(hour_nanos)}
+    return hour if search_nanos is None else {**hour, "web_search": dollars.format_plain(search_nanos)}
 
 
 def _tiers(price: PriceList) -> dict[str, dict[str, str]]:
@@ -582,6 +589,7 @@ class ChargedUsageSerializer(serializers.Serializer[Any]):
     prompt_tokens_details = ChargedPromptTokensDetailsSerializer(
         help_text="How many of the prompt's tokens a cache had to do with."
     )
+    web_searches = serializers.IntegerField(min_value=0, help_text="Searches of the web by the provider.")
     cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="What was charged, in US dollars, exactly.")
 
 
@@ -671,9 +679,12 @@ class ModelPricingSerializer(serializers.Serializer[Any]):
     input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_write = serializers.CharField(help_text=_UNIT_PRICE)
     input_cache_write_1h = serializers.CharField(
-        allow_null=True, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} null: that is refused."
+        required=False, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} Absent: that is refused."
     )
     image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
+    web_search = serializers.CharField(
+        required=False, help_text="US dollars for each search of the web by the provider. Absent: they are refused."
+    )
     service_tiers = serializers.DictField(
         child=TierPricingSerializer(),
         help_text="Those of service tiers that have prices of their own, by the name of the tier.",

@@ -688,6 +688,7 @@ mutant(
 
 PRICING = "completions/pricing/test_cost.py"
 HOUR = "completions/pricing/test_hour_cache.py"
+SEARCHES = "completions/pricing/test_web_searches.py"
 SERVICE_TIERS = "completions/pricing/test_service_tiers.py"
 ROTATION = "keys/test_rotation.py"
 MESSAGES = "completions/inbound/messages/test_views.py"
@@ -747,6 +748,28 @@ mutant(
     code("completions.catalog.eligibility:_require_capabilities", "not price.has_hour_cache", "False"),
     f"{HOUR}::test_without_a_price_an_hour_is_refused_by_name[in a message]",
     f"{HOUR}::test_a_fallback_without_a_price_is_not_asked",
+    dangerous=True,
+)
+mutant(
+    "a_search_is_free",
+    "A search of the web by the provider is not charged.",
+    code("completions.pricing.cost:usage_parts", "if usage.web_searches", "if False"),
+    f"{SEARCHES}::test_each_search_is_charged_as_the_provider_reports[1-whole]",
+    f"{SEARCHES}::test_each_search_is_charged_as_the_provider_reports[1-streamed]",
+    dangerous=True,
+)
+mutant(
+    "searches_are_not_held_for",
+    "The hold of a request that may search the web is for one reading of its prompt.",
+    code("completions.pricing.cost:max_prompt_tokens", "(1 + request.web_searches_max)", "1"),
+    f"{SEARCHES}::test_the_hold_is_for_every_search_and_a_whole_context_window_after_each",
+)
+mutant(
+    "a_search_needs_no_price",
+    "A search of the web may be asked for of a model that has no price for it.",
+    code("completions.catalog.eligibility:_require_capabilities", "price.web_search_nanos is None", "False"),
+    f"{SEARCHES}::test_without_a_price_a_search_is_refused_by_name",
+    f"{SEARCHES}::test_a_fallback_without_a_price_is_not_asked",
     dangerous=True,
 )
 mutant(

@@ -194,7 +194,6 @@ def test_the_model_list_has_openais_format(api, echo_model):
         "max_output_tokens": int,
         "pricing": {
             **dict.fromkeys(("prompt", "completion", "input_cache_read", "input_cache_write", "image"), str),
-            "input_cache_write_1h": type(None),
             "service_tiers": {},
         },
         "architecture": {"modality": str, "input_modalities": list, "output_modalities": list},

@@ -38,7 +38,7 @@ print(json.dumps([rows.count(), int(rows.aggregate(sum=Sum("cost_nanos"))["sum"]
 def main() -> None:
     chosen = [program for program in programs.PROGRAMS if not sys.argv[1:] or program.name in sys.argv[1:]]
     directory = Path(tempfile.mkdtemp(prefix="agents-"))
-    installed = {program: directory / f"{program.binary or program.package}-{program.release}" for program in chosen}
+    installed = {program: directory / program.folder for program in chosen}
     for program in chosen:
         if problem := programs.install(program, installed[program]):
             sys.exit(f"{program.name}: {problem}")

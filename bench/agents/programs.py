@@ -15,7 +15,7 @@ TASK = "In notes.txt, replace the word one by two. Then count the words of the f
 MCP = Path(__file__).with_name("mcp.py")
 TEXT = "one word"
 _SECONDS_MAX = 180
-_CHAT = "[Chat completions](completions.md)"
+_CHAT, _OPENROUTER = "[Chat completions](completions.md)", "[OpenRouter's dialect](openrouter.md)"
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,11 @@ class Program:
     def keeps_reasoning(self) -> bool:
         """Whether it sends all reasoning back. In chat completions only clients of OpenRouter's do."""
         return self.page != _CHAT
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that it is installed in."""
+        return f"{self.binary or self.package.lstrip('@').replace('/', '-')}-{self.release}"
 
     def executable(self, installed: Path) -> Path:
         return installed / ("bin" if self.is_python else "node_modules/.bin") / self.binary
@@ -178,7 +183,8 @@ In `~/.codex/config.toml`, with the key in `OPENAI_API_KEY`:
 {_CODEX_CONFIG.format(model="demo/echo", url="http://127.0.0.1:8000").rstrip()}
 ```
 
-`web_search` is off because that tool runs at OpenAI."""
+`web_search` is off because that tool runs at OpenAI, and Codex does not say how often it may, as a request for
+[searches](responses.md#tools) must."""
 
 
 def _no_steps(folder: Path, model: str) -> list[Step]:
@@ -353,6 +359,37 @@ def _llm_steps(folder: Path, model: str) -> list[Step]:
     return [read, Step("edit_file", {"path": "notes.txt", "before": "one", "after": "two"}), count, tool]
 
 
+# --- OpenRouter's SDKs ------------------------------------------------------------------------------------------------
+
+
+def _run_openrouter(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    script = shutil.copy(Path(__file__).with_name("openrouter.mjs"), installed)  # beside its modules
+    return _execute(program, installed, folder, [str(script), gateway.model, TASK], _openrouter_environ(gateway), binary="node")
+
+
+def _run_openrouter_in_python(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
+    arguments = [str(Path(__file__).with_name("openrouter_sdk.py")), gateway.model, TASK]
+    return _execute(program, installed, folder, arguments, _openrouter_environ(gateway), binary=str(installed / "bin/python"))
+
+
+def _openrouter_environ(gateway: Gateway) -> dict[str, str]:
+    return {"GATEWAY_URL": f"{gateway.url}/v1", "GATEWAY_API_KEY": gateway.secret}
+
+
+_OPENROUTER_LINES = """\
+`@openrouter/sdk` of npm and `openrouter` of PyPI, with another base URL and another key:
+
+```js
+const client = new OpenRouter({ serverURL: "http://127.0.0.1:8000/v1", apiKey: process.env.GATEWAY_API_KEY });
+```
+
+```python
+client = OpenRouter(server_url="http://127.0.0.1:8000/v1", api_key=os.environ["GATEWAY_API_KEY"])
+```
+
+They also list the models, ask for the key, and for what the reply cost."""
+
+
 _LLM_LINES = f"""\
 In `extra-openai-models.yaml`, in the folder that `llm logs path` names:
 
@@ -396,4 +433,13 @@ PROGRAMS = [
         edit=_AIDER_EDIT,
     ),
     Program("llm", "llm", "latest", "llm", _run_llm, _llm_steps, _LLM_LINES, _CHAT, is_python=True),
+    Program(
+        *("OpenRouter SDK", "@openrouter/sdk", "latest", "", _run_openrouter, _tool_runner_steps, _OPENROUTER_LINES),
+        _OPENROUTER,
+    ),
+    Program(
+        *("OpenRouter SDK", "openrouter", "latest", "", _run_openrouter_in_python, _llm_steps, _OPENROUTER_LINES),
+        _OPENROUTER,
+        is_python=True,
+    ),
 ]

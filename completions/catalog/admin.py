@@ -171,10 +171,14 @@ class PricesInDollars:
     def image_dollars(self, price: Price) -> str:
         return _format_price(price.image_nanos, "nothing")
 
+    @admin.display(description="Each web search, $")
+    def web_search_dollars(self, price: Price) -> str:
+        return _format_price(price.web_search_nanos, "refused")
+
 
 _PRICE_COLUMNS = (
     *("input_dollars", "output_dollars", "cached_input_dollars"),
-    *("cache_write_dollars", "cache_write_1h_dollars", "image_dollars"),
+    *("cache_write_dollars", "cache_write_1h_dollars", "image_dollars", "web_search_dollars"),
 )
 
 

@@ -96,6 +96,8 @@ def _check(request: ChatRequest, route: Route) -> None:
         raise errors.wrong("service_tier", "must be auto or default: the provider of this model has no others")
     if request.messages_only_at and not providers.ADAPTERS[route.kind].speaks_messages:
         raise errors.wrong(request.messages_only_at, "is a tool of Anthropic's own, which other makers' models do not know")
+    if request.web_search and not providers.ADAPTERS[route.kind].speaks_responses:
+        raise errors.wrong(request.web_search_at, "is web_search, which runs at OpenAI: not every model has it")
     if not request.inputs:
         providers.ADAPTERS[route.kind].check(request)
     elif embedder := providers.EMBEDDERS.get(route.kind):
@@ -147,3 +149,5 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
         raise errors.wrong("service_tier", f"must be auto or default: {request.tier} has no price for {offer.model_id}")
     if request.wants_hour_cache and not price.has_hour_cache:
         raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")
+    if request.web_search_at and price.web_search_nanos is None:
+        raise errors.wrong(request.web_search_at, f"is web_search, which has no price for {offer.model_id}")

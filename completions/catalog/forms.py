@@ -116,6 +116,7 @@ class PriceForm(forms.ModelForm):
     cache_write_dollars = DollarField(label="Cache write", required=False)
     cache_write_1h_dollars = DollarField(label="Cache write for an hour", required=False)
     image_dollars = DollarField(label="Each image", required=False)
+    web_search_dollars = DollarField(label="Each web search", required=False)
 
     class Meta:
         model = Price
@@ -123,7 +124,7 @@ class PriceForm(forms.ModelForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        for kind in ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image"):
+        for kind in ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image", "web_search"):
             setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
         return cleaned
 

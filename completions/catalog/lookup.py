@@ -263,7 +263,8 @@ def price_list(price: Price) -> PriceList:
         if input_nanos is None or output_nanos is None:
             return None
         cached_nanos = input_nanos if cached_nanos is None else cached_nanos
-        return PriceList(input_nanos, output_nanos, cached_nanos, input_nanos, image_nanos, input_nanos)
+        of_tokens = PriceList(input_nanos, output_nanos, cached_nanos, input_nanos, image_nanos, input_nanos)
+        return replace(of_tokens, web_search_nanos=price.web_search_nanos)
 
     cache_write_nanos, hour_nanos = or_input(price.cache_write_nanos), price.cache_write_1h_nanos
     return PriceList(
@@ -276,4 +277,5 @@ def price_list(price: Price) -> PriceList:
         has_hour_cache=hour_nanos is not None,
         flex=tier(price.flex_input_nanos, price.flex_cached_input_nanos, price.flex_output_nanos),
         priority=tier(price.priority_input_nanos, price.priority_cached_input_nanos, price.priority_output_nanos),
+        web_search_nanos=price.web_search_nanos,
     )

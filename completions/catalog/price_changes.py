@@ -42,6 +42,7 @@ class PriceChangeForm(forms.Form):
     priority_cached_input = _optional("Priority tier, cached input", "to use the tier's input price")
     priority_output = _optional("Priority tier, output", "to refuse this tier")
     image = _optional("Each image, $", "for no charge")
+    web_search = _optional("Each web search, $", "to refuse searches")
     starts_at = forms.DateTimeField(
         label="Effective from (UTC)",
         required=False,

@@ -9,11 +9,11 @@ from completions.models import Provider, Route
 from gateway_project.net import addresses
 
 TIER_PRICES = ("input", "cached_input", "output")
-# The columns of a price, without their unit. "image" is for each image, the others for a million tokens.
+# The columns of a price, without their unit. "image" and "web_search" are for each of them, the others for a million tokens.
 PRICE_FIELDS = (
     *("input", "output", "cached_input", "cache_write", "cache_write_1h"),
     *(f"{tier}_{name}" for tier in TIERS for name in TIER_PRICES),
-    "image",
+    *("image", "web_search"),
 )
 
 

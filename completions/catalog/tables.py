@@ -129,7 +129,7 @@ class HttpProviderTable(ProviderTable):
 
 
 class PriceTable(_Table):
-    """The ``price`` of a model, in nanodollars per million tokens; ``image`` in nanodollars per image."""
+    """The ``price`` of a model, in nanodollars per million tokens; ``image`` and ``web_search`` in nanodollars for each."""
 
     input: _PriceNanos
     output: _PriceNanos
@@ -143,6 +143,7 @@ class PriceTable(_Table):
     priority_cached_input: _PriceNanos | None = None
     priority_output: _PriceNanos | None = None
     image: _PriceNanos | None = None
+    web_search: _PriceNanos | None = None
 
     @model_validator(mode="after")
     def _has_whole_tiers(self) -> "PriceTable":

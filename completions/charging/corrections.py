@@ -160,6 +160,7 @@ def _cost_nanos(run: Completion) -> int:
         run.cache_write_tokens or 0,
         cache_write_1h_tokens=run.cache_write_1h_tokens or 0,
         tier=run.service_tier or "",
+        web_searches=run.web_searches or 0,
     )
     return cost.usage_cost_nanos(usage, lookup.price_list(run.price), run.images)
 

@@ -86,6 +86,7 @@ class CompletionOutcome(msgspec.Struct, frozen=True):
     completion_tokens: int
     cost_nanos: int
     service_tier: str | None
+    web_searches: int | None
 
 
 class ServedBy(NamedTuple):
@@ -141,12 +142,12 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
             prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
             cache_write_tokens = ended.cache_write_tokens, cache_write_1h_tokens = ended.cache_write_1h_tokens,
             completion_tokens = ended.completion_tokens, cost_nanos = ended.cost_nanos,
-            service_tier = ended.service_tier, finished_at = statement_timestamp()
+            service_tier = ended.service_tier, web_searches = ended.web_searches, finished_at = statement_timestamp()
         FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
             attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
             provider_request_id text, settlement text,
             prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
-            completion_tokens bigint, cost_nanos bigint, service_tier text)
+            completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint)
         WHERE completions_completion.id = ended.id
         """,
         outcomes,

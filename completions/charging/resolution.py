@@ -147,6 +147,7 @@ class Resolution(CompletionOperation):
             usage.completion_tokens,
             hold.settled_nanos or 0,
             usage.tier or None,
+            usage.web_searches or None,
         )
 
     def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:
@@ -161,4 +162,5 @@ class Resolution(CompletionOperation):
             spender=self.key_id,
             repeats=self.completion.repeats,
             charged_before_nanos=self.completion.charged_before_nanos,
+            web_searches=usage.web_searches,
         )

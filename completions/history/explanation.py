@@ -127,6 +127,7 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
         completion.cache_write_tokens or 0,
         cache_write_1h_tokens=completion.cache_write_1h_tokens or 0,
         tier=completion.service_tier or "",
+        web_searches=completion.web_searches or 0,
     )
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission

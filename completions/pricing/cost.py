@@ -19,13 +19,18 @@ def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     are compressed, so a few bytes may become many tokens: an image counts the most tokens that its provider bills for one,
     however many bytes it has; a sound or a document counts the whole context window. Images count beside the context window,
     because some models are billed for more tokens than they read of an image.
+
+    A provider that searches the web reads the prompt again after each search, with what it found: all readings count.
     """
     contents = request.contents
     if request.inputs:  # each of them may fill the context window
         return request.prompt_tokens_max
+    image_tokens = contents.images * offer.image_tokens_max
+    if request.web_searches_max:
+        return (1 + request.web_searches_max) * (offer.context_window + image_tokens)
     preamble_tokens = offer.preamble_tokens_max if request.has_preamble else 0
     text_tokens = offer.context_window if contents.file_at else request.prompt_tokens_max + preamble_tokens
-    return min(text_tokens, offer.context_window) + contents.images * offer.image_tokens_max
+    return min(text_tokens, offer.context_window) + image_tokens
 
 
 def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
@@ -35,7 +40,7 @@ def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     Their tokens cannot be estimated, and must not be free. So they count what the hold assumed.
     """
     if request.contents.file_at:
-        return max_prompt_tokens(request, offer)
+        return max_prompt_tokens(request, offer) // (1 + request.web_searches_max)  # of one reading
     image_tokens = request.contents.images * offer.image_tokens_max
     return min(estimate_tokens(request.contents.text_bytes) + image_tokens, max_prompt_tokens(request, offer))
 
@@ -70,13 +75,15 @@ def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> 
 
 
 def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> int:
-    """Return the most that the prompt can cost, in nanodollars times TOKENS_PER_PRICE."""
+    """Return the most that the prompt can cost, with the searches, in nanodollars times TOKENS_PER_PRICE."""
     price = _held_price(request, offer) if request.tier else offer.price
     dearest_nanos = max(price.input_nanos, price.cached_input_nanos, price.cache_write_nanos)
     if request.wants_hour_cache and price.cache_write_1h_nanos > dearest_nanos:
         dearest_nanos = price.cache_write_1h_nanos
-    images_nanos = request.contents.images * price.image_nanos
-    return max_prompt_tokens(request, offer) * dearest_nanos + images_nanos * money.TOKENS_PER_PRICE
+    others_nanos = request.contents.images * price.image_nanos
+    if request.web_searches_max:
+        others_nanos += request.web_searches_max * (price.web_search_nanos or 0)
+    return max_prompt_tokens(request, offer) * dearest_nanos + others_nanos * money.TOKENS_PER_PRICE
 
 
 def _held_price(request: ChatRequest, offer: Offer) -> PriceList:
@@ -92,7 +99,7 @@ def _held_price(request: ChatRequest, offer: Offer) -> PriceList:
 
 
 class CostPart(msgspec.Struct, frozen=True):
-    """What one kind of token costs, or the images: a number of them, the price of ``per`` of them, in nanodollars."""
+    """What one kind of token costs, or images, or searches: a number of them, the price of ``per`` of them, in nanodollars."""
 
     kind: str
     number: int
@@ -112,7 +119,7 @@ def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPar
         return [msgspec.structs.replace(part, kind=f"{part.kind}, {usage.tier} tier") for part in parts]
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     brief_tokens = usage.cache_write_tokens - usage.cache_write_1h_tokens
-    return [
+    parts = [
         CostPart("input tokens", uncached_tokens, price.input_nanos),
         CostPart("cached input tokens", usage.cached_tokens, price.cached_input_nanos),
         CostPart("input tokens written to the cache", brief_tokens, price.cache_write_nanos),
@@ -120,6 +127,9 @@ def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPar
         CostPart("output tokens", usage.completion_tokens, price.output_nanos),
         CostPart("images", images, price.image_nanos, per=1),
     ]
+    if usage.web_searches:
+        parts.append(CostPart("web searches", usage.web_searches, price.web_search_nanos or 0, per=1))
+    return parts
 
 
 def usage_cost_nanos(usage: Usage, price: PriceList, images: int = 0) -> int:

@@ -69,10 +69,12 @@ class Adapter(Protocol):
 
     ``preamble_tokens_max``: the most tokens that it bills for its own words in a prompt with tools or a format for the reply.
     ``speaks_messages``: it is sent a request in Anthropic's Messages as it came, with Anthropic's own tools.
+    ``speaks_responses``: it is sent the search of the web that a request in OpenAI's Responses asks for.
     """
 
     preamble_tokens_max: int
     speaks_messages: bool
+    speaks_responses: bool
 
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""

@@ -46,6 +46,7 @@ class EchoAdapter:
 
     preamble_tokens_max = 0
     speaks_messages = False
+    speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
         if request.choices > 1:

@@ -212,6 +212,27 @@ def read_each_event(read: Callable[[bytes], list[Chunk]], events: list[bytes]) -
     return found, None
 
 
+class TextEventReader:
+    """An EventReader that makes chunks of one event after another, and counts the bytes of their text."""
+
+    def __init__(self) -> None:
+        self.has_passed_on = False
+        self.has_finish_reason = False
+        self._text_bytes = 0
+
+    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
+        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
+        chunks, failure = read_each_event(self._read, events)
+        if failure and not self.has_finish_reason and not self._text_bytes:
+            chunks = []  # no text has been passed on: the caller can still get the error's own status
+        self.has_passed_on = self.has_passed_on or bool(chunks)
+        return chunks, failure
+
+    def _read(self, data: bytes) -> list[Chunk]:
+        """Return the chunks of an event. Raises UnusableResponse."""
+        raise NotImplementedError
+
+
 def read_whole(posted: Posted, parse: Callable[[bytes], WholeReply]) -> WholeReply:
     """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed."""
     call, response, body = posted.call, posted.response(), b""

@@ -62,8 +62,8 @@ class ListedModel:
             if (tier := lookup.price_list(self.price).of_tier(name))
             for kind, each in (("input", tier.input_nanos), ("output", tier.output_nanos))
         ]
-        image_nanos = self.price.image_nanos
-        return tokens if image_nanos is None else [*tokens, ("Image", dollars.format_usd(image_nanos), "each")]
+        others = {"Image": self.price.image_nanos, "Web search": self.price.web_search_nanos}
+        return [*tokens, *((title, dollars.format_usd(each), "each") for title, each in others.items() if each is not None)]
 
     @property
     def input_price(self) -> str:

@@ -211,6 +211,7 @@ def _prices(price: Price) -> list[tuple[str, str]]:
         "Priority tier, input": price.priority_input_nanos,
         "Priority tier, output": price.priority_output_nanos,
         "Each image": price.image_nanos,
+        "Each web search": price.web_search_nanos,
     }
     return [(title, dollars.format_usd(amount)) for title, amount in nanos.items() if amount is not None]
 

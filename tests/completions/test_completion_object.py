@@ -58,6 +58,7 @@ def test_a_whole_reply_can_be_looked_up_as_soon_as_it_is_there(api, alice, large
             "completion_tokens": 2,
             "total_tokens": 11,
             "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0},
+            "web_searches": 0,
             "cost": Decimal("0.000057"),
         },
         "max_cost": Decimal(reply["x-gateway-max-cost"]),

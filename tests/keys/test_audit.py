@@ -300,7 +300,7 @@ def test_a_price_and_what_was_charged_are_never_changed(story):
     charged = Completion.objects.filter(settlement="reported").first()
     others = {"price": factories.make_model("demo/other").prices.get(), "model_id": "demo/other", "settlement": "partial"}
     tokens = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens")
-    others |= dict.fromkeys((*tokens, "cost_nanos", "images"), 77)
+    others |= dict.fromkeys((*tokens, "cost_nanos", "images", "web_searches"), 77)
     for name, value in others.items():
         with pytest.raises(IntegrityError, match="UPDATE of completions_completion is refused"), transaction.atomic():
             Completion.objects.filter(pk=charged.pk).update(**{name: value})

@@ -194,6 +194,7 @@ _LABELS = {
     "cache_write_1h": "cache write for an hour",
     **{f"{tier}_{name}": f"{name.replace('_', ' ')} of the {tier} tier" for tier in TIERS for name in rules.TIER_PRICES},
     "image": "each image",
+    "web_search": "each web search",
     "context_window": "context window",
     "max_output_tokens": "output at most",
     "image_support": "images",

@@ -33,6 +33,7 @@ from gateway_project import compact_json
 _MEDIA_TYPE = "text/plain"  # of a document in text
 _COMMON = frozenset({"type", "cache_control"})
 _CITED_TOKENS = 1_024  # an allowance for Anthropic's own words about citations; its marks of sentences may be as long as these
+_REPLY_BLOCKS = ("text", "tool_use", "thinking", "redacted_thinking", "server_tool_use", "web_search_tool_result")
 ROLES = ("user", "assistant", "system")
 
 
@@ -202,7 +203,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
     place = MessagePlace(path)
     for index, block in enumerate(blocks):
         at = f"{path}.content[{index}]"
-        match check_kind(block, at, ("text", "tool_use", "thinking", "redacted_thinking")):
+        match check_kind(block, at, _REPLY_BLOCKS):
             case "text":
                 parts += _text(block, at)
                 place.parts.append(at)
@@ -214,6 +215,10 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
                 thoughts.append(check_string(read_required(block, "thinking", at), f"{at}.thinking"))
                 conversation.unseen_tokens_max += _unseen(block, "signature", at)
                 conversation.has_unsigned_thinking |= not block.get("signature")
+            case "server_tool_use" | "web_search_tool_result" as kind:
+                _check_search(block, at, kind)
+                conversation.unseen_tokens_max += prompt.count_json(block)
+                conversation.block_fields.add(f"messages.{kind}")
             case _ if sealed_reasoning.is_sealed(block.get("data")):
                 check_members(block, {"type", "data"}, at)
                 sealed.append({"type": "reasoning.encrypted", "data": block["data"]})
@@ -230,6 +235,17 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
     if sealed:
         message["reasoning_details"] = sealed
     conversation.add(message, place)
+
+
+def _check_search(block: Fields, path: str, kind: str) -> None:
+    """Check a search of an earlier reply, or what it found: only the provider that made it reads either."""
+    if kind == "server_tool_use":
+        check_members(block, _COMMON | {"id", "name", "input", "caller"}, path)
+        if block.get("name") != "web_search":
+            refuse(f"{path}.name", "must be web_search: no other tool runs at Anthropic")
+        return
+    check_members(block, _COMMON | {"tool_use_id", "content", "caller"}, path)
+    read_required(block, "content", path)
 
 
 def _unseen(block: Fields, name: str, path: str) -> int:

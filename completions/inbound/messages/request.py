@@ -1,7 +1,7 @@
 """Reads the body of POST /v1/messages as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
 
 Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
-them tools that run at Anthropic.
+them tools that run at Anthropic, but for the search of the web.
 """
 
 from collections.abc import Callable
@@ -69,6 +69,8 @@ def parse(
         betas=tuple(dict.fromkeys((*_read_betas(betas), *tools.betas(given_tools)))),
         block_fields=frozenset(conversation.block_fields | tools.block_fields(given_tools)),
         messages_only_at=tools.first_own(given_tools),
+        web_search_at=tools.first_search(given_tools),
+        web_searches_max=tools.searches_max(given_tools),
         has_unsigned_thinking=conversation.has_unsigned_thinking,
         labels=Labels(_read_user_id(body) or None),  # its metadata have no tags
     )

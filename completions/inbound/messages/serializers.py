@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from completions.inbound.messages import content as message_content
-from completions.inbound.messages import request
+from completions.inbound.messages import request, tools
 from completions.request import schema
 from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, TextOr, one_of, optional
 
@@ -38,13 +38,17 @@ class MessageParamSerializer(serializers.Serializer[Any]):
 
 class MessageToolSerializer(serializers.Serializer[Any]):
     type = serializers.CharField(
-        required=False, help_text="custom, or a tool of Anthropic's own that runs at the caller, such as bash_20250124."
+        required=False,
+        help_text="custom, web_search_20250305, or a tool of Anthropic's own that runs at the caller, such as bash_20250124.",
     )
     name = serializers.CharField(help_text="The name by which the model calls it.")
     description = serializers.CharField(required=False, help_text="What it does, for the model.")
     input_schema = SchemaField(_OBJECT, required=False, help_text="A JSON schema of its input. Anthropic's own have none.")
     input_examples = serializers.ListField(
         required=False, child=SchemaField(_OBJECT), help_text="Examples of its input, for Claude."
+    )
+    max_uses = serializers.IntegerField(
+        required=False, min_value=1, max_value=tools.SEARCHES_MAX, help_text="Maximum searches of the web. Required with it."
     )
     defer_loading = serializers.BooleanField(required=False, help_text="Whether Claude is told of it only when it is found.")
 
@@ -160,12 +164,27 @@ class ToolUseBlockSerializer(serializers.Serializer[Any]):
     input = SchemaField(_OBJECT, help_text="What the model gives to it.")
 
 
+class ServerToolUseBlockSerializer(serializers.Serializer[Any]):
+    type = Constant("server_tool_use")
+    id = serializers.CharField(help_text="The id of the search. What it found repeats it as tool_use_id.")
+    name = Constant("web_search")
+    input = SchemaField(_OBJECT, help_text="What is searched for.")
+
+
+class WebSearchToolResultBlockSerializer(serializers.Serializer[Any]):
+    type = Constant("web_search_tool_result")
+    tool_use_id = serializers.CharField(help_text="The id of the search.")
+    content = SchemaField({}, help_text="What it found, or why it failed, as Anthropic sends it.")
+
+
 def _content_block(**options: Any) -> OneOf:
     blocks = [
         TextBlockSerializer,
         ThinkingBlockSerializer,
         RedactedThinkingBlockSerializer,
         ToolUseBlockSerializer,
+        ServerToolUseBlockSerializer,
+        WebSearchToolResultBlockSerializer,
     ]
     return OneOf("ContentBlock", blocks, **options)
 
@@ -186,6 +205,7 @@ class MessageUsageSerializer(serializers.Serializer[Any]):
         SchemaField, _OBJECT, help_text="Tokens written to a cache, by how long it keeps them: Anthropic's."
     )
     service_tier = optional(serializers.CharField, help_text="The tier that answered. Anthropic's.")
+    server_tool_use = optional(SchemaField, _OBJECT, help_text="How often tools ran at Anthropic: web_search_requests.")
     cost = SchemaField(
         {"type": "number", "minimum": 0}, allow_null=True, help_text="In US dollars, exactly. null: not known yet."
     )

@@ -1,7 +1,7 @@
 """The tools of a request, as the tools of a chat request. Pure.
 
 Most are the caller's own functions. Some are Anthropic's own and run at the caller: only the type says what they do, and only
-Anthropic's models know them. Those that run at Anthropic are refused: no price of the catalog covers them.
+Anthropic's models know them. Of those that run at Anthropic only the search of the web may have a price: others are refused.
 """
 
 import re
@@ -16,6 +16,7 @@ from completions.request.fields import (
     check_members,
     check_name,
     check_object,
+    check_string,
     read_array,
     read_boolean,
     read_integer,
@@ -27,7 +28,7 @@ from completions.request.fields import (
 
 # Anthropic's reference lists 245 tokens for bash, 700 for the text editor, and 735 and a system prompt of 499 for the computer.
 OWN_TOOL_TOKENS_MAX = 4_096
-_TYPE = re.compile(r"(bash|text_editor|memory|computer|computer_toolset)_(\d{4})(\d{2})(\d{2})")
+_TYPE = re.compile(r"(bash|text_editor|memory|computer|computer_toolset|web_search)_(\d{4})(\d{2})(\d{2})")
 _PIXELS_MAX = 100_000
 _CHARACTERS_MAX = 2**31 - 1
 _COMMON = frozenset({"type", "name", "cache_control", "strict", "input_examples", "defer_loading", "allowed_callers"})
@@ -38,14 +39,18 @@ _OWN = {
     "memory": _COMMON,
     "computer": _COMMON | {"display_width_px", "display_height_px", "display_number", "enable_zoom"},
     "computer_toolset": frozenset({"type", "cache_control", "configs"}),
+    "web_search": _COMMON | {"max_uses", "allowed_domains", "blocked_domains", "user_location"},
 }
+SEARCHES_MAX = 100  # of one tool
 _INTEGERS = {
     "display_width_px": (1, _PIXELS_MAX),
     "display_height_px": (1, _PIXELS_MAX),
     "display_number": (0, _PIXELS_MAX),
     "max_characters": (1, _CHARACTERS_MAX),
+    "max_uses": (1, SEARCHES_MAX),
 }
 _NOTED = ("cache_control", "input_examples", "defer_loading")  # that not every provider takes
+_DIRECT_SEARCH = "web_search_20250305"  # later ones are called by code that runs at Anthropic, unless they are told not to
 _FIRST_COMPUTER = "20241022"  # of this day even bash and the editor need the beta of the computer
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -59,6 +64,16 @@ def translate(body: Fields) -> Fields:
 def first_own(tools: list[Fields]) -> str:
     """Return the field that names the first tool of Anthropic's own; empty if there is none."""
     return next((f"tools[{index}].type" for index, tool in enumerate(tools) if _family(tool)), "")
+
+
+def first_search(tools: list[Fields]) -> str:
+    """Return the field that names the first tool that searches the web; empty if there is none."""
+    return next((f"tools[{index}].type" for index, tool in enumerate(tools) if _family(tool) == "web_search"), "")
+
+
+def searches_max(tools: list[Fields]) -> int:
+    """Return how often the web may be searched."""
+    return sum(tool["max_uses"] for tool in tools if _family(tool) == "web_search")
 
 
 def betas(tools: list[Fields]) -> Iterator[str]:
@@ -127,9 +142,22 @@ def _own_function(tool: Fields, family: str, path: str) -> Fields:
         read_integer(tool, name, minimum, maximum, path)
     for name in ("enable_zoom", "strict"):
         read_boolean(tool, name, path)
+    if family == "web_search":
+        _check_search(tool, path)
     if family == "computer_toolset":
         return {"name": family, "parameters": read_object(tool, "configs", path)}
     return {"name": check_name(read_required(tool, "name", path), f"{path}.name")}
+
+
+def _check_search(tool: Fields, path: str) -> None:
+    """Refuse a search without a number of uses, which the hold pays for, and one by code, which nothing bounds."""
+    read_required(tool, "max_uses", path)
+    if tool["type"] != _DIRECT_SEARCH and tool.get("allowed_callers") != ["direct"]:
+        refuse(f"{path}.allowed_callers", "must be direct: no code runs at Anthropic")
+    for name in ("allowed_domains", "blocked_domains"):
+        for index, domain in enumerate(read_array(tool, name, path)):
+            check_string(domain, f"{path}.{name}[{index}]")
+    read_object(tool, "user_location", path)
 
 
 def _tool_choice(body: Fields) -> Fields:

@@ -139,6 +139,13 @@ class ResponseTextDoneEventSerializer(_OfPartSerializer):
     logprobs = _logprobs()
 
 
+@extend_schema_serializer(description="What a text cites.")
+class ResponseOutputTextAnnotationAddedEventSerializer(_OfPartSerializer):
+    type = Constant("response.output_text.annotation.added")
+    annotation_index = serializers.IntegerField(min_value=0, help_text="The place of the annotation, from 0.")
+    annotation = SchemaField({"type": "object", "additionalProperties": True}, help_text="As OpenAI sends it.")
+
+
 @extend_schema_serializer(description="More of what the model says instead, because it refuses.")
 class ResponseRefusalDeltaEventSerializer(_OfPartSerializer):
     type = Constant("response.refusal.delta")
@@ -196,6 +203,7 @@ STREAM_EVENT = one_of(
         ResponseOutputItemAddedEventSerializer,
         ResponseContentPartAddedEventSerializer,
         ResponseTextDeltaEventSerializer,
+        ResponseOutputTextAnnotationAddedEventSerializer,
         ResponseTextDoneEventSerializer,
         ResponseRefusalDeltaEventSerializer,
         ResponseRefusalDoneEventSerializer,

@@ -18,6 +18,7 @@ from completions.request.fields import (
     check_object,
     check_string,
     read_array,
+    read_object,
     read_required,
     read_string,
     refuse,
@@ -42,6 +43,7 @@ class Conversation:
     places: list[ItemPlace] = field(default_factory=list)
     found_tools: list[tuple[Any, str]] = field(default_factory=list)
     has_custom_calls: bool = False
+    has_searches: bool = False  # of earlier replies, which no provider is sent
     _has_turn: bool = False  # whether the last message is one of the assistant, to which more can be added
     _shown: list[tuple[Fields, str]] = field(default_factory=list)  # parts that results cannot have, and their paths
 
@@ -241,6 +243,13 @@ def _check_caller(item: Fields, path: str) -> None:
         refuse(f"{path}.caller", "must be direct")
 
 
+def _add_search(conversation: Conversation, item: Fields, path: str) -> None:
+    """Note a search of an earlier reply. What it found stays at OpenAI, and the text that came of it is in the conversation."""
+    check_members(item, _LABELS | {"action"}, path)
+    read_object(item, "action", path)
+    conversation.has_searches = True
+
+
 _ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
     "message": _add_message,
     "function_call": _add_function_call,
@@ -248,6 +257,7 @@ _ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
     "custom_tool_call": _add_custom_call,
     "custom_tool_call_output": _add_result,
     "reasoning": _add_reasoning,
+    "web_search_call": _add_search,
     **{tool.call_type: _add_caller_call for tool in tools.CALLER_TOOLS.values()},
     **{f"{tools.CALLER_TOOLS[name].call_type}_output": _add_caller_result for name in ("local_shell", "shell", "apply_patch")},
     "tool_search_output": _add_found_tools,
@@ -287,8 +297,8 @@ def _text(part: Fields, path: str) -> Fields:
 
 def _output_text(part: Fields, path: str) -> Fields:
     check_members(part, {"type", "text", "annotations", "logprobs"}, path)
-    if read_array(part, "annotations", path):
-        refuse(f"{path}.annotations", "is not supported")
+    for index, annotation in enumerate(read_array(part, "annotations", path)):
+        check_kind(annotation, f"{path}.annotations[{index}]", ("url_citation",))
     return {"type": "text", "text": check_string(read_required(part, "text", path), f"{path}.text")}
 
 

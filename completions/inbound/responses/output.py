@@ -43,6 +43,7 @@ _KINDS = {
     "refusal": _Kind("message", "msg", "refusal", "refusal", "refusal", "content_part", "content_index"),
     "function": _Kind("function_call", "fc", "function_call_arguments", "arguments"),
     "custom": _Kind("custom_tool_call", "ctc", "custom_tool_call_input", "input"),
+    "search": _Kind("web_search_call", "ws", "", "action"),
 }
 
 
@@ -57,6 +58,7 @@ class _Item:
     call: Fields = field(default_factory=dict)  # the id and the name of a call
     said: io.StringIO = field(default_factory=io.StringIO)
     logprobs: list[msgspec.Raw] = field(default_factory=list)  # as JSON, which takes less memory
+    annotations: list[Fields] = field(default_factory=list)
     is_done: bool = False
 
     def is_whole(self) -> bool:
@@ -72,6 +74,11 @@ class _Item:
         self.said.write(piece)
         self.logprobs += [msgspec.Raw(as_json(each)) for each in logprobs]
         return [{**self._event("delta"), "delta": piece, **self._probabilities(logprobs)}]
+
+    def annotate(self, annotation: Fields) -> Fields:
+        """Add what the text cites. Return the event of it."""
+        self.annotations.append(annotation)
+        return {**self._event("annotation.added"), "annotation_index": len(self.annotations) - 1, "annotation": annotation}
 
     def closing(self, status: str) -> list[Fields]:
         """Return the end. Arguments that never came are those of a function without parameters."""
@@ -104,7 +111,8 @@ class _Item:
         return _without_halves(text) if text or self.kind.text != "arguments" else "{}"
 
     def _part(self, text: str) -> Fields:
-        others = {"annotations": [], "logprobs": self.logprobs} if self.kind.part_type == "output_text" else {}
+        is_text = self.kind.part_type == "output_text"
+        others = {"annotations": list(self.annotations), "logprobs": self.logprobs} if is_text else {}
         return {"type": self.kind.part_type, self.kind.text: text, **others}
 
     def _part_event(self, what: str, text: str) -> list[Fields]:
@@ -177,6 +185,19 @@ class _WrappedItem(_Item):
         return _without_halves(tools.custom_input(self.said.getvalue()))
 
 
+class _SearchItem(_Item):
+    """A search of the web, which the provider made."""
+
+    def opening(self) -> list[Fields]:
+        return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
+
+    def closing(self, status: str) -> list[Fields]:
+        return [{"type": "response.output_item.done", "output_index": self.index, "item": self.written("completed")}]
+
+    def written(self, status: str, text: str | None = None) -> Fields:
+        return {"id": self.id, "type": self.kind.item_type, "status": status, **self.call}
+
+
 class _CallerItem(_WrappedItem):
     """A call of a tool of OpenAI's own that the model made as a function. It has no events of its arguments."""
 
@@ -214,11 +235,15 @@ class Output:
         """Return the events of a delta."""
         delta, events = choice.get("delta") or {}, list[Fields]()
         logprobs = _logprobs(choice.get("logprobs"))
+        for search in delta.get("web_searches") or []:
+            events += self._begin(_KINDS["search"], "search", search, _SearchItem)
         for member, kind in _SAID.items():
             if text := delta.get(member):
                 events += self._say(_KINDS[kind], text, logprobs if kind == "output_text" else [])
             if kind == "reasoning" and self._seal_text and "reasoning_details" in delta:
                 events += self._keep(sealed_reasoning.seals(delta))
+        for annotation in delta.get("annotations") or []:
+            events += self._annotate(annotation)
         for call in delta.get("tool_calls") or []:
             events += self._read_call(call)
         if reason := choice.get("finish_reason"):
@@ -251,6 +276,11 @@ class Output:
         item = self._items[-1] if self._items and self._items[-1].kind is kind else None
         begun = [] if item else self._begin(kind, "text", {}, _ReasoningItem if kind.item_type == "reasoning" else _Item)
         return [*begun, *self._items[-1].delta(text, logprobs)]
+
+    def _annotate(self, annotation: Fields) -> list[Fields]:
+        """Add what the latest text cites."""
+        is_text = bool(self._items) and self._items[-1].kind is _KINDS["output_text"]
+        return [self._items[-1].annotate(annotation)] if is_text else []
 
     def _keep(self, sealed: list[str]) -> list[Fields]:
         """Keep what the provider needs back, in the item of the reasoning that it belongs to, or in one of its own."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from completions.inbound import caller_errors
-from completions.inbound.responses.tools import Called
+from completions.inbound.responses.tools import WEB_SEARCH, Called
 
 _IN_MESSAGE = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
 # The rest of a path within a part or a call -> its rest in the caller's.
@@ -49,11 +49,14 @@ class ItemPlace:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the messages of a chat request come from, and the path of each of its tools. ``called`` is that of ``Tools``."""
+    """Where the messages of a chat request come from, and the path of each of its tools. ``called`` and ``search_at`` are those
+    of ``Tools``.
+    """
 
     messages: Sequence[ItemPlace] = ()
     tools: Sequence[str] = ()
     called: Mapping[str, Called] = field(default_factory=dict)
+    search_at: str = ""
 
 
 def rename(path: str, places: Places) -> str:
@@ -63,6 +66,8 @@ def rename(path: str, places: Places) -> str:
     if found := _TOOL.fullmatch(path):
         index = int(found[1])
         return (places.tools[index] if index < len(places.tools) else f"tools[{index}]") + found[2]
+    if path == WEB_SEARCH:
+        return places.search_at
     return caller_errors.rename_beginning(path, _FIELDS)
 
 

@@ -1,7 +1,7 @@
 """Reads the body of POST /v1/responses as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
 
 Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
-them tools that run at OpenAI, and what no price of the catalog covers.
+them tools that run at OpenAI, but for the search of the web, and what no price of the catalog covers.
 """
 
 from collections.abc import Callable
@@ -35,10 +35,12 @@ from completions.request.messages import no_pause
 from gateway_project import compact_json, errors
 
 LOGPROBS, ENCRYPTED = "message.output_text.logprobs", "reasoning.encrypted_content"
+INCLUDED = (LOGPROBS, ENCRYPTED, "web_search_call.action.sources")
 SERVICE_TIERS = ("auto", "default", *TIERS)
 SUMMARIES = ("auto", "concise", "detailed")
 FORMATS = ("text", "json_object", "json_schema")
 TOP_LOGPROBS_MAX = 20
+SEARCHES_MAX = 100
 REPEATED_BYTES_MAX = 65_536  # of one field
 CACHE_RETENTIONS = ("in_memory", "24h")
 _OWN_FIELDS = ("echo", "models", "provider")  # the gateway's, which OpenAI's API does not have
@@ -49,7 +51,7 @@ _COPIED = (
 )
 _FIELDS = {
     *_COPIED,
-    *("background", "cache_control", "conversation", "include", "input", "instructions", "max_output_tokens"),
+    *("background", "cache_control", "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls"),
     *("parallel_tool_calls", "previous_response_id", "reasoning", "service_tier", "store", "stream", "stream_options", "text"),
     *("tool_choice", "tools", "top_logprobs", "truncation"),
 }
@@ -63,13 +65,17 @@ def parse(
     So many items at the beginning of the input are of earlier responses.
     """
     fields, conversation, declared = _translate(body, pause, earlier)
-    found = Places(conversation.places, declared.paths, declared.called)
+    found = Places(conversation.places, declared.paths, declared.called, declared.search_at)
     try:
         body_of_chat = RequestBody(fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier)[0])
         request = replace(
             schema.parse(body_of_chat, pause),
             max_tokens_name="max_output_tokens",
             takes_custom_as_functions=declared.has_custom or conversation.has_custom_calls,
+            block_fields=frozenset({"messages.web_search_call"} if conversation.has_searches else ()),
+            web_search=declared.search,
+            web_search_at=tools.WEB_SEARCH if declared.search else "",
+            web_searches_max=body["max_tool_calls"] if declared.search else 0,
         )
     except errors.InvalidRequest as error:
         raise caller_errors.renamed(error, lambda path: places.rename(path, found)) from None
@@ -90,6 +96,8 @@ def _translate(body: Fields, pause: Callable[[], None], earlier: int) -> tuple[F
     if (max_tokens := read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
         fields["max_tokens"] = max_tokens
     declared = tools.translate(body, conversation.found_tools)
+    if read_integer(body, "max_tool_calls", 1, SEARCHES_MAX) is None and declared.search:
+        refuse("max_tool_calls", f"must be there with web_search, from 1 to {SEARCHES_MAX}: the hold pays for so many")
     fields |= {**_tools(body, declared), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
     return fields, conversation, declared
 
@@ -178,8 +186,8 @@ def _logprobs(body: Fields) -> Fields:
     """Return whether the reply is to have the probabilities of its tokens."""
     included = read_array(body, "include")
     for index, name in enumerate(included):
-        if name not in (LOGPROBS, ENCRYPTED):
-            refuse(f"include[{index}]", f"must be {LOGPROBS} or {ENCRYPTED}")
+        if name not in INCLUDED:
+            refuse(f"include[{index}]", f"must be one of {', '.join(INCLUDED)}")
     top = read_integer(body, "top_logprobs", 0, TOP_LOGPROBS_MAX)
     if LOGPROBS not in included and not top:
         return {}
@@ -196,6 +204,7 @@ def _repeated(body: Fields) -> Fields:
         "background": body.get("background") is True,
         "instructions": body.get("instructions"),
         "max_output_tokens": body.get("max_output_tokens"),
+        "max_tool_calls": body.get("max_tool_calls"),
         "metadata": body.get("metadata") or {},
         "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
         "previous_response_id": body.get("previous_response_id"),

@@ -11,7 +11,7 @@ from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, Text
 
 _OBJECT = {"type": "object", "additionalProperties": True}
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
-_INCLUDE = {"type": "string", "enum": [request.LOGPROBS, request.ENCRYPTED]}
+_INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
 _TAGS = {"type": "object", "maxProperties": schema.TAGS_MAX, "additionalProperties": {"type": "string"}}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
 _STATUS = "in_progress, completed or incomplete."
@@ -95,6 +95,12 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     reasoning = ModelResponseReasoningSerializer(
         required=False, allow_null=True, help_text="How much the model thinks, and how much of it the reply shows."
     )
+    max_tool_calls = optional(
+        serializers.IntegerField,
+        min_value=1,
+        max_value=request.SEARCHES_MAX,
+        help_text="Maximum calls of tools that run at OpenAI. Required with web_search.",
+    )
     text = ModelResponseTextSerializer(
         required=False, allow_null=True, help_text="The format of the reply, and how long it is to be."
     )
@@ -151,7 +157,9 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
 class OutputTextSerializer(serializers.Serializer[Any]):
     type = Constant("output_text")
     text = serializers.CharField(help_text="What the model says.")
-    annotations = serializers.ListField(child=SchemaField(_OBJECT), help_text="Always empty.")
+    annotations = serializers.ListField(
+        child=SchemaField(_OBJECT), help_text="What the text cites after a search of the web, as OpenAI sends it."
+    )
     logprobs = serializers.ListField(
         child=SchemaField(_OBJECT), help_text="The probabilities of the tokens, if they were asked for."
     )
@@ -231,6 +239,13 @@ class ToolSearchCallSerializer(_CallSerializer):
     execution = Constant("client")
 
 
+class WebSearchCallSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the item.")
+    type = Constant("web_search_call")
+    status = serializers.CharField(help_text=_STATUS)
+    action = SchemaField(_OBJECT, help_text="What was searched for or opened, as OpenAI's API has it.")
+
+
 def output_item(**options: Any) -> OneOf:
     """Return a field of an item."""
     of_types = [
@@ -242,6 +257,7 @@ def output_item(**options: Any) -> OneOf:
         ShellToolCallSerializer,
         ApplyPatchToolCallSerializer,
         ToolSearchCallSerializer,
+        WebSearchCallSerializer,
     ]
     return OneOf("OutputItem", of_types, **options)
 
@@ -295,6 +311,7 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     background = serializers.BooleanField(help_text="Whether it runs in the background.")
     instructions = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
     max_output_tokens = serializers.IntegerField(allow_null=True, help_text="As the request said.")
+    max_tool_calls = serializers.IntegerField(allow_null=True, help_text="As the request said.")
     metadata = SchemaField(_TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")
     parallel_tool_calls = serializers.BooleanField(help_text="As the request said; true by default.")
     previous_response_id = serializers.CharField(allow_null=True, help_text="As the request said.")

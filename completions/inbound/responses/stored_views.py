@@ -33,7 +33,7 @@ _ERRORS = (
 )
 _INCLUDE = OpenApiParameter(
     "include",
-    {"type": "array", "items": {"type": "string", "enum": [responses_request.LOGPROBS, responses_request.ENCRYPTED]}},
+    {"type": "array", "items": {"type": "string", "enum": list(responses_request.INCLUDED)}},
     description="What else the reply has: reasoning.encrypted_content, what is to be sent back of the model's reasoning.",
 )
 _PAGING = [
@@ -142,8 +142,8 @@ def _describe(found: StoredResponse, included: Sequence[str] = ()) -> dict[str, 
 def _included(request: Request) -> list[str]:
     included = [*request.query_params.getlist("include"), *request.query_params.getlist("include[]")]
     for name in included:
-        if name not in (responses_request.LOGPROBS, responses_request.ENCRYPTED):
-            raise errors.wrong("include", f"must be {responses_request.LOGPROBS} or {responses_request.ENCRYPTED}")
+        if name not in responses_request.INCLUDED:
+            raise errors.wrong("include", f"must be one of {', '.join(responses_request.INCLUDED)}")
     return included
 
 

@@ -1,8 +1,8 @@
 """Translates the tools of OpenAI's Responses into those of a chat request, and the calls of them, there and back. Pure.
 
 A chat request has functions and custom tools. A namespace only groups such tools: its name goes before theirs. A tool of
-OpenAI's own that runs at the caller becomes a function, whose arguments are what its calls have. Tools that run at OpenAI are
-refused.
+OpenAI's own that runs at the caller becomes a function, whose arguments are what its calls have. Of those that run at OpenAI
+only the search of the web may have a price, and is kept apart: others are refused.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from completions.request.fields import (
     check_string,
     read_array,
     read_boolean,
+    read_choice,
     read_object,
     read_required,
     read_string,
@@ -104,10 +105,11 @@ CALLER_TOOLS = {
     "tool_search": CallerTool("tool_search_call", "arguments", others={"execution": "client"}),
 }
 AT_OPENAI = (
-    *("web_search", "web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"),
+    *("web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"),
     *("computer", "computer_use_preview", "programmatic_tool_calling"),
 )
-TYPES = ("function", "custom", "namespace", *CALLER_TOOLS)
+WEB_SEARCH = "web_search"
+TYPES = ("function", "custom", "namespace", WEB_SEARCH, *CALLER_TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class Tools:
     paths: list[str] = field(default_factory=list)
     called: dict[str, Called] = field(default_factory=dict)  # by the name in the chat request
     has_custom: bool = False
+    search: Fields | None = None  # the tool that searches the web, and its path
+    search_at: str = ""
     _names: set[str] = field(default_factory=set)
 
     def add(self, tool: Fields, path: str, called: Called) -> None:
@@ -181,6 +185,8 @@ def _add(tools: Tools, given: Any, path: str) -> None:
     check_kind(tool, path, TYPES)
     if kind == "namespace":
         _add_namespace(tools, tool, path)
+    elif kind == WEB_SEARCH:
+        _add_search(tools, tool, path)
     elif caller_tool := CALLER_TOOLS.get(str(kind)):
         tools.add(_caller_tool(tool, path, caller_tool), path, Called(str(kind), str(kind)))
     else:
@@ -195,6 +201,17 @@ def _add_namespace(tools: Tools, given: Fields, path: str) -> None:
         at = f"{path}.tools[{index}]"
         check_kind(tool, at, ("function", "custom"))
         _add_named(tools, tool, at, namespace, "" if index else description)
+
+
+def _add_search(tools: Tools, given: Fields, path: str) -> None:
+    if tools.search or path.startswith("input"):
+        refuse(f"{path}.type", "must not be web_search: one such tool may be among tools")
+    check_members(given, {"type", "filters", "user_location", "search_context_size", "external_web_access"}, path)
+    for name in ("filters", "user_location"):
+        read_object(given, name, path)
+    read_choice(given, "search_context_size", ("low", "medium", "high"), path)
+    read_boolean(given, "external_web_access", path)
+    tools.search, tools.search_at = given, f"{path}.type"
 
 
 def _add_named(tools: Tools, tool: Fields, path: str, namespace: str = "", about: str = "") -> None:

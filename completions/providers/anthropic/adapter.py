@@ -20,6 +20,7 @@ class AnthropicAdapter:
     # that a JSON schema adds more. The rest is for models to come.
     preamble_tokens_max = 1_024
     speaks_messages = True
+    speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
         if request.messages_body is None:

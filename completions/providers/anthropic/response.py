@@ -8,7 +8,7 @@ from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json
 
@@ -49,7 +49,7 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader:
+class StreamReader(TextEventReader):
     """Converts the data of events to Chunks.
 
     No chunk is returned before the first block of content begins: a failure before that can still be reported by its own
@@ -61,25 +61,15 @@ class StreamReader:
     """
 
     def __init__(self, *, keeps_events: bool = False, seal: Seal | None = None) -> None:
-        self.has_passed_on = False
-        self.has_finish_reason = False
+        super().__init__()
         self.has_ended = False  # true after message_stop; later events are ignored
         self._has_begun = False
         self._keeps_events = keeps_events
         self._start: list[Chunk] = []  # the event of the start, where it is kept
         self._counts: dict[str, Any] = {}  # the usage object so far
-        self._text_bytes = 0
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
         self._thinking = _Thinking(seal) if seal else None
         self._characters = 0  # of the text so far
-
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
-        chunks, failure = read_each_event(self._read, events)
-        if failure and not self.has_finish_reason and not self._text_bytes:
-            chunks = []  # no text has been passed on: the caller can still get the error's own status
-        self.has_passed_on = self.has_passed_on or bool(chunks)
-        return chunks, failure
 
     def _read(self, data: bytes) -> list[Chunk]:
         if self.has_ended:
@@ -128,9 +118,16 @@ class StreamReader:
         if block["type"] != "tool_use":
             if self._thinking and block["type"] in _THINKING:
                 self._thinking.begin(block, (self._characters, len(self._tool_calls)))
-            return self._text_chunks(block)
+            is_search = block["type"] == "web_search_tool_result" and isinstance(block.get("content"), list)  # else an error
+            return self._searched() if is_search else self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
         return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
+
+    def _searched(self) -> list[Chunk]:
+        """Count a search, for a reply that breaks off: the usage at the end has the real number."""
+        searches = wire.detail_tokens(self._counts, "server_tool_use", "web_search_requests")
+        self._update_counts({"server_tool_use": {"web_search_requests": searches + 1}})
+        return self._usage_chunks()
 
     def _read_delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
         if delta["type"] != "input_json_delta":
@@ -364,6 +361,7 @@ def parse_usage(value: Any) -> Usage | None:
         cache_write_tokens=written,
         cache_write_1h_tokens=min(wire.detail_tokens(value, "cache_creation", "ephemeral_1h_input_tokens"), written),
         reasoning_tokens=min(wire.detail_tokens(value, "output_tokens_details", "thinking_tokens"), output),
+        web_searches=wire.detail_tokens(value, "server_tool_use", "web_search_requests"),
     )
 
 

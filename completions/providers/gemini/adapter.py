@@ -17,6 +17,7 @@ class GeminiAdapter:
 
     preamble_tokens_max = 1_024  # its reference says nothing of it: as much as of the others
     speaks_messages = False
+    speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
         gemini_request.check(custom_tools.as_functions(request))

@@ -15,6 +15,7 @@ class OpenAIAdapter:
     # Chat templates of open models explain how to call a tool in 100 to 500 tokens.
     preamble_tokens_max = 1_024
     speaks_messages = False
+    speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
         openai_request.check(request)

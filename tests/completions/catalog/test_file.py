@@ -143,11 +143,11 @@ def test_a_file_creates_exactly_its_rows(load):
     ]
 
 
-def test_an_hour_in_the_cache_and_service_tiers_have_prices(load):
+def test_an_hour_in_the_cache_service_tiers_and_searches_have_prices(load):
     given = (
         'output = "2", cache_write_1h = "3", flex_input = "0.5", flex_output = "1", priority_input = "4", priority_output = "8"'
     )
-    load(MINIMAL.replace('output = "2"', f'{given}, priority_cached_input = "0.4"'))
+    load(MINIMAL.replace('output = "2"', f'{given}, priority_cached_input = "0.4", web_search = "0.01"'))
     names = [f"{name}_nanos" for name in rules.PRICE_FIELDS]
     told = {name: nanos for name, nanos in Price.objects.values(*names).get().items() if nanos is not None}
     assert {name: nanos / 10**9 for name, nanos in told.items()} == {
@@ -159,6 +159,7 @@ def test_an_hour_in_the_cache_and_service_tiers_have_prices(load):
         "priority_input_nanos": 4,
         "priority_cached_input_nanos": 0.4,
         "priority_output_nanos": 8,
+        "web_search_nanos": 0.01,
     }
 
 

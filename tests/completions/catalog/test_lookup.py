@@ -83,7 +83,6 @@ def test_a_model_is_openais_object_with_our_additions(api):
             "completion": "0.0000006",
             "input_cache_read": "0.000000075",
             "input_cache_write": "0.00000015",
-            "input_cache_write_1h": None,
             "image": "0.00",
             "service_tiers": {},
         },

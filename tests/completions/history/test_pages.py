@@ -373,6 +373,11 @@ def test_what_is_kept_for_an_hour_has_a_line_of_its_own(owner, key, past, large)
     assert "Input tokens cached for one hour 30 $6.00 $0.00018" in page
 
 
+def test_searches_of_the_web_have_a_line(owner, key, past, large):  # noqa: F811
+    factories.change_prices(Price.objects, web_search_nanos=10_000_000)
+    assert "Web searches 3 $0.01 each $0.03" in page_of(owner, past(key, web_searches=3))
+
+
 # --- Refusals --------------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,8 @@ import pytest
 from gateway_project.web import openapi
 from tests import factories
 from tests.completions.providers.anthropic import scripts as claude
-from tests.upstream import CLOSE, DONE, KEY_ENV, ROLE, chunk, stream, usage, whole, words
+from tests.completions.providers.openai.responses import scripts as gpt
+from tests.upstream import CLOSE, DONE, KEY_ENV, ROLE, chunk, event, stream, usage, whole, words
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -135,9 +136,14 @@ def test_every_event_of_a_message_is_described_and_served(document, api, ask, ch
     broken = ask(MESSAGES, stream(*SAID, CLOSE))
     assert {each["type"] for each in found + broken} == types(document, "MessageStreamEvent")
     factories.make_model("acme/claude", provider=claude_at(upstream), upstream_model="claude-sonnet-4-5", function_calling=True)
-    hidden = {"type": "redacted_thinking", "data": "EmwKAhgB"}
-    steps = claude.thoughts("Hm."), claude.block_start(1, hidden), claude.block_stop(1), claude.text("Hi", index=2)
-    found += ask(MESSAGES, claude.streamed(*steps, claude.tool("toolu_1", "add", "{}", index=3)), model="acme/claude")
+    blocks_of_claude: list[dict[str, Any]] = [
+        {"type": "redacted_thinking", "data": "EmwKAhgB"},
+        {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []},
+    ]
+    others = [claude.block_start(index, each) + claude.block_stop(index) for index, each in enumerate(blocks_of_claude, 1)]
+    steps = claude.thoughts("Hm."), *others, claude.text("Hi", index=4), claude.tool("toolu_1", "add", "{}", index=5)
+    found += ask(MESSAGES, claude.streamed(*steps), model="acme/claude")
     blocks = {each["content_block"]["type"] for each in found if each["type"] == "content_block_start"}
     assert blocks == types(document, "ContentBlock")
     deltas = {each["delta"]["type"] for each in found if each["type"] == "content_block_delta"}
@@ -149,8 +155,23 @@ def claude_at(upstream: Any) -> Any:
     return factories.make_provider("claude", kind="anthropic", base_url=base_url, api_key_env=KEY_ENV)
 
 
-def test_every_event_of_a_response_is_described_and_served(document, ask):
+def test_every_event_of_a_response_is_described_and_served(document, ask, large):
     found = ask(RESPONSES, stream(*SAID, *called(*CALLS), *ended("tool_calls")))
     found += ask(RESPONSES, stream(*SAID, *ended("length")))
     found += ask(RESPONSES, stream(*SAID, CLOSE))
+    found += ask(RESPONSES, searched(large), tools=[{"type": "web_search"}], max_tool_calls=1)
     assert {each["type"] for each in found} == types(document, "ResponseStreamEvent")
+
+
+def searched(model: Any) -> Any:
+    """Let the model be asked by Responses, and search the web. Return the script of a reply that cites what it found."""
+    model.routes.update(api="responses")
+    factories.change_prices(model.prices, web_search_nanos=10_000_000)
+    search = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "tides"}}
+    cited = {"type": "url_citation", "url": "https://example.org", "title": "Tides", "start_index": 0, "end_index": 2}
+    events = [
+        {"type": "response.output_item.done", "output_index": 0, "item": search},
+        {"type": "response.output_text.delta", "output_index": 1, "delta": "Hi"},
+        {"type": "response.output_text.annotation.added", "output_index": 1, "annotation": cited},
+    ]
+    return stream(gpt.begun(), *map(event, events), gpt.ended(search, gpt.message("Hi")))

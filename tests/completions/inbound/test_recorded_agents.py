@@ -61,7 +61,8 @@ def send(api: Any, request: dict[str, Any], **fields: Any) -> Any:
 
 
 def test_there_are_sessions_of_each_agent_without_secrets():
-    assert {name.partition("-")[0] for name in SESSIONS} == {"aider", "anthropic", "claude", "codex", "llm", "opencode"}
+    agents = {"aider", "anthropic", "claude", "codex", "llm", "opencode", "openrouter"}
+    assert {name.partition("-")[0] for name in SESSIONS} == agents
     for name in SESSIONS:
         recorded = (RECORDED / name).read_text()
         assert not re.search(r"mgw_live_|sk-|/(tmp|root|home)/", recorded), name

@@ -168,7 +168,7 @@ def test_the_price_is_in_the_list_of_models(api):
     pricing = api.get("/v1/models/acme/large").json()["pricing"]
     assert (pricing["input_cache_write"], pricing["input_cache_write_1h"]) == ("0.00000375", "0.000006")
     factories.make_model("acme/plain")
-    assert api.get("/v1/models/acme/plain").json()["pricing"]["input_cache_write_1h"] is None
+    assert "input_cache_write_1h" not in api.get("/v1/models/acme/plain").json()["pricing"]  # OpenRouter's SDKs refuse null
 
 
 def test_a_completion_says_how_much_was_kept_for_an_hour(api, hourly, upstream):

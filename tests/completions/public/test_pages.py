@@ -269,12 +269,13 @@ def test_a_models_page_shows_its_price_its_limits_and_a_first_request(catalog):
     assert "Not available here yet: no provider that runs this model is connected." in page("/models/zed/later")
 
 
-def test_a_models_page_shows_the_prices_of_an_hour_in_the_cache_and_of_tiers(catalog):
+def test_a_models_page_shows_the_prices_of_an_hour_in_the_cache_of_tiers_and_of_a_search(catalog):
     tier = {"flex_input_nanos": 2_500_000_000, "flex_output_nanos": 12_500_000_000}
-    factories.change_prices(LanguageModel.objects.get(pk="acme/large").prices, cache_write_1h_nanos=10_000_000_000, **tier)
+    others = {"cache_write_1h_nanos": 10_000_000_000, "web_search_nanos": 10_000_000}
+    factories.change_prices(LanguageModel.objects.get(pk="acme/large").prices, **others, **tier)
     text = page("/models/acme/large")
     assert "Cache write for an hour $10.00 per million tokens Flex tier, input $2.50 per million tokens" in text
-    assert "Flex tier, output $12.50 per million tokens" in text
+    assert "Flex tier, output $12.50 per million tokens Web search $0.01 each" in text
     assert "Priority" not in text
 
 

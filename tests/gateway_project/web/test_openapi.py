@@ -457,6 +457,7 @@ def test_the_other_replies_describe_their_fields(document):
 
 
 def test_the_described_model_has_the_fields_of_a_served_one(document, api, echo_model):
+    factories.change_prices(echo_model.prices, cache_write_1h_nanos=2_000_000_000, web_search_nanos=10_000_000)
     fields = reply_fields(document, "/v1/models/{model_id}")
     served = served_names(api.get("/v1/models/demo/echo").json())
     for name in ("pricing", "architecture", "capabilities"):

@@ -3,19 +3,17 @@
 from collections.abc import Generator
 from functools import partial
 
-from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.providers import exchange, sealed_reasoning
-from completions.providers.openai import adapter
-from completions.providers.openai import request as openai_request
+from completions.providers.openai.adapter import OpenAIAdapter, post
 from completions.providers.openai.responses import request as responses_request
 from completions.providers.openai.responses.response import StreamReader, parse_reply
 
 
-class OpenAIResponsesAdapter:
-    """Sends back what a model reasoned, which chat completions cannot."""
+class OpenAIResponsesAdapter(OpenAIAdapter):
+    """Sends back what a model reasoned, and searches the web, which chat completions cannot."""
 
-    preamble_tokens_max = 1_024
-    speaks_messages = False
+    speaks_responses = True
 
     def check(self, request: ChatRequest) -> None:
         responses_request.check(request)
@@ -23,20 +21,16 @@ class OpenAIResponsesAdapter:
     def ignored_fields(self, call: Call) -> list[str]:
         return responses_request.ignored_fields(call)
 
-    def takes_tiers(self, route: Route) -> bool:
-        return openai_request.takes_tiers(route)
-
-    def switches_reasoning_off(self, call: Call) -> bool:
-        return openai_request.switches_reasoning_off(call)
-
     def complete(self, call: Call) -> WholeReply:
-        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call), tier=call.request.tier)
+        seal, searches = partial(sealed_reasoning.seal, call), call.request.web_search is not None
+        parse = partial(parse_reply, seal=seal, tier=call.request.tier, searches=searches)
         return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(partial(sealed_reasoning.seal, call), call.request.tier)
+        searches = call.request.web_search is not None
+        reader = StreamReader(partial(sealed_reasoning.seal, call), call.request.tier, searches=searches)
         return exchange.read_stream(partial(_post, call, stream=True), reader)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:
-    return adapter.post(call, "/responses", responses_request.body, stream=stream)
+    return post(call, "/responses", responses_request.body, stream=stream)

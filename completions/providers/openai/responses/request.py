@@ -26,6 +26,7 @@ from completions.request.fields import (
 
 _TOKENS_MIN = 16  # OpenAI refuses a lower maximum
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
+_SOURCES = "web_search_call.action.sources"
 _COPIED = (
     *("moderation", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
     *("safety_identifier", "temperature", "top_logprobs", "top_p", "user"),
@@ -69,7 +70,7 @@ def body(call: Call, *, stream: bool) -> Fields:
         "max_output_tokens": max(call.max_tokens, _TOKENS_MIN),
         "store": False,
         "stream": stream,
-        **_tools(fields),
+        **_with_search(_tools(fields), request),
         **_reasoning(call),
         **_text(fields),
         **_include(call),
@@ -105,6 +106,7 @@ def _include(call: Call) -> Fields:
     effort = call.request.reasoning.effort
     reasons = call.offer.reasoning or (call.offer.reasoning is None and effort not in (None, "none"))
     wanted = [*([_ENCRYPTED] if reasons else []), *([_LOGPROBS] if call.request.fields.get("logprobs") else [])]
+    wanted += [_SOURCES] if call.request.web_search else []
     return {"include": wanted} if wanted else {}
 
 
@@ -134,6 +136,13 @@ def _tools(fields: Fields) -> Fields:
         return {}
     choice = fields.get("tool_choice")
     return {"tools": tools, **({} if choice is None else {"tool_choice": _tool_choice(choice)})}
+
+
+def _with_search(tools: Fields, request: ChatRequest) -> Fields:
+    """Return the tools with the search of the web, as often as the hold pays for."""
+    if request.web_search is None:
+        return tools
+    return {**tools, "tools": [*tools.get("tools", []), request.web_search], "max_tool_calls": request.web_searches_max}
 
 
 def _tool(tool: Fields, path: str) -> Fields:

@@ -8,7 +8,7 @@ from typing import Any
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import compact_json
 
@@ -38,6 +38,7 @@ _STATUSES = {
 }
 # Codes of what OpenAI does not do for this request. Others fail whatever is asked, and another route may not.
 _ABOUT_REQUEST = re.compile("image|policy|^invalid_")
+_SEARCH = "web_search_call"
 _SENT_BACK = ("type", "id", "summary", "content", "encrypted_content")  # of an item of reasoning
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -45,18 +46,17 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader:
+class StreamReader(TextEventReader):
     """Converts the data of events to Chunks.
 
     No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
     """
 
-    def __init__(self, seal: Seal | None = None, tier: str = "") -> None:
-        self.has_passed_on = False
-        self.has_finish_reason = False
+    def __init__(self, seal: Seal | None = None, tier: str = "", *, searches: bool = False) -> None:
+        super().__init__()
         self._has_begun = False
-        self._text_bytes = 0
         self._tier = tier
+        self._searches = _Searches() if searches else None
         self._reasoning = _Reasoning(seal)
         self._characters = 0  # of the text so far
         self._calls: dict[int, _Call] = {}  # by the index of their item
@@ -65,14 +65,6 @@ class StreamReader:
     @property
     def has_ended(self) -> bool:
         return self.has_finish_reason
-
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
-        chunks, failure = read_each_event(self._read, events)
-        if failure and not self.has_finish_reason and not self._text_bytes:
-            chunks = []  # no text has been passed on: the caller can still get the error's own status
-        self.has_passed_on = self.has_passed_on or bool(chunks)
-        return chunks, failure
 
     def _read(self, data: bytes) -> list[Chunk]:
         if self.has_ended:
@@ -93,6 +85,8 @@ class StreamReader:
                 return self._called(event["output_index"], event["delta"])
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 return self._said("reasoning_content", _BETWEEN_PARTS)
+            case "response.output_text.annotation.added" if self._searches:
+                return [*self._begin(), _chunk({"annotations": _citations([event["annotation"]])})]
             case "response.output_item.done":
                 return self._end_item(event["output_index"], event["item"])
             case "response.completed" | "response.incomplete":
@@ -133,13 +127,15 @@ class StreamReader:
         if item["type"] == "reasoning":
             detail = self._reasoning.end(item)
             return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
+        if item["type"] == _SEARCH and self._searches:
+            return [*self._begin(), _chunk({"web_searches": [self._searches.add(item)]})]
         call = self._calls.get(index)
         if call and not call.is_told:  # some servers tell the input of a call at its end alone
             return self._called(index, item[_CALLS[call.item_type][1]])
         return []
 
     def _end(self, response: Fields) -> list[Chunk]:
-        usage = _usage(response, self._tier)
+        usage = _usage(response, self._tier, self._searches)
         reason = _finish_reason(response, has_calls=bool(self._calls))
         chunks = [*self._begin(), _chunk({}, finish_reason=reason)]
         self.has_finish_reason = True
@@ -212,23 +208,56 @@ def _shown(item: Fields) -> str:
     return _BETWEEN_PARTS.join(part["text"] for name in ("summary", "content") for part in item.get(name) or [])
 
 
+# --- Searches ---------------------------------------------------------------------------------------------------
+
+
+class _Searches:
+    """The searches of the web of one reply. No usage says how many there were: each is an item.
+
+    A page that is opened, or searched itself, is an item of the same type, and costs no more than its tokens.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def add(self, item: Fields) -> Fields:
+        """Count an item. Return what the caller is told of it."""
+        action: Fields = item.get("action") or {"type": "search"}
+        self.number += action.get("type", "search") == "search"
+        return {"action": action}
+
+    def read(self, items: list[Fields]) -> Fields:
+        """Count those of a whole reply. Return them, and what its text cites, as members of chat's message."""
+        found = [self.add(item) for item in items if item["type"] == _SEARCH]
+        parts = [part for item in items if item["type"] == "message" for part in item["content"]]
+        cited = [each for part in parts for each in _citations(part.get("annotations"))]
+        return {"web_searches": found, "annotations": cited}
+
+
+def _citations(annotations: Any) -> list[Fields]:
+    return [each for each in annotations or [] if each["type"] == "url_citation"]
+
+
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "") -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "", *, searches: bool = False) -> WholeReply:
     """Return the reply in a response object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
         if error := reply.get("error"):
             raise read_error(error if isinstance(error, dict) else {"message": error})
         message, logprobs = _message(reply["output"], seal)
+        found = _Searches() if searches else None
+        if found:
+            message |= found.read(reply["output"])
         reason = _finish_reason(reply, has_calls=bool(message.get("tool_calls")))
         text_bytes = _generated_bytes(message)
     except _MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
     choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=_usage(reply, tier), text_bytes=text_bytes)
+    return WholeReply(choices, usage=_usage(reply, tier, found), text_bytes=text_bytes)
 
 
 def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | None]:
@@ -316,9 +345,11 @@ def parse_usage(value: Any) -> Usage | None:
     return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
 
 
-def _usage(response: Fields, tier: str) -> Usage | None:
+def _usage(response: Fields, tier: str, searches: "_Searches | None") -> Usage | None:
     """Return the usage, with the service tier that was asked for, unless the reply says that none was used."""
     usage = parse_usage(response.get("usage"))
+    if usage and searches:
+        usage = replace(usage, web_searches=searches.number)
     return replace(usage, tier=tier) if usage and tier and response.get("service_tier") != "default" else usage
 
 

@@ -18,6 +18,7 @@ OLD_PRICE: dict[str, str | None] = {
     "cache_write_1h": None,
     **dict.fromkeys(TIER_FIELDS),
     "image": None,
+    "web_search": None,
 }
 
 

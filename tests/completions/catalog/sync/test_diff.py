@@ -38,7 +38,7 @@ def test_a_different_price_is_proposed_exactly_and_not_written(large, lists, syn
     report = sync()
 
     new = {"input": "0.15", "output": "0.60", "cached_input": "0.0375", "cache_write": "0.20"}
-    new |= {"cache_write_1h": None, "image": None, **dict.fromkeys(TIER_FIELDS)}
+    new |= {"cache_write_1h": None, "image": None, "web_search": None, **dict.fromkeys(TIER_FIELDS)}
     assert proposed() == [("price", "acme/large", OLD_PRICE, new)]
     assert [(change["kind"], change["new"]) for change in report["proposed"]] == [("price", new)]
     assert report["waiting"] == 1
@@ -90,14 +90,15 @@ def test_a_price_of_zero_on_both_sides_is_no_difference(barn, lists, sync):
 
 
 def test_our_prices_that_no_list_has_are_kept(large, lists, sync):
-    factories.change_prices(Price.objects, image_nanos=4_000_000, cache_write_1h_nanos=6_000_000_000)
+    kept = {"cache_write_1h_nanos": 6_000_000_000, "web_search_nanos": 10_000_000}
+    factories.change_prices(Price.objects, image_nanos=4_000_000, **kept)
     lists.lists(priced(prompt="0.000002", image="0.009"))
 
     sync()
 
     [(_, _, old, new)] = proposed()
     assert (old["image"], new["image"], new["input"]) == ("0.004", "0.004", "2.00")
-    assert old["cache_write_1h"] == new["cache_write_1h"] == "6.00"
+    assert (old["cache_write_1h"], old["web_search"]) == (new["cache_write_1h"], new["web_search"]) == ("6.00", "0.01")
 
 
 # --- Which list decides ---------------------------------------------------------------------------------------------

@@ -31,6 +31,10 @@ SEARCH_RESULT = {
     "source": "https://example.org/tides",
     "content": [{"type": "text", "text": "Twice a day."}],
 }
+USER = {"role": "user", "content": "Hello"}
+SEARCH: Any = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
+SEARCHED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tides"}}
+FOUND_NOTHING = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1"}
 CALL = {"type": "tool_use", "id": "call_1", "name": "add", "input": {"a": 1}}
 RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "3"}]}
 
@@ -343,7 +347,12 @@ REFUSED: dict[str, Any] = {
     "output_config.effort": {"output_config": {"effort": "some"}},
     "output_config.task_budget": {"output_config": {"task_budget": 1}},
     "output_config.format.type": {"output_config": {"format": {"type": "json"}}},
-    "tools[0].type": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    "tools[0].type": {"tools": [{"type": "code_execution_20250825", "name": "code_execution"}]},
+    "tools[0].max_uses": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    "tools[0].user_location": {"tools": [{**SEARCH, "user_location": "Bern"}]},
+    "tools[0].allowed_domains[0]": {"tools": [{**SEARCH, "allowed_domains": [1]}]},
+    "messages[1].content[0].name": {"messages": [USER, {"role": "assistant", "content": [{**SEARCHED, "name": "bash"}]}]},
+    "messages[1].content[0].content": {"messages": [USER, {"role": "assistant", "content": [FOUND_NOTHING]}]},
     "tools[0].input_schema": {"tools": [{"name": "add"}]},
     "tools[0].name": {"tools": [{"name": "a b", "input_schema": {}}]},
     "tools[0].defer_loading": {"tools": [{**TOOL, "defer_loading": "yes"}]},

@@ -151,7 +151,7 @@ def test_what_a_search_found_is_declared_once():
     assert called(asked, "mcp__math__add", '{"a":1}')["namespace"] == "mcp__math"
 
 
-@pytest.mark.parametrize("kind", ["web_search", "file_search", "mcp", "code_interpreter", "image_generation", "computer"])
+@pytest.mark.parametrize("kind", ["web_search_preview", "file_search", "mcp", "code_interpreter", "image_generation"])
 def test_tools_that_run_at_openai_are_refused_by_name(kind):
     with pytest.raises(InvalidRequest, match=rf"tools\[1\]\.type must not be {kind}: that tool runs at OpenAI") as refused:
         read(tools=[FUNCTION, {"type": kind}])

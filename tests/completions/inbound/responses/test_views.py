@@ -73,6 +73,7 @@ def test_a_whole_reply_is_a_response_and_is_charged(api, alice, large, upstream)
         "presence_penalty": None,
         "instructions": "Be brief.",
         "max_output_tokens": 100,
+        "max_tool_calls": None,
         "metadata": {"team": "x"},
         "parallel_tool_calls": True,
         "previous_response_id": None,
