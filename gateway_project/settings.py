@@ -436,6 +436,8 @@ STORED_RESPONSE_ACCOUNT_BYTES_MAX = environment.integer(
 SETTLEMENT_JOURNAL_MINUTES = environment.integer("GATEWAY_SETTLEMENT_JOURNAL_MINUTES", 0, minimum=0, maximum=1_440)
 OUTBOX_DIR = Path(environment.text("GATEWAY_OUTBOX_DIR") or GATEWAY_VAR / "outbox").resolve()
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
+# Whether a price that staff set in the admin waits for a second person. A catalog file sets prices without one.
+PRICES_NEED_APPROVAL = environment.boolean("GATEWAY_PRICES_NEED_APPROVAL", default=True)
 CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PERCENT", 25, minimum=0, maximum=1_000)
 # Networks that are not public, to which the gateway connects all the same: see gateway_project.net.addresses.
 PRIVATE_UPSTREAMS = environment.networks("GATEWAY_PRIVATE_UPSTREAMS", "*" if GATEWAY_DEVELOPMENT else "")

@@ -48,12 +48,13 @@ class PriceChangeForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         help_text="Leave empty to apply now. Requests are charged at the price in force when they are admitted.",
     )
+    reason = forms.CharField(label="Reason", max_length=500, required=False, help_text="Whoever approves it reads this.")
     is_large = forms.BooleanField(label="Confirm large change", required=False)
     seen = forms.CharField(required=False, widget=forms.HiddenInput)  # the price that the form opened with
     confirmed = forms.CharField(required=False, widget=forms.HiddenInput)  # the change that the form has shown
 
     def __init__(self, model: LanguageModel, data: Mapping[str, Any] | None = None) -> None:
-        self.model, self.current = model, price_at(model, None)
+        self.model, self.current = model, model.prices.at()
         self.before = diff.price_values(self.current) if self.current else {}
         super().__init__(data.copy() if data else None, initial={**self.before, "seen": self._seen})  # type: ignore[attr-defined]
         self.change = ""  # in words, once the form is valid but for its confirmation
@@ -61,6 +62,12 @@ class PriceChangeForm(forms.Form):
         self.fields["is_large"].help_text = f"It is more than {settings.CATALOG_SYNC_PRICE_PERCENT} % up or down."
         if data is None:
             del self.fields["is_large"]
+        if not settings.PRICES_NEED_APPROVAL:
+            del self.fields["reason"]
+
+    @property
+    def _verb(self) -> str:
+        return "ask for" if settings.PRICES_NEED_APPROVAL else "set"
 
     @property
     def _seen(self) -> str:
@@ -108,26 +115,22 @@ class PriceChangeForm(forms.Form):
 
     def _require_confirmation(self, cleaned: dict[str, Any]) -> None:
         starts_at = cleaned["starts_at"]
-        base = price_at(self.model, starts_at)
+        base = self.model.prices.at(starts_at)
         before = diff.price_values(base) if base else {}
         if self.after == before:
             self.add_error(None, "This is already the price. Nothing was changed.")
             return
-        start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else "at once"
+        at_once = "when it is approved" if settings.PRICES_NEED_APPROVAL else "at once"
+        start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else at_once
         self.change = f"{diff.describe_price_change(before, self.after)}, {start}"
         percent = settings.CATALOG_SYNC_PRICE_PERCENT
         self.is_far = bool(before) and not diff.can_apply_automatically(_KIND, before, self.after, percent=percent)
         is_shown = cleaned["confirmed"] == self.change
         self.data["confirmed"] = self.change  # type: ignore[index]
         if not is_shown:
-            self.add_error(None, f"Review the change: {self.change}. Send the form again to set it.")
+            self.add_error(None, f"Review the change: {self.change}. Send the form again to {self._verb} it.")
         elif self.is_far and not cleaned["is_large"]:
             self.add_error("is_large", "Select this to confirm.")
-
-
-def price_at(model: LanguageModel, moment: datetime | None) -> Price | None:
-    """Return the price that is in force at a time, or now."""
-    return model.prices.filter(effective_from__lte=moment or Now()).order_by("-effective_from").first()
 
 
 def scheduled(model: LanguageModel) -> QuerySet[Price]:

@@ -20,6 +20,12 @@ pytestmark = pytest.mark.django_db
 PAGE = "/admin/completions/languagemodel/demo_2Fecho/price/"
 
 
+@pytest.fixture(autouse=True)
+def alone(settings: Any) -> None:
+    """``test_price_requests`` has those of two people."""
+    settings.PRICES_NEED_APPROVAL = False
+
+
 @pytest.fixture
 def root() -> Client:
     client = Client()
