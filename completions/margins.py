@@ -43,6 +43,10 @@ class Margin:
         return f"{Decimal(100 * self.margin_nanos) / self.priced_nanos:,.1f}" if self.priced_nanos else "-"
 
     @property
+    def number(self) -> str:
+        return f"{self.completions:,}"
+
+    @property
     def charged(self) -> str:
         return dollars.format_rounded_usd(self.charged_nanos)
 
@@ -62,19 +66,23 @@ class Margin:
 def read(since: date, until: date) -> list[Margin]:
     """Return the margins of the days from ``since`` until before ``until``, by model and provider."""
     with connection.cursor() as cursor:
-        cursor.execute(f"{MARGINS} ORDER BY model_id, provider_id", {"since": since, "until": until})
+        margins = statement("day >= %(since)s AND day < %(until)s")
+        cursor.execute(f"{margins} ORDER BY model_id, provider_id", {"since": since, "until": until})
         return [Margin(model, provider, *map(int, figures)) for model, provider, *figures in cursor.fetchall()]
 
 
-def by_model(margins: list[Margin]) -> list[Margin]:
-    """Return the sums by model, of all providers."""
-    return [total(list(each), model_id) for model_id, each in groupby(margins, key=lambda margin: margin.model_id)]
+def with_sums(margins: list[Margin]) -> list[Margin]:
+    """Return them by model, each model of several providers with its sum, and the sum of all at the end."""
+    rows = []
+    for model_id, each in groupby(margins, key=lambda margin: margin.model_id):
+        of_model = list(each)
+        rows += [*of_model, _total(of_model, model_id)] if len(of_model) > 1 else of_model
+    return [*rows, _total(margins, "All models")] if margins else []
 
 
-def total(margins: list[Margin], model_id: str = "") -> Margin:
-    """Return the sum of all."""
+def _total(margins: list[Margin], model_id: str) -> Margin:
     figures = ("completions", "charged_nanos", "priced_nanos", "cost_nanos")
-    return Margin(model_id, "", *(sum(getattr(margin, name) for margin in margins) for name in figures))
+    return Margin(model_id, "all", *(sum(getattr(margin, name) for margin in margins) for name in figures))
 
 
 def provider_prices(model: LanguageModel) -> list[ProviderPrice]:
@@ -93,7 +101,11 @@ _COST = """
         + completion_tokens::numeric * tier.output_nanos
     ) / 1000000) + images::numeric * coalesce(image_nanos, 0) END
 """
-MARGINS = f"""
+
+
+def statement(days: str) -> str:
+    """Return SQL for the margins by model and provider of the days that a condition selects."""
+    return f"""
     SELECT model_id, provider_id, sum(completions) AS completions, sum(charged_nanos) AS charged_nanos,
         coalesce(sum(charged_nanos) FILTER (WHERE cost_nanos IS NOT NULL), 0) AS priced_nanos,
         coalesce(sum(cost_nanos), 0) AS cost_nanos
@@ -119,7 +131,7 @@ MARGINS = f"""
                 priority_input_nanos, priority_input_nanos, priority_input_nanos IS NOT NULL
             WHERE service_tier = 'priority'
         ) AS tier
-        WHERE day >= %(since)s AND day < %(until)s
+        WHERE {days}
     ) AS days
     GROUP BY model_id, provider_id
 """  # noqa: S608  SQL of this module

@@ -481,6 +481,8 @@ AUDIT_REPEAT_DAYS = environment.integer("GATEWAY_AUDIT_REPEAT_DAYS", 30, minimum
 RETENTION_DETAIL_DAYS = environment.integer("GATEWAY_RETENTION_DETAIL_DAYS", None, minimum=35, maximum=36_500)
 RETENTION_USAGE_DAYS = environment.integer("GATEWAY_RETENTION_USAGE_DAYS", None, minimum=62, maximum=36_500)
 RETENTION_REFUSAL_DAYS = environment.integer("GATEWAY_RETENTION_REFUSAL_DAYS", 30, minimum=1, maximum=3_650)
+# At least what a trigger keeps of the activity log.
+RETENTION_ACTIVITY_DAYS = environment.integer("GATEWAY_RETENTION_ACTIVITY_DAYS", None, minimum=366, maximum=36_500)
 RETENTION_WARNING_DAYS = environment.integer("GATEWAY_RETENTION_WARNING_DAYS", 90, minimum=7, maximum=3_650)
 ARCHIVE_DIR = environment.text("GATEWAY_ARCHIVE_DIR")
 
@@ -503,6 +505,7 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": time(3, 0)},
     "archive-details": {"task": "completions.tasks.archive_details", "schedule": time(5, 0)},
+    "forget-old-acts": {"task": "billing.tasks.forget_old_acts", "schedule": time(4, 45)},
     "drop-old-usage": {"task": "completions.tasks.drop_old_usage", "schedule": time(4, 30)},
     "top-up-accounts": {"task": "billing.tasks.top_up_accounts", "schedule": 60.0, "options": {"expires": 60}},
     "send-webhooks": {"task": "billing.tasks.send_webhooks", "schedule": 10.0, "options": {"expires": 10}},

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -70,10 +71,21 @@ class ShowsMeasurements(PreviewedAdmin, UndeletableAdmin):
         }
 
 
+class MeasuredList(ChangeList):
+    """Providers with what was measured of them in the last hour, which is read once for all."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        found = measurements.measure(pool.database_time() - timedelta(hours=1))
+        self.result_list: Any = list(self.result_list)
+        for provider in self.result_list:
+            provider.measured = found.get((provider.pk, None), measurements.NOTHING)
+
+
 @admin.register(Provider)
 class ProviderAdmin(ShowsMeasurements):
     form = ProviderForm
-    list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
+    list_display = ("slug", "kind", "base_url", "key", "failed", "is_enabled", "sync")
     actions = ("forget_refusals",)
     list_filter = ("kind", "is_enabled", "sync")
     search_fields = ("slug", "base_url")
@@ -110,6 +122,14 @@ class ProviderAdmin(ShowsMeasurements):
             return "never fetched"
         since = f"accepted on {stored.confirmed_at:%Y-%m-%d %H:%M} UTC" if stored.confirmed_at else "none accepted so far"
         return f"{since}; the last time it {stored.failure}" if stored.failure else since
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return MeasuredList
+
+    @admin.display(description="Failed, last hour")
+    def failed(self, provider: Any) -> str:
+        found: measurements.Measured = provider.measured
+        return f"{found.failed:,} of {found.attempts:,}" if found.attempts else "not asked"
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
@@ -335,7 +355,8 @@ class RouteAdmin(ShowsMeasurements):
         outcome = None
         if request.method == "POST":
             outcome = route_calls.call(route)
-            self.record(request, Activity.Act.CALLED, route, f"Called the route by hand: {outcome.in_short}.")
+            with transaction.atomic():  # not around the call, which may take half a minute
+                self.record(request, Activity.Act.CALLED, route, f"Called the route by hand: {outcome.in_short}.")
         return self.show_action(request, "admin/completions/route/call.html", "Test call", route, outcome=outcome)
 
     @admin.display(description="circuit open", ordering="rests_until", empty_value="no")

@@ -132,12 +132,9 @@ class MarginAdmin(ReadOnlyAdmin):
         asked = request.GET.get("days", "")
         days = int(asked) if asked in map(str, _SPANS_DAYS) else 30
         until = pool.database_time().date() + timedelta(days=1)
-        found = margins.read(until - timedelta(days=days), until)
         context = {
             **self.admin_site.each_context(request),
             **{"opts": self.opts, "title": "Margins", "days": days, "spans": _SPANS_DAYS},
-            "margins": found,
-            "models": margins.by_model(found),
-            "total": margins.total(found),
+            "margins": margins.with_sums(margins.read(until - timedelta(days=days), until)),
         }
         return TemplateResponse(request, "admin/completions/providerday/margins.html", context)

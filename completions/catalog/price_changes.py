@@ -3,8 +3,10 @@
 A change that the rule for providers' lists would not apply by itself (``sync.diff``) is asked about again.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -12,7 +14,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from completions.catalog import rules
+from completions import margins
+from completions.catalog import markup, rules
 from completions.catalog.forms import DollarField
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
@@ -20,6 +23,8 @@ from gateway_project import dollars
 from gateway_project.db import pool
 
 _KIND = CatalogProposal.Kind.PRICE
+_PERCENT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?", re.ASCII)
+_MARKUP_MAX = 1_000
 _HALF_A_TIER = "A service tier needs a price of input and one of output."
 
 
@@ -42,6 +47,14 @@ class PriceChangeForm(forms.Form):
     priority_cached_input = _optional("Priority tier, cached input", "to use the tier's input price")
     priority_output = _optional("Priority tier, output", "to refuse this tier")
     image = _optional("Each image, $", "for no charge")
+    markup = forms.DecimalField(
+        label="Mark-up on the provider's price, %",
+        required=False,
+        min_value=0,
+        max_value=_MARKUP_MAX,
+        max_digits=6,
+        decimal_places=2,
+    )
     starts_at = forms.DateTimeField(
         label="Effective from (UTC)",
         required=False,
@@ -57,6 +70,7 @@ class PriceChangeForm(forms.Form):
         self.model, self.current = model, model.prices.at()
         self.before = diff.price_values(self.current) if self.current else {}
         super().__init__(data.copy() if data else None, initial={**self.before, "seen": self._seen})  # type: ignore[attr-defined]
+        self._offer_markup()
         self.change = ""  # in words, once the form is valid but for its confirmation
         self.is_far = False
         self.fields["is_large"].help_text = f"It is more than {settings.CATALOG_SYNC_PRICE_PERCENT} % up or down."
@@ -64,6 +78,22 @@ class PriceChangeForm(forms.Form):
             del self.fields["is_large"]
         if not settings.PRICES_NEED_APPROVAL:
             del self.fields["reason"]
+
+    def _offer_markup(self) -> None:
+        """Let a mark-up fill in the prices, where it is known what the provider of the model's first route charges."""
+        first = self.model.routes.filter(is_enabled=True).order_by("priority", "id").first()
+        costs = {cost.provider_id: cost for cost in margins.provider_prices(self.model)}
+        cost = costs.get(first.provider_id) if first else None
+        if cost is None:
+            del self.fields["markup"]
+            return
+        self.fields["markup"].help_text = f"Fills in the prices above from what {cost.provider_id} charges."
+        typed = self.data.get("markup", "")
+        if _PERCENT.fullmatch(typed) and Decimal(typed) <= _MARKUP_MAX:
+            self.data["markup"] = ""  # type: ignore[index]
+            for name, nanos in ((name, getattr(cost, f"{name}_nanos")) for name in diff.PRICE_FIELDS):
+                filled = "" if nanos is None else dollars.format_plain(markup.add(nanos, Decimal(typed)))
+                self.data[name] = filled  # type: ignore[index]
 
     @property
     def _verb(self) -> str:

@@ -33,7 +33,10 @@ DROP FUNCTION completions_check_price_request();
 """
 
 _READ = ["view_pricerequest", "view_providerprice", "view_providerday"]
+_FAILURES = ["view_provider", "view_route"]  # so that support sees which provider fails
 GROUPS = {
+    "Support": _FAILURES,
+    "Support lead": _FAILURES,
     "Finance": [*_READ, "approve_price", "add_providerprice", "change_providerprice"],
     "Catalogue": [*_READ, "approve_price", "add_providerprice", "change_providerprice"],
     "Operator": _READ,
