@@ -342,7 +342,15 @@ class PriceRequest(TokenPrices, WaitingAct):
         Price, null=True, on_delete=models.PROTECT, related_name="+", help_text="In force then, as its author saw it."
     )
     starts_at = models.DateTimeField(null=True, help_text="Empty: when it is approved.")
-    price = models.OneToOneField(Price, null=True, on_delete=models.PROTECT, related_name="+", help_text="What was set.")
+    price = models.ForeignKey(
+        Price,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="What was set. It may be withdrawn until it begins.",
+    )
 
     class Meta:
         default_permissions = ("view",)

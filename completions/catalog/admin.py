@@ -259,9 +259,8 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
             writes.lock_catalog()
             form = PriceChangeForm(model, request.POST if request.method == "POST" else None)
             if request.method == "POST" and form.is_valid():
-                self._ask_for_price(request, model, form) if settings.PRICES_NEED_APPROVAL else self._set_price(
-                    request, model, form
-                )
+                act = self._ask_for_price if settings.PRICES_NEED_APPROVAL else self._set_price
+                act(request, model, form)
                 return self.back_to(model)
         context = {
             "form": form,

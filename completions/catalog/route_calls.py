@@ -48,10 +48,9 @@ def call(route: Route) -> Outcome:
     try:
         reply = _send(asked)
     except ProviderFailed as failure:
-        facts = {"Status": str(failure.status or "none"), "What it said": failure.reason or failure.error.message}
-        return Outcome(_since(began), failure.reason or failure.error.message, facts)
+        return Outcome(_since(began), failure.reason or failure.error.message, {"Status": str(failure.status or "none")})
     except errors.ApiError as refusal:
-        return Outcome(_since(began), refusal.message, {"Not sent": refusal.message})
+        return Outcome(_since(began), refusal.message)
     return Outcome(_since(began), facts=_facts(asked, reply))
 
 

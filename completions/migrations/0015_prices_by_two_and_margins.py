@@ -131,10 +131,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "price",
-                    models.OneToOneField(
-                        help_text="What was set.",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        help_text="What was set. It may be withdrawn until it begins.",
                         null=True,
-                        on_delete=django.db.models.deletion.PROTECT,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
                         related_name="+",
                         to="completions.price",
                     ),

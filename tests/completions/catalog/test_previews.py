@@ -54,7 +54,8 @@ def test_a_model_shows_its_fields_and_routes(echo_model: LanguageModel, root: Cl
     fields = model_fields(echo_model, name="Renamed", **{"routes-0-weight": 3})
     shown = root.post(page, fields)
     assert f"Name {echo_model.name} Renamed" in text(shown)
-    assert "Route to echo, echo priority 1, weight 1, Chat completions, enabled priority 1, weight 3" in text(shown)
+    route = f"Route to echo, {echo_model.routes.get().upstream_model}"
+    assert f"{route} priority 1, weight 1, Chat completions, enabled priority 1, weight 3" in text(shown)
     assert confirm(root, page, shown).status_code == 302
     assert LanguageModel.objects.get().name == "Renamed"
 

@@ -83,6 +83,15 @@ def test_a_price_is_set_when_a_second_person_approves_it(echo_model: LanguageMod
     ]
 
 
+def test_the_home_page_and_the_list_show_what_waits(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    assert "Prices 0 prices wait for approval" in text(second.get("/admin/"))
+    ask(asker)
+    assert "Prices 1 price waits for approval" in text(second.get("/admin/"))
+    waiting = text(second.get("/admin/completions/pricerequest/?state=waiting"))
+    assert "input $0.50 -> $0.60 (+20 %), when it is approved" in waiting
+    assert "waits for approval" in waiting
+
+
 def test_who_asked_cannot_approve(echo_model: LanguageModel) -> None:
     alone = staff("alone", "add_price", "approve_price", "view_languagemodel", "view_pricerequest")
     ask(alone)
@@ -141,6 +150,18 @@ def test_a_price_begins_at_its_time_unless_that_has_passed(echo_model: LanguageM
         cursor.execute("SET LOCAL session_replication_role = origin")
     second.post(page("approve"))
     assert Price.objects.get(effective_from=start).input_nanos == 600_000_000
+
+
+def test_an_approved_price_can_be_withdrawn_until_it_begins(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    start = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
+    ask(asker, starts_at=f"{start:%Y-%m-%dT%H:%M}")
+    second.post(page("approve"))
+    later = Price.objects.get(effective_from=start)
+    assert asker.post(f"{PAGE}{later.pk}/").status_code == 302
+    assert prices() == [BEFORE]
+    asked = PriceRequest.objects.get()
+    assert (asked.decision, asked.price_id) == ("APPROVED", later.pk)
+    assert "is approved and set" in text(second.get(page("change")))
 
 
 def test_both_pages_say_what_it_does_to_holds_and_margins(echo_model: LanguageModel, asker: Client, second: Client) -> None:

@@ -57,7 +57,8 @@ def test_a_failure_is_shown_as_the_provider_told_it(large: LanguageModel, upstre
 
 def test_a_key_that_cannot_be_decrypted_is_said(large: LanguageModel, root: Client) -> None:
     Provider.objects.update(sealed_api_key="nonsense")
-    assert "its stored key cannot be decrypted" in text(root.post(page(large.routes.get()))) + Activity.objects.get().summary
+    assert "Its stored key cannot be decrypted" in text(root.post(page(large.routes.get())))
+    assert Activity.objects.get().summary == "Called the route by hand: it failed: its stored key cannot be decrypted."
 
 
 def test_a_call_needs_the_permission_to_change_routes(echo_model: LanguageModel) -> None:
