@@ -55,7 +55,7 @@ def test_a_completion_is_counted_once_with_its_tokens_and_charge(api: Any, echo_
     chat.ask(api)
     tasks.sum_up_usage()
     tasks.sum_up_usage()
-    row = ProviderDay.objects.values().get()
+    row: dict[str, Any] = dict(ProviderDay.objects.values().get())
     done = list(Completion.objects.all())
     assert (row["provider_id"], row["model_id"], row["service_tier"], row["completions"]) == ("echo", "demo/echo", "", 2)
     for name, column in (

@@ -84,7 +84,8 @@ def test_the_database_refuses_to_change_the_log(support, key, statement):
 def old_acts(db):
     """Two acts, of 500 and 300 days ago."""
     said = {"act": "CHANGED", "object_type": "keys.apikey", "object_id": "k", "object_text": "k", "summary": "Renamed."}
-    return [Activity.objects.create(at=timezone.now() - timedelta(days=days), **said) for days in (500, 300)]
+    with transaction.atomic():
+        return [Activity.objects.create(at=timezone.now() - timedelta(days=days), **said) for days in (500, 300)]
 
 
 def test_acts_are_deleted_after_the_time_that_the_operator_sets(old_acts, settings):
