@@ -100,12 +100,12 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
                 act, values, outcome = self.approve(request, asked, staff_of(request))
                 text = f"Approved the {asked.what} that {asked.requested_by} asked for."
                 after = {**values, "request": str(asked.pk)}
-                self.record(request, act, asked.account, text, after=after, reason=asked.reason, ticket=asked.ticket)
+                self.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
                 self._tell(asked, f"It is approved and {self.approved_as}. {outcome}")
         except ApprovalRefused as refusal:
             messages.error(request, str(refusal))
         else:
-            messages.success(request, f"The {asked.what} for {asked.account} is approved and {self.approved_as}. {outcome}")
+            messages.success(request, f"The {asked.what} for {asked.target} is approved and {self.approved_as}. {outcome}")
 
     def decline_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
         """Ask why; a POST declines. Who asked takes it back here."""
@@ -126,7 +126,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
                 approvals.decide(locked, Decision.DECLINED, staff_of(request), decision_reason=reason)
                 text = f"Declined the {asked.what} that {asked.requested_by} asked for."
                 details = {"reason": reason, "ticket": asked.ticket}
-                self.record(request, Activity.Act.CREDIT_DECLINED, asked.account, text, **details)
+                self.record(request, Activity.Act.CREDIT_DECLINED, asked.target, text, **details)
                 if asked.requested_by != request.user:
                     self._tell(asked, f"It is declined. The reason: {reason}")
         except ApprovalRefused as refusal:
@@ -137,7 +137,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
     def _tell(self, asked: WaitingAct, outcome: str) -> None:
         """Send a mail to who asked, once the decision is committed. The list shows it, too."""
         if settings.SENDS_MAIL:
-            facts: dict[str, Any] = {"what": asked.what, "account": str(asked.account), "outcome": outcome}
+            facts: dict[str, Any] = {"what": asked.what, "account": str(asked.target), "outcome": outcome}
             transaction.on_commit(lambda: mails.send(asked.requested_by.email, "act_decided", **facts))
 
 

@@ -1,6 +1,7 @@
 """Acts of staff that wait for a second person: asked for once, decided once, never approved by who asked.
 
-What is asked for is a row (``models.WaitingAct``). ``support_credit`` and ``owners`` say what each kind does once approved.
+What is asked for is a row (``models.WaitingAct``). ``support_credit``, ``owners`` and ``completions.catalog.price_requests``
+say what each kind does once approved.
 """
 
 from datetime import timedelta
@@ -10,7 +11,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from billing import locks
-from billing.models import User, WaitingAct
+from billing.models import AccountAct, User, WaitingAct
 from gateway_project import timestamps
 from gateway_project.db import pool
 
@@ -30,13 +31,17 @@ def waiting(model: type[Asked]) -> QuerySet[Asked]:
 
 
 def lock(model: type[Asked], id: UUID, *people: int) -> Asked:
-    """Lock who asked and the people, the account, and the row, and return it as it is then. Raises the model's DoesNotExist."""
+    """Lock who asked and the people, the account if it is of one, and the row, and return it as it is then.
+
+    Raises the model's DoesNotExist.
+    """
     rows = model._default_manager
     asked: Any = rows.get(pk=id)
     locks.lock_users([asked.requested_by_id, *people])
-    account = locks.lock_account(asked.account_id)
+    account = locks.lock_account(asked.account_id) if issubclass(model, AccountAct) else None
     asked = rows.select_for_update(of=("self",), no_key=True).select_related("requested_by").get(pk=id)
-    asked.account = account
+    if account is not None:
+        asked.account = account
     found: Asked = asked
     return found
 
@@ -50,6 +55,12 @@ def refusal(asked: WaitingAct, by: User) -> str:
     if not waiting(type(asked)).filter(pk=asked.pk).exists():
         return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, ask for it again."
     return ""
+
+
+def decline_lapsed(rows: QuerySet[Asked], by: User) -> None:
+    """Decline those of the rows that nobody decided in time, so that the same may be asked for again."""
+    for asked in rows.filter(decision="").exclude(pk__in=waiting(rows.model).values("pk")):
+        decide(asked, Decision.DECLINED, by, decision_reason="Asked for again, after no one decided in time.")
 
 
 def decide(asked: WaitingAct, decision: Decision, by: User, **columns: object) -> None:

@@ -340,7 +340,6 @@ class WaitingAct(models.Model):
         DECLINED = "DECLINED", "declined"
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
     reason = models.CharField(max_length=500)
     ticket = models.CharField(max_length=100, blank=True)
     requested_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -358,14 +357,32 @@ class WaitingAct(models.Model):
         """What is asked for, such as "credit of $200.00"."""
         raise NotImplementedError
 
+    @property
+    def target(self) -> models.Model:
+        """What it is done to: in the activity log the act is its own."""
+        raise NotImplementedError
 
-_IS_DECIDED_WHOLLY = Q(decision="", decided_by__isnull=True, decided_at__isnull=True) | Q(
+
+class AccountAct(WaitingAct):
+    """One that is done to an account."""
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        abstract = True
+
+    @property
+    def target(self) -> Account:
+        return self.account
+
+
+IS_DECIDED_WHOLLY = Q(decision="", decided_by__isnull=True, decided_at__isnull=True) | Q(
     decision__in=["APPROVED", "DECLINED"], decided_by__isnull=False, decided_at__isnull=False
 )
-_IS_APPROVED_BY_ANOTHER = ~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by"))
+IS_APPROVED_BY_ANOTHER = ~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by"))
 
 
-class CreditRequest(WaitingAct):
+class CreditRequest(AccountAct):
     """A credit that waits for a second person: SUPPORT_CREDIT, or a payment by bank transfer. Written by ``support_credit``."""
 
     class Kind(models.TextChoices):
@@ -387,8 +404,8 @@ class CreditRequest(WaitingAct):
         permissions = [("approve_support_credit", "Can approve a SUPPORT_CREDIT that somebody else asks for")]
         constraints = [
             models.CheckConstraint(condition=Q(amount_cents__gte=1), name="a_credit_is_asked_for_in_whole_cents"),
-            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_what_they_asked_for"),
-            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="a_credit_waits_until_it_is_decided"),
+            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_what_they_asked_for"),
+            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="a_credit_waits_until_it_is_decided"),
             models.CheckConstraint(
                 condition=Q(decision="APPROVED", entry__isnull=False) | (~Q(decision="APPROVED") & Q(entry__isnull=True)),
                 name="only_an_approved_credit_is_booked",
@@ -410,7 +427,7 @@ class CreditRequest(WaitingAct):
         return f"{self.Kind(self.kind).label} of {dollars.format_cents(self.amount_cents)}"
 
 
-class OwnerRequest(WaitingAct):
+class OwnerRequest(AccountAct):
     """Somebody whom staff want to make an owner of an account, which waits for a second person. Written by ``owners``."""
 
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -418,8 +435,8 @@ class OwnerRequest(WaitingAct):
     class Meta:
         default_permissions = ("view",)
         constraints = [
-            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_an_owner_they_asked_for"),
-            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="an_owner_waits_until_it_is_decided"),
+            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_an_owner_they_asked_for"),
+            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="an_owner_waits_until_it_is_decided"),
             models.UniqueConstraint(
                 fields=["account", "user"], condition=Q(decision=""), name="an_owner_is_asked_for_once_at_a_time"
             ),
@@ -433,7 +450,7 @@ class OwnerRequest(WaitingAct):
         return f"membership of {self.user} as an owner"
 
 
-class SecondFactorRequest(WaitingAct):
+class SecondFactorRequest(AccountAct):
     """A lost second factor that support wants to remove, which waits for a second person. See ``second_factor_removals``."""
 
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -442,8 +459,8 @@ class SecondFactorRequest(WaitingAct):
         default_permissions = ("view",)
         permissions = [("remove_second_factor", "Can approve the removal of somebody's two-factor authentication")]
         constraints = [
-            models.CheckConstraint(condition=_IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_removal_they_asked_for"),
-            models.CheckConstraint(condition=_IS_DECIDED_WHOLLY, name="a_removal_waits_until_it_is_decided"),
+            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_removal_they_asked_for"),
+            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="a_removal_waits_until_it_is_decided"),
             models.UniqueConstraint(fields=["user"], condition=Q(decision=""), name="a_removal_is_asked_for_once_at_a_time"),
         ]
 

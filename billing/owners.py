@@ -19,10 +19,7 @@ from gateway_project.activity.models import Activity
 def ask(request: HttpRequest, user: User, account: Account, staff: User) -> tuple[OwnerRequest, bool]:
     """Ask that the locked user become an owner. Return the request, and whether it is new. Must run in a transaction."""
     locks.lock_account(account.pk)
-    lapsed = OwnerRequest.objects.filter(account=account, user=user, decision="")
-    lapsed = lapsed.exclude(pk__in=approvals.waiting(OwnerRequest).values("pk"))
-    for asked in lapsed:
-        approvals.decide(asked, Decision.DECLINED, staff, decision_reason="Asked for again, after no one decided in time.")
+    approvals.decline_lapsed(OwnerRequest.objects.filter(account=account, user=user), staff)
     asked, is_new = OwnerRequest.objects.get_or_create(
         account=account, user=user, decision="", defaults={"requested_by": staff, "reason": "Added in the admin."}
     )

@@ -10,6 +10,7 @@ from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import addresses, limits
 from billing.warnings import deliveries, entry_notices, sending
+from gateway_project.activity import retention
 from gateway_project.celery import app
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
@@ -122,3 +123,10 @@ def mail_warnings() -> int:
 def forget_old_warnings() -> int:
     """Delete warnings that are months old. Return how many."""
     return deliveries.forget_old()
+
+
+@app.task(name="billing.tasks.forget_old_acts", **pool.task_retries(20))  # its next turn is a day later
+@task_runs.recorded
+def forget_old_acts() -> int:
+    """Delete acts of the activity log that are older than the operator keeps them. Return how many."""
+    return retention.delete_old(pool.database_time())

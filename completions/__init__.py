@@ -30,6 +30,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``retention``            drops details of completions after a time, into an archive or for good
 - ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists
+- ``margins``      what providers cost and what was charged, by model and provider
 - ``hours``, ``measurements``  what the completions of each hour cost; how often and how soon providers answered
 - ``usage``                what accounts used, by hour: the sums, the page of an account, its files
 - ``audit``, ``models``    the questions that completions add to the audit of the ledger; the tables

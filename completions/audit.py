@@ -309,7 +309,8 @@ USAGE_TABLES = {
             AS prompt_tokens,
         CASE jsonb_typeof(metadata -> 'completionTokens') WHEN 'number' THEN (metadata ->> 'completionTokens')::numeric END
             AS completion_tokens
-        FROM entry JOIN mark ON mark.account_id = entry.account_id AND seq <= mark.last_seq WHERE type = 'USAGE_DEBIT'""",
+        FROM (SELECT * FROM entry UNION ALL SELECT * FROM late) AS entry
+        JOIN mark ON mark.account_id = entry.account_id AND seq <= mark.last_seq WHERE type = 'USAGE_DEBIT'""",
 }
 
 USAGE_SUMS_TO_THE_LEDGER = Invariant(
@@ -387,6 +388,7 @@ TRIGGERS_KEEP_CHARGES = guarding(
     "The triggers that keep prices and what completions were charged exist, call the right functions, and are enabled.",
     """
         ('completions_price', 'prices_are_never_changed', 'completions_refuse_change'),
+        ('completions_pricerequest', 'price_requests_are_decided_once', 'completions_check_price_request'),
         ('completions_completion', 'completions_are_never_deleted', 'completions_refuse_change'),
         ('completions_completion', 'charges_are_never_changed', 'completions_refuse_change')
     """,

@@ -2,6 +2,7 @@
 
 from django.conf import settings
 
+from completions import margins
 from completions.charging import outbox
 from gateway_project.monitoring.facts import Fact, HostGauge
 
@@ -15,11 +16,29 @@ _ARCHIVE_LAG = f"""
     ), 0)
 """  # noqa: S608  a number
 
+
+def _margins(column: str) -> str:
+    found = margins.statement("day > (now() AT TIME ZONE 'UTC')::date - 30")
+    return f"SELECT model_id, provider_id, {column} FROM ({found}) AS margins WHERE priced_nanos > 0"  # noqa: S608  of this code
+
+
 FACTS = [
     Fact(
         "gateway_archive_lag_days",
         "Days whose details are to be archived or dropped, and are not yet.",
         "SELECT 0" if settings.RETENTION_DETAIL_DAYS is None else _ARCHIVE_LAG,
+    ),
+    Fact(
+        "gateway_margin_charged_nanos",
+        "What was charged in the last 30 UTC days, on those days for which the provider's price is known.",
+        _margins("priced_nanos"),
+        ("model", "provider"),
+    ),
+    Fact(
+        "gateway_margin_cost_nanos",
+        "What providers cost of gateway_margin_charged_nanos.",
+        _margins("cost_nanos"),
+        ("model", "provider"),
     ),
     Fact(
         "gateway_circuits_hinted",

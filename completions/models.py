@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from billing.models import Account
+from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, Account, WaitingAct
 from gateway_project import identifiers, secretbox
 from keys.models import ApiKey
 
@@ -263,21 +263,9 @@ def _has_whole_prices(tier: str) -> Q:
     return Q(**{f"{name}__isnull": True for name in names}) | (are_set & is_cached_valid)
 
 
-class PriceQuerySet(models.QuerySet["Price"]):
-    def in_force(self) -> Self:
-        """The price of each model that took effect last, by the database's clock."""
-        begun = self.filter(effective_from__lte=Now())
-        return begun.order_by("model_id", "-effective_from").distinct("model_id")
+class TokenPrices(models.Model):
+    """The columns of a price, in nanodollars per million tokens."""
 
-
-class Price(models.Model):
-    """A model's price from ``effective_from`` on, in nanodollars per million tokens.
-
-    A completion is charged at the price that was in force at its admission.
-    """
-
-    model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="prices", db_index=False)
-    effective_from = models.DateTimeField(db_default=Now())
     input_nanos = models.BigIntegerField()
     output_nanos = models.BigIntegerField()
     cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
@@ -301,6 +289,29 @@ class Price(models.Model):
         null=True, blank=True, help_text="Nanodollars for each search of the web. Empty: that is not offered."
     )
 
+    class Meta:
+        abstract = True
+
+
+class PriceQuerySet(models.QuerySet["Price"]):
+    def in_force(self) -> Self:
+        """The price of each model that took effect last, by the database's clock."""
+        begun = self.filter(effective_from__lte=Now())
+        return begun.order_by("model_id", "-effective_from").distinct("model_id")
+
+    def at(self, moment: datetime | None = None) -> "Price | None":
+        """Of one model: the price in force at a time, or now."""
+        return self.filter(effective_from__lte=moment or Now()).order_by("-effective_from").first()
+
+
+class Price(TokenPrices):
+    """A model's price from ``effective_from`` on, in nanodollars per million tokens.
+
+    A completion is charged at the price that was in force at its admission.
+    """
+
+    model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="prices", db_index=False)
+    effective_from = models.DateTimeField(db_default=Now())
     objects = PriceQuerySet.as_manager()
 
     class Meta:
@@ -327,6 +338,108 @@ class Price(models.Model):
 
     def __str__(self) -> str:
         return f"{self.model_id} from {self.effective_from:%Y-%m-%d}"
+
+
+class PriceRequest(TokenPrices, WaitingAct):
+    """A price that somebody wants to set, which waits for a second person. Written by ``catalog.price_requests``."""
+
+    reason = models.CharField(max_length=500, blank=True)
+    model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="+")
+    before = models.ForeignKey(
+        Price, null=True, on_delete=models.PROTECT, related_name="+", help_text="In force then, as its author saw it."
+    )
+    starts_at = models.DateTimeField(null=True, help_text="Empty: when it is approved.")
+    price = models.ForeignKey(
+        Price,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="What was set. It may be withdrawn until it begins.",
+    )
+
+    class Meta:
+        default_permissions = ("view",)
+        permissions = [("approve_price", "Can approve a price that somebody else asks for")]
+        constraints = [
+            models.CheckConstraint(condition=IS_APPROVED_BY_ANOTHER, name="nobody_approves_a_price_they_asked_for"),
+            models.CheckConstraint(condition=IS_DECIDED_WHOLLY, name="a_price_waits_until_it_is_decided"),
+            models.CheckConstraint(
+                condition=Q(decision="APPROVED", price__isnull=False) | (~Q(decision="APPROVED") & Q(price__isnull=True)),
+                name="only_an_approved_price_is_set",
+            ),
+            models.UniqueConstraint(fields=["model"], condition=Q(decision=""), name="a_price_is_asked_for_once_at_a_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"price of {self.model_id}"
+
+    @property
+    def what(self) -> str:
+        return "price"
+
+    @property
+    def target(self) -> LanguageModel:
+        return self.model
+
+
+class ProviderPrice(TokenPrices):
+    """What a provider charges the gateway for a model from a UTC day on. It moves no money: margins are computed from it."""
+
+    provider = models.ForeignKey(Provider, on_delete=models.CASCADE, related_name="prices")
+    model = models.ForeignKey(LanguageModel, on_delete=models.CASCADE, related_name="provider_prices", db_index=False)
+    since = models.DateField(help_text="The first UTC day of this price. A past day counts, too.")
+
+    class Meta:
+        ordering = ["model", "provider", "-since"]
+        constraints = [
+            models.UniqueConstraint(fields=["model", "provider", "since"], name="a_provider_has_one_price_at_a_time"),
+            models.CheckConstraint(
+                condition=Q(input_nanos__gte=0, output_nanos__gte=0)
+                & (Q(cached_input_nanos__isnull=True) | Q(cached_input_nanos__gte=0))
+                & (Q(cache_write_nanos__isnull=True) | Q(cache_write_nanos__gte=0))
+                & (Q(cache_write_1h_nanos__isnull=True) | Q(cache_write_1h_nanos__gte=0))
+                & (Q(image_nanos__isnull=True) | Q(image_nanos__gte=0))
+                & (Q(web_search_nanos__isnull=True) | Q(web_search_nanos__gte=0)),
+                name="a_providers_price_is_never_negative",
+            ),
+            models.CheckConstraint(condition=_has_whole_prices("flex"), name="a_providers_flex_tier_has_whole_prices"),
+            models.CheckConstraint(condition=_has_whole_prices("priority"), name="a_providers_priority_tier_has_whole_prices"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model_id} at {self.provider_id} since {self.since:%Y-%m-%d}"
+
+
+class ProviderDay(models.Model):
+    """What was charged on a UTC day for a model at a provider, and its tokens. ``usage.sums`` adds them; kept for ever."""
+
+    day = models.DateField()
+    provider = models.ForeignKey(Provider, on_delete=models.PROTECT, related_name="+", db_index=False)
+    model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="+", db_index=False)
+    service_tier = models.CharField(max_length=10, blank=True, help_text="Empty: none with prices of its own.")
+    completions = models.BigIntegerField()
+    charged_nanos = models.BigIntegerField()
+    prompt_tokens = models.BigIntegerField()
+    cached_tokens = models.BigIntegerField()
+    cache_write_tokens = models.BigIntegerField()
+    cache_write_1h_tokens = models.BigIntegerField()
+    completion_tokens = models.BigIntegerField()
+    images = models.BigIntegerField()
+    web_searches = models.BigIntegerField()
+
+    class Meta:
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["day", "provider", "model", "service_tier"], name="a_day_of_a_provider_is_summed_up_once"
+            ),
+        ]
+        verbose_name = "margin"
+
+    def __str__(self) -> str:
+        return f"{self.model_id} at {self.provider_id} on {self.day:%Y-%m-%d}"
 
 
 class Route(models.Model):

@@ -440,6 +440,8 @@ STORED_RESPONSE_ACCOUNT_BYTES_MAX = environment.integer(
 SETTLEMENT_JOURNAL_MINUTES = environment.integer("GATEWAY_SETTLEMENT_JOURNAL_MINUTES", 0, minimum=0, maximum=1_440)
 OUTBOX_DIR = Path(environment.text("GATEWAY_OUTBOX_DIR") or GATEWAY_VAR / "outbox").resolve()
 CATALOG_CACHE_SECONDS = environment.integer("GATEWAY_CATALOG_CACHE_SECONDS", 1, minimum=0, maximum=60)
+# Whether a price that staff set in the admin waits for a second person. A catalog file sets prices without one.
+PRICES_NEED_APPROVAL = environment.boolean("GATEWAY_PRICES_NEED_APPROVAL", default=True)
 CATALOG_SYNC_PRICE_PERCENT = environment.integer("GATEWAY_CATALOG_SYNC_PRICE_PERCENT", 25, minimum=0, maximum=1_000)
 # Networks that are not public, to which the gateway connects all the same: see gateway_project.net.addresses.
 PRIVATE_UPSTREAMS = environment.networks("GATEWAY_PRIVATE_UPSTREAMS", "*" if GATEWAY_DEVELOPMENT else "")
@@ -483,6 +485,8 @@ AUDIT_REPEAT_DAYS = environment.integer("GATEWAY_AUDIT_REPEAT_DAYS", 30, minimum
 RETENTION_DETAIL_DAYS = environment.integer("GATEWAY_RETENTION_DETAIL_DAYS", None, minimum=35, maximum=36_500)
 RETENTION_USAGE_DAYS = environment.integer("GATEWAY_RETENTION_USAGE_DAYS", None, minimum=62, maximum=36_500)
 RETENTION_REFUSAL_DAYS = environment.integer("GATEWAY_RETENTION_REFUSAL_DAYS", 30, minimum=1, maximum=3_650)
+# At least what a trigger keeps of the activity log.
+RETENTION_ACTIVITY_DAYS = environment.integer("GATEWAY_RETENTION_ACTIVITY_DAYS", None, minimum=366, maximum=36_500)
 RETENTION_WARNING_DAYS = environment.integer("GATEWAY_RETENTION_WARNING_DAYS", 90, minimum=7, maximum=3_650)
 EXPORT_DAYS = environment.integer("GATEWAY_EXPORT_DAYS", 7, minimum=1, maximum=90)
 EXPORT_BYTES_MAX = environment.integer("GATEWAY_EXPORT_BYTES_MAX", 2_000_000_000, minimum=1_000, maximum=100_000_000_000)
@@ -508,6 +512,7 @@ PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     # At fixed times, in UTC: an interval of 86,400 seconds restarts when beat's schedule file is lost, and may never elapse.
     "verify-ledger": {"task": "billing.tasks.verify_ledger", "schedule": time(3, 0)},
     "archive-details": {"task": "completions.tasks.archive_details", "schedule": time(5, 0)},
+    "forget-old-acts": {"task": "billing.tasks.forget_old_acts", "schedule": time(4, 45)},
     "drop-old-usage": {"task": "completions.tasks.drop_old_usage", "schedule": time(4, 30)},
     "top-up-accounts": {"task": "billing.tasks.top_up_accounts", "schedule": 60.0, "options": {"expires": 60}},
     "send-webhooks": {"task": "billing.tasks.send_webhooks", "schedule": 10.0, "options": {"expires": 10}},

@@ -776,6 +776,7 @@ def test_documented_figures_of_the_built_in_catalog_are_its_own():
         "models": str(models),
         "prices": str(models),
         "routes": str(routes),
+        "costs": "0",
     }
 
 

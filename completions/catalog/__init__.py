@@ -14,6 +14,10 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 - ``sync``         proposals from providers' own lists of models
 - ``forms``        the admin's forms: keys are only written, prices are entered in dollars
 - ``price_changes`` staff's changes of prices: what changes in percent is shown and confirmed
+- ``price_requests`` prices that staff ask for, which a second person approves
+- ``previews``     shows what a form would change before it is saved
+- ``route_calls``  one short request to a route, by hand
+- ``price_admin``  the admin's pages of prices that wait, of what providers charge, and of margins
 - ``admin``        the admin's pages of providers, models, prices, routes and aliases
 - ``catalog.toml`` the built-in catalog
 """

@@ -3,28 +3,34 @@
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.formats import date_format
+from django.utils.html import format_html
 
+from billing.people_admin import staff_of
 from completions import measurements
-from completions.catalog import lookup, price_changes, writes
+from completions.catalog import price_changes, price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
+from completions.catalog.previews import PreviewedAdmin
+from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
-from completions.chat import TIERS
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
 from gateway_project import dollars
 from gateway_project.activity import cells
-from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 
 _SET_PRICE = "completions.add_price"
+_CHANGE_ROUTE = "completions.change_route"
 _UNREADABLE_KEY = "stored here, but it cannot be decrypted with GATEWAY_ENCRYPTION_KEYS: enter it again"
 
 
@@ -35,7 +41,7 @@ class UndeletableAdmin(RecordedAdmin):
         return False
 
 
-class ShowsMeasurements(UndeletableAdmin):
+class ShowsMeasurements(PreviewedAdmin, UndeletableAdmin):
     """Shows beside the form how often attempts failed and how soon streams began, and the last errors."""
 
     change_form_template = "admin/completions/measured.html"
@@ -65,10 +71,21 @@ class ShowsMeasurements(UndeletableAdmin):
         }
 
 
+class MeasuredList(ChangeList):
+    """Providers with what was measured of them in the last hour, which is read once for all."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        found = measurements.measure(pool.database_time() - timedelta(hours=1))
+        self.result_list: Any = list(self.result_list)
+        for provider in self.result_list:
+            provider.measured = found.get((provider.pk, None), measurements.NOTHING)
+
+
 @admin.register(Provider)
 class ProviderAdmin(ShowsMeasurements):
     form = ProviderForm
-    list_display = ("slug", "kind", "base_url", "key", "is_enabled", "sync")
+    list_display = ("slug", "kind", "base_url", "key", "failed", "is_enabled", "sync")
     actions = ("forget_refusals",)
     list_filter = ("kind", "is_enabled", "sync")
     search_fields = ("slug", "base_url")
@@ -92,6 +109,12 @@ class ProviderAdmin(ShowsMeasurements):
     def measured_route(self, target: Provider) -> measurements.Route:
         return target.pk, None
 
+    def models_of(self, target: Provider) -> LanguageModelQuerySet:
+        return LanguageModel.objects.filter(routes__provider=target).distinct()
+
+    def running(self, target: Provider) -> tuple[str, str]:
+        return "provider_id", target.pk
+
     @admin.display(description="Its list")
     def own_list(self, provider: Provider) -> str:
         stored = proposals.stored_list(provider)
@@ -99,6 +122,14 @@ class ProviderAdmin(ShowsMeasurements):
             return "never fetched"
         since = f"accepted on {stored.confirmed_at:%Y-%m-%d %H:%M} UTC" if stored.confirmed_at else "none accepted so far"
         return f"{since}; the last time it {stored.failure}" if stored.failure else since
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return MeasuredList
+
+    @admin.display(description="Failed, last hour")
+    def failed(self, provider: Any) -> str:
+        found: measurements.Measured = provider.measured
+        return f"{found.failed:,} of {found.attempts:,}" if found.attempts else "not asked"
 
     @admin.display(description="Key")
     def key(self, provider: Provider) -> str:
@@ -130,64 +161,8 @@ class ProviderAdmin(ShowsMeasurements):
 # --- Models, prices, routes -----------------------------------------------------------------------------------------
 
 
-class PricesInDollars:
-    """Price columns in US dollars per million tokens."""
-
-    @admin.display(description="Effective from")
-    def since(self, price: Price) -> str:
-        return f"{price.effective_from:%Y-%m-%d %H:%M:%S} UTC" if price.pk else "now"
-
-    @admin.display(description="Input, $ per million")
-    def input_dollars(self, price: Price) -> str:
-        return _format_price(price.input_nanos)
-
-    @admin.display(description="Output, $ per million")
-    def output_dollars(self, price: Price) -> str:
-        return _format_price(price.output_nanos)
-
-    @admin.display(description="Cached input, $ per million")
-    def cached_input_dollars(self, price: Price) -> str:
-        return _format_price(price.cached_input_nanos, "as input")
-
-    @admin.display(description="Cache write, $ per million")
-    def cache_write_dollars(self, price: Price) -> str:
-        return _format_price(price.cache_write_nanos, "as input")
-
-    @admin.display(description="For an hour, $ per million")
-    def cache_write_1h_dollars(self, price: Price) -> str:
-        return _format_price(price.cache_write_1h_nanos, "refused")
-
-    @admin.display(description="Service tiers, $ per million")
-    def tiers(self, price: Price) -> str:
-        """Return the input and output of the service tiers that have prices."""
-        found = lookup.price_list(price) if price.pk else None
-        tiers = [(name, found.of_tier(name)) for name in TIERS] if found else []
-        told = [
-            f"{name} {_format_price(tier.input_nanos)} / {_format_price(tier.output_nanos)}" for name, tier in tiers if tier
-        ]
-        return ", ".join(told) or "none"
-
-    @admin.display(description="Each image, $")
-    def image_dollars(self, price: Price) -> str:
-        return _format_price(price.image_nanos, "nothing")
-
-    @admin.display(description="Each web search, $")
-    def web_search_dollars(self, price: Price) -> str:
-        return _format_price(price.web_search_nanos, "refused")
-
-
-_PRICE_COLUMNS = (
-    *("input_dollars", "output_dollars", "cached_input_dollars"),
-    *("cache_write_dollars", "cache_write_1h_dollars", "image_dollars", "web_search_dollars"),
-)
-
-
-def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:
-    return otherwise if amount_nanos is None else dollars.format_plain(amount_nanos)
-
-
 class PriceInline(PricesInDollars, admin.TabularInline):
-    """The prices of a model. The first one is added with the model; then ``price_changes`` sets them.
+    """The prices of a model. ``price_changes`` sets them; where nobody approves prices, the first one is added with the model.
 
     Earlier prices stay, because completions refer to them.
     """
@@ -196,14 +171,14 @@ class PriceInline(PricesInDollars, admin.TabularInline):
     form = PriceForm
     extra = 0
     ordering = ("-effective_from",)
-    fields = ("since", *_PRICE_COLUMNS, "tiers")
+    fields = ("since", *PRICE_COLUMNS, "tiers")
     readonly_fields = ("since", "tiers")
 
     def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
         return 0 if obj else 1
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return obj is None and super().has_add_permission(request, obj)
+        return obj is None and not settings.PRICES_NEED_APPROVAL and super().has_add_permission(request, obj)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -219,7 +194,7 @@ class RouteInline(admin.TabularInline):
 
 
 @admin.register(LanguageModel)
-class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
+class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
     form = LanguageModelForm
     change_form_template = "admin/completions/languagemodel/change_form.html"
     list_display = ("id", "name", "maker", "category", "price", "serves", "is_enabled")
@@ -235,6 +210,12 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
         models = super().get_queryset(request)
         assert isinstance(models, LanguageModelQuerySet)
         return models.with_price_and_routes()
+
+    def models_of(self, target: LanguageModel) -> LanguageModelQuerySet:
+        return LanguageModel.objects.filter(pk=target.pk)
+
+    def running(self, target: LanguageModel) -> tuple[str, str]:
+        return "model_id", target.pk
 
     @admin.display(description="$ per million, in / out")
     def price(self, model: LanguageModel) -> str:
@@ -278,13 +259,36 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
             writes.lock_catalog()
             form = PriceChangeForm(model, request.POST if request.method == "POST" else None)
             if request.method == "POST" and form.is_valid():
-                writes.set_price(model.pk, None, form.columns, starts_at=form.cleaned_data["starts_at"])
-                text = f"Set the price: {form.change}."
-                self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
-                messages.success(request, text)
+                act = self._ask_for_price if settings.PRICES_NEED_APPROVAL else self._set_price
+                act(request, model, form)
                 return self.back_to(model)
-        later = price_changes.scheduled(model)
-        return self.show_action(request, "admin/completions/languagemodel/price.html", "Price", model, form=form, later=later)
+        context = {
+            "form": form,
+            "later": price_changes.scheduled(model),
+            "waiting": price_requests.waiting(model),
+            "effect": price_requests.describe_effect(model, Price(**form.columns)) if form.change else [],
+            "needs_approval": settings.PRICES_NEED_APPROVAL,
+        }
+        return self.show_action(request, "admin/completions/languagemodel/price.html", "Price", model, **context)
+
+    def _set_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
+        writes.set_price(model.pk, None, form.columns, starts_at=form.cleaned_data["starts_at"])
+        text = f"Set the price: {form.change}."
+        self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
+        messages.success(request, text)
+
+    def _ask_for_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
+        given = {name: form.cleaned_data[name] for name in ("starts_at", "reason")}
+        try:
+            asked = price_requests.ask(model, staff_of(request), **form.columns, **given)
+        except price_requests.PriceRefused as refusal:
+            messages.error(request, str(refusal))
+            return
+        details = {"before": form.before, "after": {**form.after, "request": str(asked.pk)}, "reason": asked.reason}
+        self.record(request, Activity.Act.PRICE_REQUESTED, model, f"Asked for a price: {form.change}.", **details)
+        address = reverse("admin:completions_pricerequest_change", args=[asked.pk])
+        text = '<a href="{}">The price</a> waits until a colleague approves it. Nothing is changed until then.'
+        messages.success(request, format_html(text, address))
 
     def withdraw_view(self, request: HttpRequest, object_id: str, price_id: int) -> HttpResponse:
         """Delete a price that has not begun. Show a confirmation first."""
@@ -306,11 +310,11 @@ class LanguageModelAdmin(ActionsMixin, UndeletableAdmin):
 
 @admin.register(Price)
 class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
-    list_display = ("model", "since", *_PRICE_COLUMNS, "tiers")
+    list_display = ("model", "since", *PRICE_COLUMNS, "tiers")
     list_select_related = ("model",)
     search_fields = ("model__id",)
     ordering = ("model", "-effective_from")
-    fields = ("model", "since", *_PRICE_COLUMNS, "tiers")
+    fields = ("model", "since", *PRICE_COLUMNS, "tiers")
 
 
 @admin.register(Route)
@@ -327,6 +331,32 @@ class RouteAdmin(ShowsMeasurements):
 
     def measured_route(self, target: Route) -> measurements.Route:
         return target.provider_id, target.model_id
+
+    def models_of(self, target: Route) -> LanguageModelQuerySet:
+        return LanguageModel.objects.filter(pk=target.model_id)
+
+    def running(self, target: Route) -> tuple[str, str]:
+        return "model_id", target.model_id
+
+    # --- A call by hand ------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        call = self.admin_site.admin_view(self.call_view)
+        return [path("<path:object_id>/call/", call, name="completions_route_call"), *super().get_urls()]
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        may = {"may_call": request.user.has_perm(_CHANGE_ROUTE)}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
+
+    def call_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask the provider for a few words, which no account pays for, and show what came of it."""
+        route = self.object_for(request, object_id, _CHANGE_ROUTE)
+        outcome = None
+        if request.method == "POST":
+            outcome = route_calls.call(route)
+            with transaction.atomic():  # not around the call, which may take half a minute
+                self.record(request, Activity.Act.CALLED, route, f"Called the route by hand: {outcome.in_short}.")
+        return self.show_action(request, "admin/completions/route/call.html", "Test call", route, outcome=outcome)
 
     @admin.display(description="circuit open", ordering="rests_until", empty_value="no")
     def open_until(self, route: Route) -> str | None:

@@ -7,6 +7,7 @@ transaction. What the file decides, and what it leaves alone:
 - A model's routes become exactly the file's; others are deleted (completions refer to their provider, not to a route).
 - A price that differs from the one in force becomes a new row, effective now. Old prices stay, because completions refer to
   them; for the same reason a file without a price removes none.
+- What a provider charges is dated, too: another cost of a route is that of today, and of the days after it.
 - The switches belong to the operator: ``is_enabled`` of a provider or a route is never changed, and a model's only if its
   table has ``enabled``.
 - Files hold no secrets: a provider's table names an environment variable. A key stored in the admin stays as long as the
@@ -18,12 +19,14 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from django.db import models, transaction
 
 from completions.catalog import lookup, markup, tables, writes
 from completions.catalog.tables import Columns, ModelTable, ProviderTable
-from completions.models import LanguageModel, Price, Provider, Route
+from completions.models import LanguageModel, Price, Provider, ProviderPrice, Route
+from gateway_project.db import pool
 
 BUILT_IN = Path(__file__).parent / "catalog.toml"
 
@@ -104,11 +107,12 @@ class Report:
     models: Count = field(default_factory=Count)
     prices: Count = field(default_factory=Count)
     routes: Count = field(default_factory=Count)
+    costs: Count = field(default_factory=Count)
     warnings: list[str] = field(default_factory=list)
 
     @property
     def written(self) -> int:
-        return sum(count.written for count in (self.providers, self.models, self.prices, self.routes))
+        return sum(count.written for count in (self.providers, self.models, self.prices, self.routes, self.costs))
 
 
 def apply(catalog: Catalog) -> Report:
@@ -120,6 +124,7 @@ def apply(catalog: Catalog) -> Report:
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
         _write_prices(catalog.models, report)
         _write_routes(catalog.models, report)
+        _write_costs(catalog.models, report)
         loaded = LanguageModel.objects.filter(pk__in=catalog.models)
         report.warnings += [
             f"{model.pk} {obstacle}, so it is not served" for model, obstacle in lookup.incomplete_models(loaded)
@@ -195,3 +200,23 @@ def _write_routes(wanted: Mapping[str, ModelTable], report: Report) -> None:
     for route in existing.values():
         route.delete()
         report.routes.deleted += 1
+
+
+def _write_costs(wanted: Mapping[str, ModelTable], report: Report) -> None:
+    today = pool.database_time().date()
+    rows = ProviderPrice.objects.filter(model__in=wanted, since__lte=today).order_by("model_id", "provider_id", "-since")
+    in_force = {(row.model_id, row.provider_id): row for row in rows.distinct("model_id", "provider_id")}
+    costs = {
+        (model_id, route.provider): route.cost.columns
+        for model_id, table in wanted.items()
+        for route in table.routes
+        if route.cost is not None
+    }
+    for (model_id, provider), columns in costs.items():
+        known = in_force.get((model_id, provider))
+        if known is not None and all(getattr(known, name) == nanos for name, nanos in columns.items()):
+            report.costs.unchanged += 1
+            continue
+        key: dict[str, Any] = {"model_id": model_id, "provider_id": provider, "since": today}
+        ProviderPrice.objects.update_or_create(defaults=columns, **key)
+        report.costs.created += 1

@@ -6,7 +6,8 @@ from django import forms
 
 from billing import money
 from completions.catalog import rules
-from completions.models import LanguageModel, ModelKind, Price, Provider, Route
+from completions.models import LanguageModel, ModelKind, Price, Provider, ProviderPrice, Route
+from gateway_project import dollars
 
 _DEADLINE = "Leave empty for the gateway's setting."
 
@@ -127,6 +128,42 @@ class PriceForm(forms.ModelForm):
         for kind in ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image", "web_search"):
             setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
         return cleaned
+
+
+class ProviderPriceForm(forms.ModelForm):
+    """What a provider charges for a model, in dollars."""
+
+    class Meta:
+        model = ProviderPrice
+        fields = ("model", "provider", "since")
+        help_texts = {"since": "The first UTC day of this price. With a past day, the margins since then are computed again."}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in rules.PRICE_FIELDS:
+            nanos = getattr(self.instance, f"{name}_nanos")
+            if f"{name}_dollars" in self.fields and nanos is not None:
+                self.fields[f"{name}_dollars"].initial = dollars.format_plain(nanos)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        prices = {name: cleaned.get(f"{name}_dollars") for name in rules.PRICE_FIELDS}
+        if tier := rules.tier_without_price(prices):
+            self.add_error(f"{tier}_input_dollars", "A service tier needs a price of input and one of output.")
+        for name, nanos in prices.items():
+            setattr(self.instance, f"{name}_nanos", nanos)
+        return cleaned
+
+
+def _declare_prices(form: Any) -> None:
+    """Give the form a field for each price. Only those of input and output are required."""
+    for name in rules.PRICE_FIELDS:
+        label = f"{name.replace('_', ' ').replace('1h', 'for an hour').capitalize()}, $"
+        form.base_fields[f"{name}_dollars"] = DollarField(label=label, required=name in ("input", "output"))
+        form.declared_fields[f"{name}_dollars"] = form.base_fields[f"{name}_dollars"]
+
+
+_declare_prices(ProviderPriceForm)
 
 
 class RouteForm(forms.ModelForm):

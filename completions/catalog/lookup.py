@@ -2,14 +2,24 @@
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from django.conf import settings
 
 from completions import chat, providers
 from completions.chat import Candidate, Deadlines, Offer, PriceList, ProviderPreferences
-from completions.models import LanguageModel, LanguageModelQuerySet, ModelKind, Obstacle, Price, Provider, RoutableAlias, Route
+from completions.models import (
+    LanguageModel,
+    LanguageModelQuerySet,
+    ModelKind,
+    Obstacle,
+    Price,
+    Provider,
+    RoutableAlias,
+    Route,
+    TokenPrices,
+)
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
 from gateway_project.db import pool
@@ -202,7 +212,12 @@ def _listing(model: LanguageModel) -> Listing:
 
 
 def _offer(model: LanguageModel, price: Price) -> Offer:
-    routes = tuple(_route(route) for route in model.enabled_routes if route.provider.is_configured)
+    return offer_of(model, price, [route for route in model.enabled_routes if route.provider.is_configured])
+
+
+def offer_of(model: LanguageModel, price: Price, offered: Iterable[Route]) -> Offer:
+    """Return what is offered of a model by some routes. Raises secretbox.Unreadable."""
+    routes = tuple(map(_route, offered))
     return Offer(
         model_id=model.pk,
         context_window=model.context_window,
@@ -221,7 +236,9 @@ def _offer(model: LanguageModel, price: Price) -> Offer:
 
 
 def _route(route: Route) -> chat.Route:
-    provider, refused_time = route.provider, route.refused_time  # type: ignore[attr-defined]
+    provider = route.provider
+    # Both are of ``with_price_and_routes``.
+    open_time, refused_time = getattr(route, "open_time", None), getattr(route, "refused_time", None)
     return chat.Route(
         id=route.pk,
         provider_slug=provider.pk,
@@ -232,7 +249,7 @@ def _route(route: Route) -> chat.Route:
         deadlines=_deadlines(provider),
         priority=route.priority,
         weight=route.weight,
-        hinted_until=time.monotonic() + route.open_time.total_seconds() if route.open_time else 0.0,  # type: ignore[attr-defined]
+        hinted_until=time.monotonic() + open_time.total_seconds() if open_time else 0.0,
         key_fingerprint=provider.key_fingerprint,
         passes_unknown_fields=provider.passes_unknown_fields,
         is_key_refused=provider.is_key_refused,
@@ -251,7 +268,7 @@ def _deadlines(provider: Provider) -> Deadlines:
     )
 
 
-def price_list(price: Price) -> PriceList:
+def price_list(price: TokenPrices) -> PriceList:
     """Return the price with its defaults filled in: cached tokens cost as much as input, images nothing."""
 
     def or_input(nanos: int | None) -> int:

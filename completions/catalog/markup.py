@@ -1,9 +1,11 @@
 """Adds GATEWAY_MARKUP_PERCENT to prices of providers, where the gateway reads these: in catalog files and providers' own lists.
 
-What staff enter in the admin is what callers pay. A price with its mark-up is rounded up to a whole nanodollar.
+What staff enter in the admin is what callers pay; they can have a mark-up of their own choice added to a provider's price. A
+price with its mark-up is rounded up to a whole nanodollar.
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 from django.conf import settings
 
@@ -13,16 +15,19 @@ from gateway_project import dollars
 
 def add_to_columns(columns: Mapping[str, int | None]) -> dict[str, int | None]:
     """Return the prices of a row, in nanodollars, with the mark-up. None stays None."""
-    return {name: None if nanos is None else _add(nanos) for name, nanos in columns.items()}
+    return {name: None if nanos is None else add(nanos, settings.MARKUP_PERCENT) for name, nanos in columns.items()}
 
 
 def add_to_list(prices: Mapping[str, str]) -> dict[str, str]:
     """Return the prices of a provider's list, as text in US dollars, with the mark-up."""
     if not settings.MARKUP_PERCENT:
         return dict(prices)  # as they were written
-    return {name: dollars.format_plain(_add(money.price_nanos(price))) for name, price in prices.items()}
+    return {
+        name: dollars.format_plain(add(money.price_nanos(price), settings.MARKUP_PERCENT)) for name, price in prices.items()
+    }
 
 
-def _add(nanos: int) -> int:
-    hundredths = 10_000 + int(settings.MARKUP_PERCENT * 100)  # the setting has at most two decimals
+def add(nanos: int, percent: Decimal) -> int:
+    """Return a price with a mark-up, which has at most two decimals."""
+    hundredths = 10_000 + int(percent * 100)
     return -(-nanos * hundredths // 10_000)

@@ -3,8 +3,10 @@
 A change that the rule for providers' lists would not apply by itself (``sync.diff``) is asked about again.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -12,7 +14,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from completions.catalog import rules
+from completions import margins
+from completions.catalog import markup, rules
 from completions.catalog.forms import DollarField
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
@@ -20,6 +23,8 @@ from gateway_project import dollars
 from gateway_project.db import pool
 
 _KIND = CatalogProposal.Kind.PRICE
+_PERCENT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?", re.ASCII)
+_MARKUP_MAX = 1_000
 _HALF_A_TIER = "A service tier needs a price of input and one of output."
 
 
@@ -43,25 +48,57 @@ class PriceChangeForm(forms.Form):
     priority_output = _optional("Priority tier, output", "to refuse this tier")
     image = _optional("Each image, $", "for no charge")
     web_search = _optional("Each web search, $", "to refuse searches")
+    markup = forms.DecimalField(
+        label="Mark-up on the provider's price, %",
+        required=False,
+        min_value=0,
+        max_value=_MARKUP_MAX,
+        max_digits=6,
+        decimal_places=2,
+    )
     starts_at = forms.DateTimeField(
         label="Effective from (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
         help_text="Leave empty to apply now. Requests are charged at the price in force when they are admitted.",
     )
+    reason = forms.CharField(label="Reason", max_length=500, required=False, help_text="Whoever approves it reads this.")
     is_large = forms.BooleanField(label="Confirm large change", required=False)
     seen = forms.CharField(required=False, widget=forms.HiddenInput)  # the price that the form opened with
     confirmed = forms.CharField(required=False, widget=forms.HiddenInput)  # the change that the form has shown
 
     def __init__(self, model: LanguageModel, data: Mapping[str, Any] | None = None) -> None:
-        self.model, self.current = model, price_at(model, None)
+        self.model, self.current = model, model.prices.at()
         self.before = diff.price_values(self.current) if self.current else {}
         super().__init__(data.copy() if data else None, initial={**self.before, "seen": self._seen})  # type: ignore[attr-defined]
+        self._offer_markup()
         self.change = ""  # in words, once the form is valid but for its confirmation
         self.is_far = False
         self.fields["is_large"].help_text = f"It is more than {settings.CATALOG_SYNC_PRICE_PERCENT} % up or down."
         if data is None:
             del self.fields["is_large"]
+        if not settings.PRICES_NEED_APPROVAL:
+            del self.fields["reason"]
+
+    def _offer_markup(self) -> None:
+        """Let a mark-up fill in the prices, where it is known what the provider of the model's first route charges."""
+        first = self.model.routes.filter(is_enabled=True).order_by("priority", "id").first()
+        costs = {cost.provider_id: cost for cost in margins.provider_prices(self.model)}
+        cost = costs.get(first.provider_id) if first else None
+        if cost is None:
+            del self.fields["markup"]
+            return
+        self.fields["markup"].help_text = f"Fills in the prices above from what {cost.provider_id} charges."
+        typed = self.data.get("markup", "")
+        if _PERCENT.fullmatch(typed) and Decimal(typed) <= _MARKUP_MAX:
+            self.data["markup"] = ""  # type: ignore[index]
+            for name, nanos in ((name, getattr(cost, f"{name}_nanos")) for name in diff.PRICE_FIELDS):
+                filled = "" if nanos is None else dollars.format_plain(markup.add(nanos, Decimal(typed)))
+                self.data[name] = filled  # type: ignore[index]
+
+    @property
+    def _verb(self) -> str:
+        return "ask for" if settings.PRICES_NEED_APPROVAL else "set"
 
     @property
     def _seen(self) -> str:
@@ -109,26 +146,22 @@ class PriceChangeForm(forms.Form):
 
     def _require_confirmation(self, cleaned: dict[str, Any]) -> None:
         starts_at = cleaned["starts_at"]
-        base = price_at(self.model, starts_at)
+        base = self.model.prices.at(starts_at)
         before = diff.price_values(base) if base else {}
         if self.after == before:
             self.add_error(None, "This is already the price. Nothing was changed.")
             return
-        start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else "at once"
+        at_once = "when it is approved" if settings.PRICES_NEED_APPROVAL else "at once"
+        start = f"from {starts_at:%Y-%m-%d %H:%M} UTC" if starts_at else at_once
         self.change = f"{diff.describe_price_change(before, self.after)}, {start}"
         percent = settings.CATALOG_SYNC_PRICE_PERCENT
         self.is_far = bool(before) and not diff.can_apply_automatically(_KIND, before, self.after, percent=percent)
         is_shown = cleaned["confirmed"] == self.change
         self.data["confirmed"] = self.change  # type: ignore[index]
         if not is_shown:
-            self.add_error(None, f"Review the change: {self.change}. Send the form again to set it.")
+            self.add_error(None, f"Review the change: {self.change}. Send the form again to {self._verb} it.")
         elif self.is_far and not cleaned["is_large"]:
             self.add_error("is_large", "Select this to confirm.")
-
-
-def price_at(model: LanguageModel, moment: datetime | None) -> Price | None:
-    """Return the price that is in force at a time, or now."""
-    return model.prices.filter(effective_from__lte=moment or Now()).order_by("-effective_from").first()
 
 
 def scheduled(model: LanguageModel) -> QuerySet[Price]:

@@ -164,6 +164,7 @@ class RouteTable(_Table):
     api: Annotated[str, _one_of(Route.Api.values)] = Route.Api.CHAT.value
     priority: _SmallCount = 1
     weight: _SmallCount = 1
+    cost: PriceTable | None = None
 
     @field_validator("provider")
     @classmethod
@@ -175,6 +176,12 @@ class RouteTable(_Table):
 
 
 _NO_OUTPUT = {"max_output_tokens": 1, "reasoning": False}  # one, because every model has a maximum
+
+
+def _without_output(values: Any, name: str) -> Any:
+    """Return the table with a price of output in its table ``name``, if it has that one: nothing."""
+    found = values.get(name) if isinstance(values, dict) else None
+    return {**values, name: {"output": "0", **found}} if isinstance(found, dict) else values
 
 
 class ModelTable(_Table):
@@ -203,9 +210,11 @@ class ModelTable(_Table):
         """Let a model that makes embeddings say nothing of tokens that it would generate, and of their price."""
         if not isinstance(values, dict) or values.get("kind") != ModelKind.EMBEDDING:
             return values
-        given = {name: value for name, value in _NO_OUTPUT.items() if name not in values}
-        price = values.get("price")
-        return {**given, **values, **({"price": {"output": "0", **price}} if isinstance(price, dict) else {})}
+        given: dict[str, Any] = {name: value for name, value in _NO_OUTPUT.items() if name not in values}
+        price, routes = values.get("price"), values.get("routes")
+        if isinstance(routes, list):
+            given["routes"] = [_without_output(route, "cost") for route in routes]
+        return {**values, **given, **_without_output({"price": price} if isinstance(price, dict) else {}, "price")}
 
     @field_validator("max_output_tokens")
     @classmethod
@@ -228,6 +237,10 @@ class ModelTable(_Table):
     @field_validator("routes")
     @classmethod
     def _are_different(cls, routes: list[RouteTable]) -> list[RouteTable]:
+        costs: dict[str, PriceTable] = {}
+        for route in routes:
+            if route.cost is not None and costs.setdefault(route.provider, route.cost) != route.cost:
+                raise ValueError(f"declares two costs of {route.provider!r}: a provider has one for each model")
         targets = [(route.provider, route.upstream_model) for route in routes]
         for provider, upstream_model in targets:
             if targets.count((provider, upstream_model)) > 1:
@@ -356,4 +369,6 @@ def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> typ
             return PriceTable
         case ["models", _, "routes", _]:
             return RouteTable
+        case ["models", _, "routes", _, "cost"]:
+            return PriceTable
     return CatalogFile

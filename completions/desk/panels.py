@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from django.db import connection
 from django.urls import reverse
 
+from billing import approvals
 from completions import measurements
-from completions.models import CatalogProposal, Completion, CompletionHour, Route
+from completions.models import CatalogProposal, Completion, CompletionHour, PriceRequest, Route
 from gateway_project import dollars
 from gateway_project.desk.panels import Content, Panel, Row, build_chart
 
@@ -116,6 +117,12 @@ def _proposals(now: datetime) -> Content:
     return Content(str(number), "differences between providers' lists and the catalog wait", needs_attention=number > 0)
 
 
+def _prices(now: datetime) -> Content:
+    number = approvals.waiting(PriceRequest).count()
+    words = "price waits for approval" if number == 1 else "prices wait for approval"
+    return Content(str(number), words, needs_attention=number > 0)
+
+
 def _low_accounts(now: datetime) -> Content:
     with connection.cursor() as cursor:
         cursor.execute(
@@ -159,6 +166,15 @@ PANELS = [
         "admin:completions_catalogproposal_changelist",
         _proposals,
         "?state__exact=pending",
+    ),
+    Panel(
+        26,
+        "prices",
+        "Prices",
+        "completions.view_pricerequest",
+        "admin:completions_pricerequest_changelist",
+        _prices,
+        "?state=waiting",
     ),
     Panel(60, "low-accounts", "Accounts near zero", "billing.view_account", "admin:billing_account_changelist", _low_accounts),
 ]

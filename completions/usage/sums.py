@@ -11,10 +11,12 @@ Each end user and each tag has sums of its own. Callers choose them, and could c
 row for each label of each request, beside the completion that says the same. Sums by hour of labels are kept for HOURS_KEPT;
 older ones are added to those of their UTC day, which are kept.
 
-The same statement adds to the hours of all accounts (``completions.hours``), so that no request is read again for them.
+The same statement adds to the hours of all accounts (``completions.hours``), and to the days of providers (``margins``), so
+that no request is read again for them. The tokens of a correction are those of what it corrects, which a provider bills once.
 """
 
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import connection, transaction
@@ -33,7 +35,9 @@ ENDED = """
         coalesce(model, completion.model_id, '') AS model_id, 1 AS requests, errors,
         booked.prompt_tokens, booked.completion_tokens, booked.cost_nanos,
         CASE WHEN first_token_ms IS NULL THEN 0 ELSE 1 END AS first_tokens, coalesce(first_token_ms, 0) AS first_token_ms,
-        end_user, tags
+        end_user, tags, provider_id, coalesce(service_tier, '') AS service_tier, coalesce(cached_tokens, 0) AS cached_tokens,
+        coalesce(cache_write_tokens, 0) AS cache_write_tokens, coalesce(cache_write_1h_tokens, 0) AS cache_write_1h_tokens,
+        images, coalesce(web_searches, 0) AS web_searches, settlement = 'corrected' AS is_corrected
     FROM span CROSS JOIN LATERAL (
         SELECT reference, created_at AS at, spender, metadata ->> 'model' AS model, 0 AS errors,
             (metadata ->> 'promptTokens')::bigint AS prompt_tokens,
@@ -46,7 +50,9 @@ ENDED = """
             AND resolved_at > after_failure AND resolved_at <= until_failure
     ) AS booked
     LEFT JOIN LATERAL (
-        SELECT key_id, model_id, first_token_ms, end_user, tags FROM completions_completion WHERE id = reference LIMIT 1
+        SELECT key_id, model_id, first_token_ms, end_user, tags, provider_id, service_tier, cached_tokens, cache_write_tokens,
+            cache_write_1h_tokens, images, web_searches, settlement
+        FROM completions_completion WHERE id = reference LIMIT 1
     ) AS completion ON true
 """
 # The same table for accounts of ``completions_usagemark``, and what limits how much one statement reads.
@@ -72,10 +78,25 @@ MILLISECONDS = "round(exp(round(ln(greatest(first_token_ms, 1)) * 50) / 50))::in
 COLUMNS = ("requests", "errors", "prompt_tokens", "completion_tokens", "cost_nanos", "first_tokens", "first_token_ms")
 SUMS = ", ".join(f"sum({column})::bigint AS {column}" for column in COLUMNS)
 _COLUMNS = ", ".join(COLUMNS)
+# Of a day of a provider: what it bills.
+_PROVIDED_COLUMNS = (
+    "prompt_tokens",
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "completion_tokens",
+    "images",
+    "web_searches",
+)
+_PROVIDED = ", ".join(_PROVIDED_COLUMNS)
 
 
-def _added_to(table: str) -> str:
-    return ", ".join(f"{column} = {table}.{column} + EXCLUDED.{column}" for column in COLUMNS)
+def _added_to(table: str, columns: Sequence[str] = COLUMNS) -> str:
+    return ", ".join(f"{column} = {table}.{column} + EXCLUDED.{column}" for column in columns)
+
+
+def _provided_sums() -> str:
+    return ", ".join(f"coalesce(sum({column}) FILTER (WHERE NOT is_corrected), 0)" for column in _PROVIDED_COLUMNS)
 
 
 def sum_up() -> int:
@@ -150,6 +171,17 @@ _SUM_UP = f"""
         SELECT hour, {MILLISECONDS} AS milliseconds, count(*) FROM ended WHERE first_tokens > 0
         GROUP BY hour, milliseconds ORDER BY hour, milliseconds
         ON CONFLICT (hour, milliseconds) DO UPDATE SET streams = total.streams + EXCLUDED.streams
+    ),
+    provider_days AS (
+        INSERT INTO completions_providerday AS total (day, provider_id, model_id, service_tier, completions, charged_nanos,
+            {_PROVIDED})
+        SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, service_tier,
+            count(*) FILTER (WHERE NOT is_corrected), sum(cost_nanos), {_provided_sums()}
+        FROM ended WHERE errors = 0 AND provider_id IS NOT NULL
+        GROUP BY day, provider_id, model_id, service_tier ORDER BY day, provider_id, model_id, service_tier
+        ON CONFLICT (day, provider_id, model_id, service_tier) DO UPDATE
+        SET completions = total.completions + EXCLUDED.completions,
+            charged_nanos = total.charged_nanos + EXCLUDED.charged_nanos, {_added_to("total", _PROVIDED_COLUMNS)}
     ),
     marks AS (
         UPDATE completions_usagemark AS mark

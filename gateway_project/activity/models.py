@@ -45,6 +45,8 @@ class Activity(models.Model):
         MEMBER_CHANGED = "MEMBER_CHANGED", "changed a member's role"
         MEMBER_REMOVED = "MEMBER_REMOVED", "ended a membership"
         PRICED = "PRICED", "set a price"
+        PRICE_REQUESTED = "PRICE_REQUESTED", "requested a price"
+        CALLED = "CALLED", "called a route by hand"
         DECIDED = "DECIDED", "decided on a proposal"
         PAYMENT_BEGUN = "PAYMENT_BEGUN", "started a payment"
         PAYMENT_CANCELLED = "PAYMENT_CANCELLED", "cancelled a payment"

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 
 from billing import audit, signed_days, tasks
 from billing.models import AuditedDay, AuditedLedger, LedgerEntry
+from completions.models import UsageHour
 from completions.tasks import sum_up_usage
 from gateway_project.db import pool
 from tests import chat
@@ -127,3 +129,14 @@ def test_the_task_returns_the_number_of_violations(now):
     assert tasks.verify_ledger() == 0
     break_entry()
     assert tasks.verify_ledger() == 3
+
+
+def test_a_day_that_is_read_again_has_the_usage_of_what_was_committed_late(now, api, settings):
+    signed_days.verify(now + 2 * DAY)
+    chat.ask(api, user="u")
+    sum_up_usage()
+    signed_days.verify(now + 4 * DAY)
+    settings.AUDIT_REPEAT_DAYS = 1
+    assert verify(now + 4 * DAY) == set()
+    UsageHour.objects.update(cost_nanos=F("cost_nanos") + 1)
+    assert verify(now + 4 * DAY) == {"usage_sums_to_the_ledger"}

@@ -1,15 +1,17 @@
 """How often providers failed and how soon they answered."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from completions import measurements
 from completions.measurements import Measured
 from completions.models import Completion
 from gateway_project.db import pool
-from tests import factories
+from tests import factories, sessions
 from tests.plans import plan_of, repeat_completion
 from tests.rankings.streams import streamed
 
@@ -78,3 +80,14 @@ def test_completions_are_found_by_the_primary_key(caller, sql):
     }
     repeat_completion(streamed(caller, "acme/fast", 100, 0, 10, hours_ago=30).pk)
     assert "completions_completion_pkey" in plan_of(sql, values)
+
+
+def test_the_list_of_providers_shows_how_many_attempts_failed_in_the_last_hour(caller):
+    factories.make_provider("spare", kind="openai", base_url="http://spare/v1")
+    factories.make_provider("idle", kind="openai", base_url="http://idle/v1")
+    streamed(caller, "acme/slow", 400, 0, 10, failed_attempts=[OVERLOADED, UNREACHABLE])
+    client = Client()
+    sessions.sign_in(client, factories.User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    page = client.get("/admin/completions/provider/").content.decode()
+    shown = re.findall(r'<td class="field-failed">([^<]*)</td>', page)
+    assert shown == ["0 of 1", "not asked", "2 of 2"]  # echo, idle, spare

@@ -1,13 +1,16 @@
 """The activity log: who did what, with the old and new values. Nobody can change it."""
 
 import csv
+from datetime import timedelta
 from io import StringIO
 
 import pytest
 from django.contrib import admin
 from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
 
 from billing.models import Account
+from billing.tasks import forget_old_acts
 from gateway_project.activity.admin_pages import RecordedAdmin
 from gateway_project.activity.models import Activity
 from keys import acts, lifecycle
@@ -75,6 +78,29 @@ def test_the_database_refuses_to_change_the_log(support, key, statement):
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"SET CONSTRAINTS ALL IMMEDIATE; {statement}")  # nothing may be pending at a TRUNCATE
     assert list(Activity.objects.values()) == before
+
+
+@pytest.fixture
+def old_acts(db):
+    """Two acts, of 500 and 300 days ago."""
+    said = {"act": "CHANGED", "object_type": "keys.apikey", "object_id": "k", "object_text": "k", "summary": "Renamed."}
+    with transaction.atomic():
+        return [Activity.objects.create(at=timezone.now() - timedelta(days=days), **said) for days in (500, 300)]
+
+
+def test_acts_are_deleted_after_the_time_that_the_operator_sets(old_acts, settings):
+    assert forget_old_acts() == 0  # no time is set
+    settings.RETENTION_ACTIVITY_DAYS = 400
+    assert forget_old_acts() == 1
+    assert list(Activity.objects.all()) == old_acts[1:]
+    assert forget_old_acts() == 0
+
+
+def test_the_database_keeps_acts_for_a_year_whatever_is_set(old_acts, settings):
+    settings.RETENTION_ACTIVITY_DAYS = 200
+    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
+        forget_old_acts()
+    assert list(Activity.objects.order_by("pk")) == old_acts
 
 
 def test_nobody_changes_the_log_in_the_admin(superuser, key):

@@ -27,6 +27,7 @@ MIGRATIONS = [
     ("billing", "0005_validate_what_waits"),
     ("completions", "0011_groups_write_incidents"),
     ("billing", "0013_lost_second_factors"),
+    ("completions", "0015_prices_by_two_and_margins"),
 ]
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
@@ -39,6 +40,11 @@ _OF_KEYS_SEEN = ("spendingday", "refusalcount", "refusedrequest", "managementkey
 _REFUSALS_SEEN = {f"keys.{name}": "view" for name in _OF_KEYS_SEEN}
 _CATALOG_SEEN = {**_COSTS_SEEN, "completions.upstreamlist": "view", "completions.routablealias": "view"}
 _RANKINGS_SEEN = {f"rankings.{name}": "view" for name in ("snapshot", "standing", "entry", "dailyrank", "publication")}
+_PRICES_DECIDED = {
+    "completions.pricerequest": "view approve decline",
+    "completions.providerprice": "view add change",
+    "completions.providerday": "view",
+}
 _SUPPORT = {
     **_MONEY_SEEN,
     **_COSTS_SEEN,
@@ -50,6 +56,8 @@ _SUPPORT = {
     "billing.invitation": "view",
     "keys.apikey": "view trial limit raise rates revoke",
     "completions.incident": "view",
+    "completions.provider": "view",
+    "completions.route": "view",
     "activity.activity": "view",
 }
 MAY = {
@@ -68,6 +76,7 @@ MAY = {
     "Finance": {
         **_MONEY_SEEN,
         **_COSTS_SEEN,
+        **_PRICES_DECIDED,
         "billing.account": "view purchase correct refund close reopen closing_refund hand_over",
         **_PAYMENTS_SEEN,
         "billing.creditrequest": "view approve decline",
@@ -76,9 +85,10 @@ MAY = {
     "Catalogue": {
         **_CATALOG_SEEN,
         **_RANKINGS_SEEN,
+        **_PRICES_DECIDED,
         "completions.languagemodel": "view add change price withdraw",
         "completions.provider": "view",
-        "completions.route": "view change",
+        "completions.route": "view change call",
         "completions.catalogproposal": "view approve dismiss approve_selected dismiss_selected",
         "rankings.alias": "view add change delete queue",
         "rankings.profile": "view add change delete",
@@ -100,7 +110,8 @@ MAY = {
         "auth.group": "view",
         "keys.apikey": "view trial revoke",
         "completions.provider": "view add change forget_refusals",
-        "completions.route": "view change",
+        "completions.route": "view change call",
+        **dict.fromkeys(_PRICES_DECIDED, "view"),
         "completions.catalogproposal": "view",
         "completions.idempotentrequest": "view",
         "completions.incident": "view add change",
@@ -192,7 +203,7 @@ def test_permissions_are_there_when_the_migrations_need_them(db):
     for app, name in MIGRATIONS:
         state = loader.project_state((app, name)).apps
         importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
-    expected = {"Support": 26, "Support lead": 40, "Finance": 21, "Catalogue": 32, "Operator": 53}
+    expected = {"Support": 28, "Support lead": 42, "Finance": 27, "Catalogue": 38, "Operator": 56}
     assert {group.name: group.permissions.count() for group in Group.objects.all()} == expected
 
 

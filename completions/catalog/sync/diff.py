@@ -12,7 +12,7 @@ from completions.catalog import rules
 from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
 from completions.chat import TIERS
-from completions.models import CatalogProposal, LanguageModel, Price
+from completions.models import CatalogProposal, LanguageModel, TokenPrices
 from gateway_project import dollars
 
 Kind = CatalogProposal.Kind
@@ -139,7 +139,7 @@ def _new_values(model_id: str, listed_model: ListedModel) -> Values:
 # --- Prices, between a row and JSON ---------------------------------------------------------------------------------
 
 
-def price_values(price: Price) -> Values:
+def price_values(price: TokenPrices) -> Values:
     return {name: None if nanos is None else dollars.format_plain(nanos) for name, nanos in _columns(price)}
 
 
@@ -147,7 +147,7 @@ def price_columns(values: Values) -> dict[str, int | None]:
     return {f"{name}_nanos": _nanos(values.get(name)) for name in PRICE_FIELDS}  # older proposals have fewer
 
 
-def _columns(price: Price) -> Iterator[tuple[str, int | None]]:
+def _columns(price: TokenPrices) -> Iterator[tuple[str, int | None]]:
     return ((name, getattr(price, f"{name}_nanos")) for name in PRICE_FIELDS)
 
 

@@ -44,7 +44,7 @@ class Command(OperatorCommand):
         self.write_result(options, {"checked": {"providers": providers, "models": models}}, sentence)
 
     def _answer_loaded(self, options: dict[str, Any], report: catalog_file.Report) -> None:
-        counts = {noun: asdict(getattr(report, noun)) for noun in ("providers", "models", "prices", "routes")}
+        counts = {noun: asdict(getattr(report, noun)) for noun in ("providers", "models", "prices", "routes", "costs")}
         if not options["json"]:
             for warning in report.warnings:
                 self.stderr.write(f"warning: {warning}")

@@ -76,9 +76,9 @@ def listed(client: Client, **query: str) -> list[str]:
 
 
 def save(client: Client, noun: str, pk: str | None, fields: dict[str, object]):
-    """Post the form; an empty value for a checkbox leaves it unticked."""
+    """Post the form, as if its preview had been seen; an empty value for a checkbox leaves it unticked."""
     where = url(noun, "change", pk) if pk else url(noun, "add")
-    return client.post(where, {name: value for name, value in fields.items() if value != ""})
+    return client.post(where, {"_confirmed": "on", **{name: value for name, value in fields.items() if value != ""}})
 
 
 def provider_fields(**changed: object) -> dict[str, object]:
@@ -374,7 +374,8 @@ def test_the_page_of_a_model_that_is_not_served_says_why(echo_model, root, spoil
     assert on_hover in root.get(url("languagemodel", "changelist")).content.decode()
 
 
-def test_a_model_is_created_with_its_route_and_price(root):
+def test_a_model_is_created_with_its_route_and_price(root, settings):
+    settings.PRICES_NEED_APPROVAL = False
     factories.make_provider()
     fields = {
         "id": "demo/new",

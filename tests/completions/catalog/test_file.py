@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from completions.catalog import file as catalog_file
 from completions.catalog import rules
-from completions.models import Category, LanguageModel, Price, Provider, Route
+from completions.models import Category, LanguageModel, Price, Provider, ProviderPrice, Route
+from gateway_project.db import pool
 
 pytestmark = pytest.mark.django_db
 
@@ -621,3 +622,32 @@ def test_loading_the_built_in_catalog_twice_changes_nothing(load):
 
     assert load() == "Nothing changed.\n"
     assert everything() == before
+
+
+# --- What providers charge ------------------------------------------------------------------------------------------
+
+COST = MINIMAL.replace('upstream_model = "m" }', 'upstream_model = "m", cost = { input = "0.80", output = "1.50" } }')
+
+
+def costs():
+    return list(ProviderPrice.objects.order_by("pk").values_list("model", "provider", "input_nanos", "output_nanos"))
+
+
+def test_the_cost_of_a_route_is_what_its_provider_charges_from_today_on(load):
+    report = json.loads(load(COST, json=True))
+    assert report["costs"] == {"created": 1, "updated": 0, "deleted": 0, "unchanged": 0}
+    assert costs() == [("m", "shed", 800_000_000, 1_500_000_000)]
+    assert ProviderPrice.objects.get().since == pool.database_time().date()
+    assert load(COST) == "Nothing changed.\n"
+    ProviderPrice.objects.update(since="2026-01-01")
+    load(COST.replace("0.80", "0.70"))
+    assert [cost[2] for cost in costs()] == [800_000_000, 700_000_000]
+    load(MINIMAL)
+    assert len(costs()) == 2
+
+
+def test_two_costs_of_one_provider_are_refused(load):
+    second = '{ provider = "shed", upstream_model = "n", cost = { input = "9", output = "9" } }'
+    with pytest.raises(CommandError, match="declares two costs of 'shed': a provider has one for each model"):
+        load(COST.replace("}]", "}, " + second + "]"))
+    assert costs() == []

@@ -11,13 +11,19 @@ from django.utils import timezone
 
 from billing import money
 from completions.catalog import lookup
-from completions.models import LanguageModel, Price
+from completions.models import LanguageModel, Price, ProviderPrice
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 
 pytestmark = pytest.mark.django_db
 
 PAGE = "/admin/completions/languagemodel/demo_2Fecho/price/"
+
+
+@pytest.fixture(autouse=True)
+def alone(settings: Any) -> None:
+    """``test_price_requests`` has those of two people."""
+    settings.PRICES_NEED_APPROVAL = False
 
 
 @pytest.fixture
@@ -197,4 +203,23 @@ def test_the_price_of_an_hour_and_those_of_tiers_are_set_and_stay(echo_model: La
 def test_half_a_tier_is_not_set(echo_model: LanguageModel, root: Client) -> None:
     shown = send(root, priority_input="1.00")
     assert list(shown.context["form"].errors) == ["priority_input"]
+    assert prices() == [BEFORE]
+
+
+def test_a_mark_up_fills_in_the_prices_from_what_the_provider_charges(echo_model: LanguageModel, root: Client) -> None:
+    assert "markup" not in root.get(PAGE).context["form"].fields
+    cost = {"input_nanos": 400_000_001, "output_nanos": 1_000_000_000, "cached_input_nanos": 40_000_000}
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **cost)
+    shown = send(root, markup="12.5")
+    assert fields_of(shown)["input"] == "0.450000002"
+    assert "output $1.50 -> $1.125 (-25 %), cached input none -> $0.045" in text(shown)
+    assert prices() == [BEFORE]
+    assert confirm(root, shown, is_large="on").status_code == 302
+    assert prices() == [BEFORE, (450_000_002, 1_125_000_000)]
+
+
+@pytest.mark.parametrize("typed", ["-1", "1001", "1.234", "much"])
+def test_a_mark_up_that_is_not_possible_is_refused(echo_model: LanguageModel, root: Client, typed: str) -> None:
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=1, output_nanos=1)
+    assert "markup" in send(root, markup=typed).context["form"].errors
     assert prices() == [BEFORE]

@@ -40,6 +40,8 @@ def test_before_anything_has_run_every_fact_is_there(db):
         "gateway_payment_differences": {"": 0},
         "gateway_holds_open": {"": 0},
         "gateway_holds_overdue": {"": 0},
+        "gateway_margin_charged_nanos": {},
+        "gateway_margin_cost_nanos": {},
         "gateway_circuits_hinted": {},
         "gateway_provider_key_refused": {},
     }

@@ -361,7 +361,7 @@ def test_sync_can_be_enabled_for_openai_compatible_providers_only(large, slug, s
 
     reply = root.post(
         f"/admin/completions/provider/{slug}/change/",
-        {"base_url": "http://127.0.0.1:9/v1", "is_enabled": "on", "sync": sync},
+        {"base_url": "http://127.0.0.1:9/v1", "is_enabled": "on", "sync": sync, "_confirmed": "on"},
     )
 
     assert reply.status_code == (302 if is_taken else 200)

@@ -1,0 +1,133 @@
+"""Shows what a form of the catalog's admin would change, and what of it callers would notice, before it is saved.
+
+The form is saved in a transaction that is rolled back, so that the preview is what the form does, and not what somebody thinks.
+"""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib.admin.utils import unquote
+from django.contrib.messages.storage import default_storage
+from django.db import connection, transaction
+from django.forms import PasswordInput
+from django.http import HttpRequest, HttpResponse
+
+from completions.models import LanguageModel, LanguageModelQuerySet, Provider, Route
+from gateway_project import dollars
+from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
+
+CONFIRMED = "_confirmed"
+_UNSEEN = {"csrfmiddlewaretoken", CONFIRMED}
+Facts = dict[str, str]  # what is true of an object and around it, in words, by label
+
+
+class _Undo(Exception):
+    """Rolls a trial back."""
+
+
+class PreviewedAdmin(ActionsMixin, RecordedAdmin):
+    """An admin whose changes are shown before they are saved: each old and new value, and which models are served then."""
+
+    def models_of(self, target: Any) -> LanguageModelQuerySet:
+        """Return the models that a change of the object may concern."""
+        raise NotImplementedError
+
+    def running(self, target: Any) -> tuple[str, str]:
+        """Return the column of completions, and its value, by which those are found that a change may concern."""
+        raise NotImplementedError
+
+    def changeform_view(
+        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+    ) -> Any:
+        if request.method != "POST" or object_id is None or CONFIRMED in request.POST:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        target = self.get_object(request, unquote(object_id))
+        if target is None:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        before = self._facts(target.pk)
+        try:
+            with transaction.atomic():
+                trial = copy.copy(request)
+                trial._messages = default_storage(trial)  # type: ignore[attr-defined]  # they would say that it is saved
+                reply = super().changeform_view(trial, object_id, form_url, extra_context)
+                after = self._facts(target.pk)
+                raise _Undo
+        except _Undo:
+            if reply.status_code != 302:
+                return reply
+        changes = [(name, before.get(name, "none"), after.get(name, "none")) for name in {**before, **after}]
+        changes = [(name, old, new) for name, old, new in changes if old != new]
+        if not changes:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        return self._show(request, target, changes)
+
+    def _show(self, request: HttpRequest, target: Any, changes: list[tuple[str, str, str]]) -> HttpResponse:
+        secrets = self._typed_secrets(request, target)
+        sent = [(name, value) for name in request.POST for value in request.POST.getlist(name)]
+        context = {
+            "changes": changes,
+            "running": _describe_running(*self.running(target)),
+            "secrets": secrets,
+            "sent": [(name, value) for name, value in sent if name not in {*_UNSEEN, *(each for each, _ in secrets)}],
+        }
+        return self.show_action(request, "admin/completions/preview.html", "Review the change", target, **context)
+
+    def _typed_secrets(self, request: HttpRequest, target: Any) -> list[tuple[str, str]]:
+        """Return name and label of the passwords that were typed. They are not sent back, so they are typed again."""
+        fields: Mapping[str, Any] = self.get_form(request, target, change=True).base_fields
+        secret = {name: field for name, field in fields.items() if isinstance(field.widget, PasswordInput)}
+        return [(name, str(field.label or name)) for name, field in secret.items() if request.POST.get(name)]
+
+    def _facts(self, pk: Any) -> Facts:
+        target = self.model._default_manager.get(pk=pk)
+        facts = _describe_fields(target)
+        if isinstance(target, LanguageModel):
+            facts |= _describe_routes(target.routes.select_related("provider").order_by("priority", "id"))
+        return {**facts, **_describe_service(self.models_of(target))}
+
+
+def _describe_fields(target: LanguageModel | Provider | Route) -> Facts:
+    """Describe the fields that people may edit."""
+    facts = {}
+    for field in target._meta.concrete_fields:
+        if field.editable:
+            display = getattr(target, f"get_{field.name}_display", None)
+            facts[str(field.verbose_name).capitalize()] = _word(display() if display else getattr(target, field.name))
+    return facts
+
+
+def _describe_routes(routes: Iterable[Route]) -> Facts:
+    return {
+        f"Route to {route.provider_id}, {route.upstream_model}": f"priority {route.priority}, weight {route.weight},"
+        f" {route.get_api_display()}, {'enabled' if route.is_enabled else 'disabled'}"
+        for route in routes
+    }
+
+
+def _describe_service(models: LanguageModelQuerySet) -> Facts:
+    """Describe which models are served, which only what is done to all of their routes and providers says."""
+    served = {model.pk: next(model.obstacles(), None) for model in models.with_price_and_routes()}
+    return {f"{pk} is served": f"no: it {obstacle}" if obstacle else "yes" for pk, obstacle in served.items()}
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value in (None, "") else str(value)
+
+
+def _describe_running(column: str, value: str) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(_RUNNING.format(column=column), [value])
+        number, nanos = cursor.fetchone()
+    requests = "1 request runs" if number == 1 else f"{number:,} requests run"
+    return f"{requests} here now, with holds of {dollars.format_usd(int(nanos))}. They end as they were admitted."
+
+
+# Few holds are open at a time, and they have an index.
+_RUNNING = """
+    SELECT count(*), coalesce(sum(amount_nanos), 0) FROM billing_hold
+    JOIN completions_completion AS completion ON completion.id = reference
+    WHERE state = 'HELD' AND completion.{column} = %s
+"""

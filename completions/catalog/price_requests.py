@@ -1,0 +1,122 @@
+"""Prices that staff ask for, which a second person approves, so that nobody sells at a price of their own.
+
+What a price does to holds and margins is said with it: running requests keep the price and the hold of their admission. A
+catalog file sets prices without a second person, and so does the approval of what a provider's list says.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from billing import approvals, money
+from billing.approvals import ApprovalRefused, Decision
+from billing.models import User
+from completions import margins
+from completions.catalog import writes
+from completions.catalog.sync import diff
+from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
+from gateway_project import dollars
+from gateway_project.db import pool
+
+_EXAMPLE_TOKENS = 1_000
+
+
+class PriceRefused(ApprovalRefused):
+    """The price cannot be asked for or approved. The message says why."""
+
+
+@dataclass(frozen=True)
+class OpenHolds:
+    """The requests for a model that run now, and what they hold."""
+
+    number: int
+    nanos: int
+
+
+def waiting(model: LanguageModel) -> PriceRequest | None:
+    """Return the price of the model that can be approved, if there is one."""
+    return approvals.waiting(PriceRequest).filter(model=model).first()
+
+
+def ask(model: LanguageModel, by: User, **columns: object) -> PriceRequest:
+    """Ask for a price. The catalog is locked. Raises PriceRefused if another one waits."""
+    approvals.decline_lapsed(PriceRequest.objects.filter(model=model), by)
+    if (waiting := PriceRequest.objects.filter(model=model, decision="").first()) is not None:
+        raise PriceRefused(
+            f"{waiting.requested_by} asked for another price, which waits for approval. Decide on that one first."
+        )
+    return PriceRequest.objects.create(model=model, before=model.prices.at(), requested_by=by, **columns)
+
+
+def approve(id: UUID, *, by: User) -> Price:
+    """Set the price that was asked for, once. Raises ApprovalRefused, PriceRequest.DoesNotExist."""
+    with transaction.atomic():
+        writes.lock_catalog()
+        asked = approvals.lock(PriceRequest, id, by.pk)
+        if reason := refusal(asked, by):
+            raise PriceRefused(reason)
+        price = Price.objects.create(
+            model_id=asked.model_id,
+            **diff.price_columns(diff.price_values(asked)),
+            **({"effective_from": asked.starts_at} if asked.starts_at else {}),
+        )
+        approvals.decide(asked, Decision.APPROVED, by, price=price)
+    return price
+
+
+def refusal(asked: PriceRequest, by: User) -> str:
+    """Return why ``by`` cannot approve the price, or ''."""
+    if reason := approvals.refusal(asked, by):
+        return reason
+    if asked.model.prices.at() != asked.before:
+        return "Another price was set since this was asked for. Decline it, and ask again if it is still due."
+    if asked.starts_at and asked.starts_at <= pool.database_time():
+        return "It was to start before now. Decline it, and ask again if it is still due."
+    if asked.starts_at and asked.model.prices.filter(effective_from=asked.starts_at).exists():
+        return "Another price starts at the same time."
+    return ""
+
+
+def describe(asked: PriceRequest) -> str:
+    """Return what the price changes of the one that its author saw, in percent, and from when on."""
+    before = diff.price_values(asked.before) if asked.before else {}
+    start = f"from {asked.starts_at:%Y-%m-%d %H:%M} UTC" if asked.starts_at else "when it is approved"
+    return f"{diff.describe_price_change(before, diff.price_values(asked))}, {start}"
+
+
+def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
+    """Return what a price of the model does to holds and margins, in sentences."""
+    holds, before = _open_holds(model), model.prices.at()
+    said = [
+        f"{holds.number:,} requests run now and hold {dollars.format_usd(holds.nanos)}. They keep their hold and their price.",
+        f"Each new request of {_EXAMPLE_TOKENS:,} input and {_EXAMPLE_TOKENS:,} output tokens holds"
+        f" {_example(after)}{f' instead of {_example(before)}' if before else ''}.",
+    ]
+    for cost in margins.provider_prices(model):
+        if after.input_nanos < cost.input_nanos or after.output_nanos < cost.output_nanos:
+            prices = f"{_per_million(cost.input_nanos)} for input and {_per_million(cost.output_nanos)} for output"
+            said.append(f"It is below what {cost.provider_id} charges: {prices}.")
+    return said
+
+
+def _example(price: TokenPrices) -> str:
+    return dollars.format_usd(money.round_up(_EXAMPLE_TOKENS * (price.input_nanos + price.output_nanos)))
+
+
+def _per_million(nanos: int) -> str:
+    return f"${dollars.format_plain(nanos)}"
+
+
+def _open_holds(model: LanguageModel) -> OpenHolds:
+    """Return what requests for the model hold now. Few holds are open at a time, and they have an index."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN_HOLDS, [model.pk])
+        return OpenHolds(*map(int, cursor.fetchone()))
+
+
+_OPEN_HOLDS = """
+    SELECT count(*), coalesce(sum(amount_nanos), 0) FROM billing_hold
+    JOIN completions_completion AS completion ON completion.id = reference
+    WHERE state = 'HELD' AND completion.model_id = %s
+"""

@@ -1,0 +1,114 @@
+"""Calls a route by hand: one short request, past admission, circuits and retries. No account is charged."""
+
+import math
+import time
+from dataclasses import dataclass, field
+
+from completions import providers
+from completions.catalog import lookup
+from completions.chat import Call, ChatRequest, Contents, Inputs, RequestBody, Usage, WholeReply
+from completions.models import ModelKind, Price, Route
+from completions.pricing import cost
+from completions.providers.base import ProviderFailed
+from completions.request import schema
+from gateway_project import dollars, errors, secretbox
+from gateway_project.db import pool
+
+WORDS = "Say hello in one word."
+_TOKENS_MAX = 32
+_SECONDS_MAX = 30
+_TEXT_MAX = 500
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call ended. ``failure`` is empty when the provider answered; ``facts`` are shown, by name."""
+
+    milliseconds: int
+    failure: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> str:
+        return f"{self.milliseconds / 1000:.2f} s"
+
+    @property
+    def in_short(self) -> str:
+        return f"it failed: {self.failure}" if self.failure else f"it answered after {self.seconds}"
+
+
+def call(route: Route) -> Outcome:
+    """Ask the provider once, also where the route or the provider is disabled. Holds no database connection meanwhile."""
+    try:
+        asked = _call_of(route)
+    except secretbox.Unreadable:
+        return Outcome(0, "its stored key cannot be decrypted")
+    pool.release_connection()
+    began = time.monotonic()
+    try:
+        reply = _send(asked)
+    except ProviderFailed as failure:
+        return Outcome(_since(began), failure.reason or failure.error.message, {"Status": str(failure.status or "none")})
+    except errors.ApiError as refusal:
+        return Outcome(_since(began), refusal.message)
+    return Outcome(_since(began), facts=_facts(asked, reply))
+
+
+def _call_of(route: Route) -> Call:
+    model, price = route.model, route.model.prices.at() or Price(input_nanos=0, output_nanos=0)
+    offer, is_embedding = lookup.offer_of(model, price, [route]), model.kind == ModelKind.EMBEDDING
+    request = _embedding_request(model.pk) if is_embedding else _chat_request(model.pk)
+    tokens = min(_TOKENS_MAX, model.max_output_tokens)
+    return Call(request, offer, offer.routes[0], 0 if is_embedding else tokens, time.monotonic() + _SECONDS_MAX)
+
+
+def _chat_request(model_id: str) -> ChatRequest:
+    fields = {"model": model_id, "messages": [{"role": "user", "content": WORDS}], "max_tokens": _TOKENS_MAX}
+    return schema.parse(fields)
+
+
+def _embedding_request(model_id: str) -> ChatRequest:
+    fields = {"model": model_id, "input": WORDS}
+    return ChatRequest(
+        model=model_id,
+        body=RequestBody(fields),
+        max_tokens=0,
+        stream=False,
+        include_usage=False,
+        prompt_tokens_max=len(WORDS),
+        contents=Contents(text_bytes=len(WORDS)),
+        inputs=Inputs(number=1, is_single=True),
+    )
+
+
+def _send(asked: Call) -> WholeReply:
+    if asked.request.inputs:
+        embedder = providers.EMBEDDERS.get(asked.route.kind)
+        if embedder is None:
+            raise errors.InvalidRequest("This kind of provider makes no embeddings.")
+        return embedder.embed(asked, asked.request.inputs)
+    adapter = providers.ADAPTERS[asked.route.kind]
+    adapter.check(asked.request)
+    return adapter.complete(asked)
+
+
+def _facts(asked: Call, reply: WholeReply) -> dict[str, str]:
+    facts = {"Reply": _text(reply), "The provider's request id": asked.head.request_id or "none"}
+    if isinstance(reply.usage, Usage):
+        facts["Tokens"] = f"{reply.usage.prompt_tokens:,} of input, {reply.usage.completion_tokens:,} of output"
+        nanos = cost.usage_cost_nanos(reply.usage, asked.offer.price)
+        facts["What a caller would pay"] = dollars.format_usd(nanos)
+    else:
+        facts["Tokens"] = "it did not say: usage would be estimated"
+    return facts
+
+
+def _text(reply: WholeReply) -> str:
+    if reply.embeddings:
+        return f"an embedding of {len(reply.embeddings[0]):,} numbers"
+    content = (reply.choices[0].get("message") or {}).get("content") if reply.choices else None
+    return str(content)[:_TEXT_MAX] if content else "no text"
+
+
+def _since(began: float) -> int:
+    return math.ceil((time.monotonic() - began) * 1000)

@@ -1,0 +1,137 @@
+"""What providers cost and what is charged: by model and provider, over days.
+
+``usage.sums`` adds up the tokens of each day. What they cost is computed when somebody asks, at the provider's price of that
+day, so that a price which is entered late counts, too. Of a day without a price the cost is not known.
+
+Not in it: attempts that failed, which some providers charge for, and what a correction of the sweeper's estimates changed.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from itertools import groupby
+
+from django.db import connection
+
+from completions.models import LanguageModel, ProviderPrice
+from gateway_project import dollars
+from gateway_project.db import pool
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Of a model at a provider. ``cost_nanos`` is of ``priced_nanos``: what was charged on days whose cost is known."""
+
+    model_id: str
+    provider_id: str
+    completions: int
+    charged_nanos: int
+    priced_nanos: int
+    cost_nanos: int
+
+    @property
+    def margin_nanos(self) -> int:
+        return self.priced_nanos - self.cost_nanos
+
+    @property
+    def is_known(self) -> bool:
+        return self.priced_nanos == self.charged_nanos
+
+    @property
+    def percent(self) -> str:
+        """The margin in percent of what was charged, rounded to tenths."""
+        return f"{Decimal(100 * self.margin_nanos) / self.priced_nanos:,.1f}" if self.priced_nanos else "-"
+
+    @property
+    def number(self) -> str:
+        return f"{self.completions:,}"
+
+    @property
+    def charged(self) -> str:
+        return dollars.format_rounded_usd(self.charged_nanos)
+
+    @property
+    def priced(self) -> str:
+        return dollars.format_rounded_usd(self.priced_nanos)
+
+    @property
+    def cost(self) -> str:
+        return dollars.format_rounded_usd(self.cost_nanos)
+
+    @property
+    def margin(self) -> str:
+        return dollars.format_rounded_usd(self.margin_nanos)
+
+
+def read(since: date, until: date) -> list[Margin]:
+    """Return the margins of the days from ``since`` until before ``until``, by model and provider."""
+    with connection.cursor() as cursor:
+        margins = statement("day >= %(since)s AND day < %(until)s")
+        cursor.execute(f"{margins} ORDER BY model_id, provider_id", {"since": since, "until": until})
+        return [Margin(model, provider, *map(int, figures)) for model, provider, *figures in cursor.fetchall()]
+
+
+def with_sums(margins: list[Margin]) -> list[Margin]:
+    """Return them by model, each model of several providers with its sum, and the sum of all at the end."""
+    rows = []
+    for model_id, each in groupby(margins, key=lambda margin: margin.model_id):
+        of_model = list(each)
+        rows += [*of_model, _total(of_model, model_id)] if len(of_model) > 1 else of_model
+    return [*rows, _total(margins, "All models")] if margins else []
+
+
+def _total(margins: list[Margin], model_id: str) -> Margin:
+    figures = ("completions", "charged_nanos", "priced_nanos", "cost_nanos")
+    return Margin(model_id, "all", *(sum(getattr(margin, name) for margin in margins) for name in figures))
+
+
+def provider_prices(model: LanguageModel) -> list[ProviderPrice]:
+    """Return what the providers of a model charge today."""
+    begun = ProviderPrice.objects.filter(model=model, since__lte=pool.database_time().date())
+    return list(begun.order_by("provider_id", "-since").distinct("provider_id"))
+
+
+# As ``pricing.cost`` computes it, rounded up once for each day. A tier that the provider has no price for is not known.
+_COST = """
+    CASE WHEN price.id IS NOT NULL AND tier.is_priced THEN ceil((
+        (prompt_tokens - cached_tokens - cache_write_tokens)::numeric * tier.input_nanos
+        + cached_tokens::numeric * tier.cached_nanos
+        + (cache_write_tokens - cache_write_1h_tokens)::numeric * tier.write_nanos
+        + cache_write_1h_tokens::numeric * tier.write_1h_nanos
+        + completion_tokens::numeric * tier.output_nanos
+    ) / 1000000) + images::numeric * coalesce(image_nanos, 0) + web_searches::numeric * coalesce(web_search_nanos, 0) END
+"""
+
+
+def statement(days: str) -> str:
+    """Return SQL for the margins by model and provider of the days that a condition selects."""
+    return f"""
+    SELECT model_id, provider_id, sum(completions) AS completions, sum(charged_nanos) AS charged_nanos,
+        coalesce(sum(charged_nanos) FILTER (WHERE cost_nanos IS NOT NULL), 0) AS priced_nanos,
+        coalesce(sum(cost_nanos), 0) AS cost_nanos
+    FROM (
+        SELECT used.model_id, used.provider_id, completions, charged_nanos, {_COST} AS cost_nanos
+        FROM completions_providerday AS used
+        LEFT JOIN LATERAL (
+            SELECT * FROM completions_providerprice
+            WHERE model_id = used.model_id AND provider_id = used.provider_id AND since <= used.day
+            ORDER BY since DESC LIMIT 1
+        ) AS price ON true
+        CROSS JOIN LATERAL (
+            SELECT input_nanos, output_nanos, coalesce(cached_input_nanos, input_nanos) AS cached_nanos,
+                coalesce(cache_write_nanos, input_nanos) AS write_nanos,
+                coalesce(cache_write_1h_nanos, cache_write_nanos, input_nanos) AS write_1h_nanos, true AS is_priced
+            WHERE service_tier = ''
+            UNION ALL
+            SELECT flex_input_nanos, flex_output_nanos, coalesce(flex_cached_input_nanos, flex_input_nanos), flex_input_nanos,
+                flex_input_nanos, flex_input_nanos IS NOT NULL
+            WHERE service_tier = 'flex'
+            UNION ALL
+            SELECT priority_input_nanos, priority_output_nanos, coalesce(priority_cached_input_nanos, priority_input_nanos),
+                priority_input_nanos, priority_input_nanos, priority_input_nanos IS NOT NULL
+            WHERE service_tier = 'priority'
+        ) AS tier
+        WHERE {days}
+    ) AS days
+    GROUP BY model_id, provider_id
+"""  # noqa: S608  SQL of this module

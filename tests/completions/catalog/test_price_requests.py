@@ -1,0 +1,195 @@
+"""A price that staff set waits for a second person, who sees what changes, and what that does to holds and margins."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.db import IntegrityError, connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from billing.models import User
+from completions.models import LanguageModel, Price, PriceRequest, ProviderPrice
+from gateway_project.activity.models import Activity
+from tests import factories, sessions
+
+pytestmark = pytest.mark.django_db
+
+PAGE = "/admin/completions/languagemodel/demo_2Fecho/price/"
+
+
+def staff(name: str, *permissions: str) -> Client:
+    user = User.objects.create_user(f"{name}@example.org", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(content_type__app_label="completions", codename__in=permissions))
+    client = Client()
+    sessions.sign_in(client, user)
+    return client
+
+
+@pytest.fixture
+def asker() -> Client:
+    return staff("asker", "add_price", "view_languagemodel", "view_pricerequest")
+
+
+@pytest.fixture
+def second() -> Client:
+    return staff("second", "approve_price", "view_languagemodel", "view_pricerequest")
+
+
+def text(reply: Any) -> str:
+    assert reply.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).replace("&gt;", ">").split())
+
+
+def ask(client: Client, **typed: str) -> Any:
+    """Ask for a price on its page, which is sent twice."""
+    given = {"input": "0.60", "output": "1.50", **typed}
+    shown = client.post(PAGE, {"seen": str(Price.objects.earliest("pk").pk), **given})
+    confirmed = {"seen": shown.context["form"]["seen"].value(), "confirmed": shown.context["form"]["confirmed"].value()}
+    return client.post(PAGE, {**given, **confirmed, "is_large": "on"})
+
+
+def page(act: str) -> str:
+    return f"/admin/completions/pricerequest/{PriceRequest.objects.get().pk}/{act}/"
+
+
+def prices() -> list[int]:
+    return list(Price.objects.order_by("effective_from").values_list("input_nanos", flat=True))
+
+
+BEFORE = 500_000_000
+
+
+def test_a_price_is_set_when_a_second_person_approves_it(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    assert ask(asker, reason="Their list of May").status_code == 302
+    assert prices() == [BEFORE]
+    shown = text(second.get(page("approve")))
+    assert "asker@example.org asks for a price of demo/echo : input $0.50 -> $0.60 (+20 %), when it is approved ." in shown
+    assert "The reason: Their list of May" in shown
+    assert second.post(page("approve")).status_code == 302
+    assert prices() == [BEFORE, 600_000_000]
+    asked = PriceRequest.objects.get()
+    assert (asked.decision, asked.decided_by.email, asked.price) == (
+        "APPROVED",
+        "second@example.org",
+        Price.objects.latest("pk"),
+    )
+    acts = [(act.act, act.object_id, act.actor.email) for act in Activity.objects.order_by("id")]
+    assert acts == [
+        ("PRICE_REQUESTED", "demo/echo", "asker@example.org"),
+        ("PRICED", "demo/echo", "second@example.org"),
+    ]
+
+
+def test_the_home_page_and_the_list_show_what_waits(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    assert "Prices 0 prices wait for approval" in text(second.get("/admin/"))
+    ask(asker)
+    assert "Prices 1 price waits for approval" in text(second.get("/admin/"))
+    waiting = text(second.get("/admin/completions/pricerequest/?state=waiting"))
+    assert "input $0.50 -> $0.60 (+20 %), when it is approved" in waiting
+    assert "waits for approval" in waiting
+
+
+def test_who_asked_cannot_approve(echo_model: LanguageModel) -> None:
+    alone = staff("alone", "add_price", "approve_price", "view_languagemodel", "view_pricerequest")
+    ask(alone)
+    assert "Someone else must approve it." in text(alone.get(page("approve")))
+    alone.post(page("approve"))
+    assert prices() == [BEFORE]
+    assert PriceRequest.objects.get().decision == ""
+
+
+def test_who_may_set_prices_may_not_approve_them(echo_model: LanguageModel, asker: Client) -> None:
+    ask(asker)
+    other = staff("other", "add_price", "view_languagemodel", "view_pricerequest")
+    assert other.post(page("approve")).status_code == 403
+    assert prices() == [BEFORE]
+
+
+def test_a_declined_price_is_not_set_and_another_can_be_asked_for(
+    echo_model: LanguageModel, asker: Client, second: Client
+) -> None:
+    ask(asker)
+    assert "asked for another price, which waits for approval" in text(asker.get(PAGE))
+    ask(asker, input="0.70")
+    assert PriceRequest.objects.get().input_nanos == 600_000_000
+    assert second.post(page("decline"), {"reason": "Too dear"}).status_code == 302
+    assert prices() == [BEFORE]
+    ask(asker, input="0.70")
+    assert list(PriceRequest.objects.order_by("requested_at").values_list("input_nanos", "decision")) == [
+        (600_000_000, "DECLINED"),
+        (700_000_000, ""),
+    ]
+
+
+def test_a_price_that_others_changed_meanwhile_is_not_approved(
+    echo_model: LanguageModel, asker: Client, second: Client
+) -> None:
+    ask(asker)
+    factories.Price.objects.create(model=echo_model, input_nanos=1, output_nanos=1)
+    assert "Another price was set since this was asked for." in text(second.get(page("approve")))
+    second.post(page("approve"))
+    assert prices() == [BEFORE, 1]
+
+
+def test_a_price_begins_at_its_time_unless_that_has_passed(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    start = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
+    ask(asker, starts_at=f"{start:%Y-%m-%dT%H:%M}")
+    assert f"(+20 %), from {start:%Y-%m-%d %H:%M} UTC" in text(second.get(page("approve")))
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        PriceRequest.objects.update(starts_at=timezone.now() - timedelta(hours=1))
+        cursor.execute("SET LOCAL session_replication_role = origin")
+    second.post(page("approve"))
+    assert prices() == [BEFORE]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        PriceRequest.objects.update(starts_at=start)
+        cursor.execute("SET LOCAL session_replication_role = origin")
+    second.post(page("approve"))
+    assert Price.objects.get(effective_from=start).input_nanos == 600_000_000
+
+
+def test_an_approved_price_can_be_withdrawn_until_it_begins(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    start = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
+    ask(asker, starts_at=f"{start:%Y-%m-%dT%H:%M}")
+    second.post(page("approve"))
+    later = Price.objects.get(effective_from=start)
+    assert asker.post(f"{PAGE}{later.pk}/").status_code == 302
+    assert prices() == [BEFORE]
+    asked = PriceRequest.objects.get()
+    assert (asked.decision, asked.price_id) == ("APPROVED", later.pk)
+    assert "is approved and set" in text(second.get(page("change")))
+
+
+def test_both_pages_say_what_it_does_to_holds_and_margins(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+    ProviderPrice.objects.create(
+        model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=650_000_000, output_nanos=0
+    )
+    shown = asker.post(PAGE, {"seen": str(Price.objects.get().pk), "input": "0.60", "output": "1.50"})
+    ask(asker)
+    for said in (text(shown), text(second.get(page("approve")))):
+        assert "0 requests run now and hold $0.00. They keep their hold and their price." in said
+        assert "Each new request of 1,000 input and 1,000 output tokens holds $0.0021 instead of $0.002." in said
+        assert "It is below what echo charges: $0.65 for input and $0.00 for output." in said
+
+
+@pytest.mark.parametrize("change", ["input_nanos = 1", "model_id = 'other'", "requested_by_id = requested_by_id + 1"])
+def test_what_is_asked_for_stays(echo_model: LanguageModel, asker: Client, change: str) -> None:
+    ask(asker)
+    for statement in (f"UPDATE completions_pricerequest SET {change}", "DELETE FROM completions_pricerequest"):
+        with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+
+def test_a_new_model_has_no_price_until_one_is_approved(root: Client) -> None:
+    assert "prices-0-input_dollars" not in root.get("/admin/completions/languagemodel/add/").content.decode()
+
+
+@pytest.fixture
+def root() -> Client:
+    client = Client()
+    sessions.sign_in(client, factories.User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    return client

@@ -1,0 +1,174 @@
+"""What providers cost, beside what was charged: by model and provider, at the price that the provider had on the day."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from completions import margins, tasks
+from completions.facts import FACTS
+from completions.margins import Margin
+from completions.models import Completion, LanguageModel, ProviderDay, ProviderPrice
+from gateway_project.db import pool
+from tests import chat, factories, sessions
+from tests.upstream import refusal
+
+PAGE = "/admin/completions/providerday/"
+PRICE = {"input_nanos": 400_000_000, "output_nanos": 1_000_000_000}
+
+
+@pytest.fixture
+def root(db: None) -> Client:
+    client = Client()
+    sessions.sign_in(client, factories.User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    return client
+
+
+def days(count: int = 30) -> list[Margin]:
+    until = pool.database_time().date() + timedelta(days=1)
+    return margins.read(until - timedelta(days=count), until)
+
+
+def use_day(**columns: Any) -> None:
+    """Write a day of a thousand tokens of input, and as many of output, on which a dollar was charged."""
+    defaults = {
+        "day": pool.database_time().date(),
+        "provider_id": "echo",
+        "model_id": "demo/echo",
+        "completions": 1,
+        "charged_nanos": 1_000_000_000,
+        "prompt_tokens": 1_000,
+        "cached_tokens": 0,
+        "cache_write_tokens": 0,
+        "cache_write_1h_tokens": 0,
+        "completion_tokens": 1_000,
+        "images": 0,
+    }
+    ProviderDay.objects.create(**{**defaults, **columns})
+
+
+def test_a_completion_is_counted_once_with_its_tokens_and_charge(api: Any, echo_model: LanguageModel) -> None:
+    chat.ask(api)
+    chat.ask(api)
+    tasks.sum_up_usage()
+    tasks.sum_up_usage()
+    row: dict[str, Any] = dict(ProviderDay.objects.values().get())
+    done = list(Completion.objects.all())
+    assert (row["provider_id"], row["model_id"], row["service_tier"], row["completions"]) == ("echo", "demo/echo", "", 2)
+    for name, column in (
+        ("charged_nanos", "cost_nanos"),
+        ("prompt_tokens", "prompt_tokens"),
+        ("completion_tokens", "completion_tokens"),
+    ):
+        assert row[name] == sum(getattr(each, column) for each in done) > 0
+
+
+def test_what_failed_is_not_counted(api: Any, large: LanguageModel, upstream: Any) -> None:
+    upstream.will(refusal(400))
+    chat.ask(api, model="acme/large")
+    tasks.sum_up_usage()
+    assert not ProviderDay.objects.exists()
+
+
+def test_the_cost_is_that_of_the_tokens_at_the_price_of_the_day(echo_model: LanguageModel) -> None:
+    today = pool.database_time().date()
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today - timedelta(days=3), **PRICE)
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today, input_nanos=1, output_nanos=0)
+    use_day()
+    use_day(day=today - timedelta(days=1))
+    [found] = days()
+    assert (found.completions, found.charged_nanos, found.priced_nanos) == (2, 2_000_000_000, 2_000_000_000)
+    assert found.cost_nanos == 1 + 1_400_000  # rounded up once a day
+    assert found.margin_nanos == 2_000_000_000 - 1_400_001
+
+
+def test_every_part_of_a_price_counts(echo_model: LanguageModel) -> None:
+    parts = {"cached_input_nanos": 10**6, "cache_write_nanos": 10**7, "cache_write_1h_nanos": 10**8, "image_nanos": 7}
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **PRICE, **parts)
+    use_day(cached_tokens=100, cache_write_tokens=300, cache_write_1h_tokens=200, images=3)
+    [found] = days()
+    assert found.cost_nanos == 600 * 400 + 100 * 1 + 100 * 10 + 200 * 100 + 1_000 * 1_000 + 21
+
+
+def test_a_tier_without_a_price_of_its_own_is_not_known(echo_model: LanguageModel) -> None:
+    price = ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **PRICE)
+    use_day(service_tier="flex")
+    [found] = days()
+    assert (found.priced_nanos, found.cost_nanos, found.is_known) == (0, 0, False)
+    ProviderPrice.objects.filter(pk=price.pk).update(flex_input_nanos=2_000_000, flex_output_nanos=0)
+    assert [each.cost_nanos for each in days()] == [2_000]
+
+
+def test_a_day_without_a_price_is_not_in_the_margin(echo_model: LanguageModel) -> None:
+    today = pool.database_time().date()
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today, **PRICE)
+    use_day()
+    use_day(day=today - timedelta(days=1), charged_nanos=5)
+    [found] = days()
+    assert (found.charged_nanos, found.priced_nanos, found.is_known) == (1_000_000_005, 1_000_000_000, False)
+    assert [each.charged_nanos for each in days(1)] == [1_000_000_000]
+
+
+def test_the_page_shows_charge_cost_and_margin(echo_model: LanguageModel, root: Client) -> None:
+    assert "Nothing was charged in these days." in root.get(PAGE).content.decode()
+    use_day()
+    shown = " ".join(re.sub(r"<[^>]+>", " ", root.get(PAGE).content.decode()).split())
+    assert "demo/echo echo 1 $1.00 not known - -" in shown
+    price = {"input_nanos": 0, "output_nanos": 25 * 10**10}
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **price)
+    shown = " ".join(re.sub(r"<[^>]+>", " ", root.get(f"{PAGE}?days=7").content.decode()).split())
+    assert "demo/echo echo 1 $1.00 $0.25 $0.75 75.0" in shown
+    assert "All models all 1 $1.00 $0.25 $0.75 75.0" in shown
+
+
+def test_a_model_of_several_providers_has_a_sum(echo_model: LanguageModel) -> None:
+    factories.make_provider("spare", kind="openai", base_url="http://spare/v1")
+    use_day()
+    use_day(provider_id="spare", charged_nanos=5)
+    shown = [(each.model_id, each.provider_id, each.charged_nanos) for each in margins.with_sums(days())]
+    assert shown == [
+        ("demo/echo", "echo", 1_000_000_000),
+        ("demo/echo", "spare", 5),
+        ("demo/echo", "all", 1_000_000_005),
+        ("All models", "all", 1_000_000_005),
+    ]
+
+
+def test_the_page_needs_its_permission(echo_model: LanguageModel) -> None:
+    client = Client()
+    sessions.sign_in(client, factories.User.objects.create_user("staff@example.org", is_staff=True))
+    assert client.get(PAGE).status_code == 403
+
+
+def test_metrics_have_the_sums_of_30_days(echo_model: LanguageModel) -> None:
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=0, output_nanos=10**9)
+    use_day()
+    use_day(day=pool.database_time().date() - timedelta(days=30))
+    found = {}
+    for fact in FACTS:
+        if fact.name.startswith("gateway_margin_"):
+            with connection.cursor() as cursor:
+                cursor.execute(fact.sql)
+                found[fact.name] = cursor.fetchall()
+    assert found == {
+        "gateway_margin_charged_nanos": [("demo/echo", "echo", 1_000_000_000)],
+        "gateway_margin_cost_nanos": [("demo/echo", "echo", 1_000_000)],
+    }
+
+
+def test_staff_enter_and_correct_what_a_provider_charges(echo_model: LanguageModel, root: Client) -> None:
+    where = "/admin/completions/providerprice/"
+    fields = {"model": "demo/echo", "provider": "echo", "since": "2026-01-01", "input_dollars": "0.40", "output_dollars": "1"}
+    assert root.post(f"{where}add/", fields).status_code == 302
+    row = ProviderPrice.objects.get()
+    assert (row.input_nanos, row.output_nanos, row.cached_input_nanos) == (400_000_000, 1_000_000_000, None)
+    page = root.get(f"{where}{row.pk}/change/").content.decode()
+    assert 'value="0.40"' in page
+    assert root.post(f"{where}{row.pk}/change/", {**fields, "cached_input_dollars": "0.04"}).status_code == 302
+    assert ProviderPrice.objects.get().cached_input_nanos == 40_000_000
+    half = root.post(f"{where}{row.pk}/change/", {**fields, "flex_input_dollars": "1"})
+    assert list(half.context["adminform"].form.errors) == ["flex_input_dollars"]
+    assert ProviderPrice.objects.get().flex_input_nanos is None
