@@ -102,10 +102,10 @@ class DatabaseServer:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def locked(self, lock: str) -> Iterator[None]:
-        """Keep a table locked while the block runs, as in ``LOCK TABLE {lock}``."""
+    def holding(self, lock: str) -> Iterator[None]:
+        """Hold the locks of a statement while the block runs."""
         with self._connect() as connection, connection.transaction():
-            connection.execute(f"LOCK TABLE {lock}")
+            connection.execute(lock)
             yield
 
     def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":

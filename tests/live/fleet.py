@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,10 @@ class Fleet:
     def key(self, name: str) -> str:
         """Make another key of the account. Return its secret."""
         return str(self.manage("create_key", "bench@example.org", "--name", name)["secret"])
+
+    def account(self, email: str) -> str:
+        """Make another account. Return the secret of its key."""
+        return run.account(environment(self.server, self._directory), email)
 
     # --- Afterwards -----------------------------------------------------------------------------------------------
 
@@ -182,6 +187,15 @@ class Template:
             yield fleet
         finally:
             fleet.end()
+
+    @contextmanager
+    def hung_provider(self) -> Iterator[None]:
+        """Let the provider take connections and answer nothing, while the block runs."""
+        self._upstream.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._upstream.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         self._upstream.kill()

@@ -143,7 +143,7 @@ def test_what_waits_on_disk_is_given_away_by_no_other_host(fleet, measured):
     hosts = [fleet.begin(), fleet.begin()]
     with fleet.load() as run:
         wait_seconds(run, 2)
-        with fleet.server.locked("billing_ledgerentry IN SHARE MODE"):
+        with fleet.server.holding("LOCK TABLE billing_ledgerentry IN SHARE MODE"):
             outboxes = [fleet.directory(number) / "outbox" for number, _ in enumerate(hosts)]
             eventually(lambda: all(list(outbox.glob("*.json")) for outbox in outboxes))
             assert fleet.server.rows(
@@ -159,6 +159,55 @@ def test_what_waits_on_disk_is_given_away_by_no_other_host(fleet, measured):
     settled_by = fleet.server.rows("SELECT DISTINCT settlement FROM completions_completion")
     assert not {("expired",), ("recovered",)} & set(settled_by)
     measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(unlocked_at))
+
+
+@fault(
+    "Database",
+    "A session locks the row of an account under load",
+    "Its requests get 503, the first after five seconds and the others at once. Other accounts are served as before",
+)
+def test_an_account_that_is_locked_under_load_is_refused_alone(fleet, measured):
+    fleet.begin()
+    secret = fleet.account("locked@example.org")
+    [(account,)] = fleet.server.rows("SELECT account_id FROM keys_apikey ORDER BY created_at DESC LIMIT 1")
+    with fleet.load(secret=secret, pace_seconds=0.2) as run, fleet.load(pace_seconds=0.5) as beside:
+        wait_seconds(beside, SECONDS / 3)
+        locked_at = time.monotonic()
+        with fleet.server.holding(f"SELECT id FROM billing_account WHERE id = '{account}' FOR UPDATE"):
+            time.sleep(SECONDS / 2)
+            others = beside.kept(locked_at, time.monotonic())
+        unlocked_at = time.monotonic()
+        eventually(lambda: run.seconds_until_served(unlocked_at) < SECONDS)
+        wait_seconds(run, 1)
+    assert (set(run.statuses()), run.cut_off, set(beside.statuses())) == ({200, 503}, [], {200})
+    fleet.settle()
+    books = fleet.assert_consistent(run.calls + beside.calls)
+    measured(books, others=others, back_seconds=run.seconds_until_served(unlocked_at))
+
+
+@fault(
+    "Provider",
+    "A provider hangs under load",
+    "504 at the deadline, or 503, at no charge. Models of other providers are served as before",
+)
+def test_a_hung_provider_costs_nothing_and_holds_up_no_other(prepared, fleet, measured):
+    fleet.begin(GATEWAY_UPSTREAM_TOTAL_SECONDS="3")
+    with (
+        fleet.load(models=[load.REMOTE], pace_seconds=0.2) as run,
+        fleet.load(models=[load.ECHO], pace_seconds=0.5) as beside,
+    ):
+        wait_seconds(beside, SECONDS / 3)
+        hung_at = time.monotonic()
+        with prepared.hung_provider():
+            time.sleep(SECONDS / 2)
+            others = beside.kept(hung_at, time.monotonic())
+        resumed_at = time.monotonic()
+        eventually(lambda: run.seconds_until_served(resumed_at) < SECONDS)
+        wait_seconds(run, 1)
+    assert (set(run.statuses()) <= {200, 503, 504}, set(beside.statuses())) == (True, {200}), run.statuses()
+    fleet.settle()
+    books = fleet.assert_consistent(run.calls + beside.calls, deaths=True)
+    measured(books, others=others, back_seconds=run.seconds_until_served(resumed_at))
 
 
 @fault(
