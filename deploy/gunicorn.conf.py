@@ -108,15 +108,18 @@ _raise_open_files()
 
 _TRIAL_SECONDS_MAX = 60
 _PAUSE_SECONDS = 5
+_FROZEN_SECONDS = 10  # the master looks at its workers every second
 
 
 def on_starting(server: Any) -> None:
-    """Keep workers serving when the code or the settings have become such that new ones do not start.
+    """Keep workers serving when the code or the settings have become such that new ones do not start, and after a freeze.
 
     On HUP, gunicorn stops the old workers as soon as it has forked new ones; and it stops altogether when any worker, such as
-    one in place of another that was killed, does not start.
+    one in place of another that was killed, does not start. When a frozen host goes on, its workers have written no heartbeat
+    for long: gunicorn would kill them, with all that they serve, if the master ran first.
     """
-    reload, reap_workers = server.reload, server.reap_workers
+    reload, reap_workers, murder_workers = server.reload, server.reap_workers, server.murder_workers
+    looked_at, spared_until = time.monotonic(), 0.0
 
     def reload_if_it_starts() -> None:
         if not _starts():
@@ -139,7 +142,17 @@ def on_starting(server: Any) -> None:
                 server.log.error("%s The others go on, and it is tried again every %s seconds.", error.reason, _PAUSE_SECONDS)
                 time.sleep(_PAUSE_SECONDS)
 
+    def murder_workers_unless_all_were_frozen() -> None:
+        nonlocal looked_at, spared_until
+        now = time.monotonic()
+        if now - looked_at > _FROZEN_SECONDS:
+            spared_until = now + timeout
+        looked_at = now
+        if now >= spared_until:
+            murder_workers()
+
     server.reload, server.reap_workers = reload_if_it_starts, reap_workers_while_others_serve
+    server.murder_workers = murder_workers_unless_all_were_frozen
 
 
 def _has_served(worker: Any) -> bool:

@@ -57,6 +57,7 @@ def test_what_a_frozen_host_settles_late_corrects_what_another_swept(fleet, meas
         wait_seconds(run, 2)
     assert set(run.statuses()) == {200}
     fleet.settle()
+    assert "WORKER TIMEOUT" not in frozen.log()
     books = fleet.assert_consistent(late.calls + run.calls, deaths=True)
     corrected = fleet.server.rows("SELECT count(*) FROM completions_completion WHERE settlement = 'corrected'")[0][0]
     assert swept
@@ -70,6 +71,7 @@ def test_what_a_frozen_host_settles_late_corrects_what_another_swept(fleet, meas
 
 @contextmanager
 def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
+    """Stop a host's processes. They go on one after the other: the master first, which must not take its workers for hung."""
     processes = fleet.processes(host)
     for process in processes:
         process.suspend()
@@ -79,6 +81,7 @@ def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
         for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
+            time.sleep(1)
 
 
 # --- Clock --------------------------------------------------------------------------------------------------------

@@ -142,6 +142,11 @@ def test_a_process_that_was_frozen_corrects_what_another_host_charged_meanwhile(
     assert (spent(alice), total(metrics.operator_loss_nanos)) == (EXACT_NANOS, loss)
 
 
+@fault(
+    "Worker",
+    "A settlement comes after the sweeper took its process for dead, and the account has spent the money meanwhile",
+    "The correction takes what is there; the rest is counted as a loss, once",
+)
 def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice, key, settings):
     store(admit(key))
     sweep()
