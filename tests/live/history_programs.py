@@ -138,8 +138,9 @@ def _received(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str
     reply = client.getresponse()
     yield {"status": reply.status, "is_replayed": reply.headers.get("Idempotent-Replayed") == "true"}
     if reply.headers.get_content_type() != "text/event-stream":
-        body = json.loads(reply.read())
-        yield _facts(body)
+        body = reply.read()
+        if reply.headers.get_content_type() == "application/json":  # what stands before the gateway says 502 in HTML
+            yield _facts(json.loads(body))
         yield {"replied_at": time.monotonic()}
         return
     for number, line in enumerate(line for line in reply if line.startswith(b"data: ")):

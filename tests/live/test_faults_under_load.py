@@ -191,7 +191,7 @@ def test_an_account_that_is_locked_under_load_is_refused_alone(fleet, measured):
     "504 at the deadline, or 503, at no charge. Models of other providers are served as before",
 )
 def test_a_hung_provider_costs_nothing_and_holds_up_no_other(prepared, fleet, measured):
-    fleet.begin(GATEWAY_UPSTREAM_TOTAL_SECONDS="3")
+    fleet.begin(GATEWAY_UPSTREAM_TOTAL_SECONDS="8")
     with (
         fleet.load(models=[load.REMOTE], pace_seconds=0.2) as run,
         fleet.load(models=[load.ECHO], pace_seconds=0.5) as beside,
