@@ -45,7 +45,7 @@ def replace(fleet: Fleet, proxy: Proxy, hosts: list[Gateway], place: int, **sett
     proxy.use([host.port for host in hosts])
 
 
-def failures(load: Load) -> list[object]:
+def failures(load: Load) -> list[Call]:
     """Return the requests that were not served to their end. A client may leave before there is a status."""
     return [call for call in load.calls if call.status not in (200, None)] + load.cut_off
 
