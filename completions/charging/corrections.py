@@ -34,7 +34,7 @@ from keys.limits.spending import SpendingChange
 logger = logging.getLogger("gateway.settlement")
 
 _FOLLOWED_ONCE = "a_run_is_repeated_once"  # the constraint
-_HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, the sweeper releases it for the next try
+_HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once, or by the next try, or by one after the sweeper released it
 
 
 def correct(late: Resolution) -> int | Skipped | None:
