@@ -131,7 +131,7 @@ def test_replies_of_hosts_whose_workers_are_killed_are_charged_once(fleet, measu
     assert set(run.statuses()) <= {200, None}
     fleet.recover()
     books = fleet.assert_consistent(run.calls, deaths=True)
-    measured(books, f"{kills} kills", back_seconds=run.seconds_until_served(killed_at))
+    measured(books, f"{kills} kills, {run.seconds_until_served(killed_at):.1f} s from the last until every host served")
 
 
 @fault(
