@@ -164,7 +164,8 @@ def earlier_in(page: str, today: str) -> dict[str, str]:
     date = re.search(r"^On (.+?),", _between(page), re.MULTILINE)
     suffix = f"; run on {date[1]}" if date and date[1] != today else ""
     verdicts = {test: verdict for test, (_, verdict) in in_the_page(page).items()}
-    return {test: verdict if "; run on " in verdict else verdict + suffix for test, verdict in verdicts.items()}
+    is_complete = re.compile("not run$|.*; run on ").match
+    return {test: verdict if is_complete(verdict) else verdict + suffix for test, verdict in verdicts.items()}
 
 
 def _between(page: str) -> str:
