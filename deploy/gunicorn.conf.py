@@ -108,15 +108,19 @@ _raise_open_files()
 
 _TRIAL_SECONDS_MAX = 60
 _PAUSE_SECONDS = 5
+_FROZEN_SECONDS = 10  # the master looks at its workers every second
 
 
 def on_starting(server: Any) -> None:
-    """Keep workers serving when the code or the settings have become such that new ones do not start.
+    """Keep workers serving until new ones do, also when the code or the settings are such that none starts, and after a freeze.
 
-    On HUP, gunicorn stops the old workers as soon as it has forked new ones; and it stops altogether when any worker, such as
-    one in place of another that was killed, does not start.
+    On HUP, gunicorn stops the old workers as soon as it has forked new ones, which load for seconds; and it stops altogether
+    when any worker, such as one in place of another that was killed, does not start. When a frozen host goes on, its workers
+    have written no heartbeat for long: gunicorn would kill them, with all that they serve, if the master ran first.
     """
-    reload, reap_workers = server.reload, server.reap_workers
+    reload, manage_workers = server.reload, server.manage_workers
+    reap_workers, murder_workers = server.reap_workers, server.murder_workers
+    looked_at, spared_until = time.monotonic(), 0.0
 
     def reload_if_it_starts() -> None:
         if not _starts():
@@ -139,7 +143,27 @@ def on_starting(server: Any) -> None:
                 server.log.error("%s The others go on, and it is tried again every %s seconds.", error.reason, _PAUSE_SECONDS)
                 time.sleep(_PAUSE_SECONDS)
 
+    def manage_workers_when_the_new_ones_serve() -> None:
+        deadline = time.monotonic() + _TRIAL_SECONDS_MAX
+        while len(server.WORKERS) > server.num_workers and not all(map(_has_served, server.WORKERS.values())):
+            if time.monotonic() > deadline:
+                break
+            server.reap_workers()
+            time.sleep(0.1)
+        manage_workers()
+
+    def murder_workers_unless_all_were_frozen() -> None:
+        nonlocal looked_at, spared_until
+        now = time.monotonic()
+        if now - looked_at > _FROZEN_SECONDS:
+            spared_until = now + timeout
+        looked_at = now
+        if now >= spared_until:
+            murder_workers()
+
     server.reload, server.reap_workers = reload_if_it_starts, reap_workers_while_others_serve
+    server.manage_workers = manage_workers_when_the_new_ones_serve
+    server.murder_workers = murder_workers_unless_all_were_frozen
 
 
 def _has_served(worker: Any) -> bool:

@@ -28,6 +28,9 @@ def check_secrets(**kwargs: Any) -> list[CheckMessage]:
     if len(_secret_key()) < SECRET_KEY_CHARACTERS_MIN:
         message = f"GATEWAY_SECRET_KEY is missing or shorter than {SECRET_KEY_CHARACTERS_MIN} characters."
         found.append(Error(message, hint=_RANDOM_TEXT_HINT, id="gateway.E001"))
+    if min(map(len, settings.SECRET_KEY_FALLBACKS), default=SECRET_KEY_CHARACTERS_MIN) < SECRET_KEY_CHARACTERS_MIN:
+        message = f"GATEWAY_SECRET_KEY_FALLBACKS has an entry shorter than {SECRET_KEY_CHARACTERS_MIN} characters."
+        found.append(Error(message, hint=_RANDOM_TEXT_HINT, id="gateway.E001"))
     if min(map(len, settings.KEY_PEPPERS), default=0) < PEPPER_CHARACTERS_MIN:
         message = f"GATEWAY_KEY_PEPPERS is missing or has an entry shorter than {PEPPER_CHARACTERS_MIN} characters."
         found.append(Error(message, hint=_RANDOM_TEXT_HINT, id="gateway.E002"))

@@ -25,6 +25,7 @@ DEBUG = False  # never True: the traceback page shows settings and local variabl
 # --- Secrets: no defaults, see gateway_project.checks ------------------------------------------------------------
 
 SECRET_KEY = environment.text("GATEWAY_SECRET_KEY")
+SECRET_KEY_FALLBACKS = environment.words("GATEWAY_SECRET_KEY_FALLBACKS")  # they verify what was signed, and sign nothing
 KEY_PEPPERS = environment.words("GATEWAY_KEY_PEPPERS")  # the first digests new keys, all verify
 ENCRYPTION_KEYS = environment.words("GATEWAY_ENCRYPTION_KEYS")  # Fernet keys: the first encrypts, all decrypt
 

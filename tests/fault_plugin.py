@@ -1,12 +1,12 @@
 """A pytest plugin that writes the verdicts of the tests marked as faults into `docs/reliability.md`: ``make faults``.
 
-A run of some of them replaces their verdicts, with the date, and leaves the summary of the last run of all. A test adds what it
-measured to its verdict with ``record_property("measured", text)``.
+A run of some of them replaces their verdicts; the others get the date of their run. A test adds what it
+measured to its verdict by ``record_property("measured", text)``, and ``Figures`` by ``record_property("figures", ...)``.
 """
 
 import os
 import platform
-import time
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from tests import faults
-from tests.faults import PAGE, Fault
+from tests.faults import PAGE, Fault, Figures
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,10 +26,10 @@ class Verdicts:
     """The outcomes of each marked test function, over all its parameters."""
 
     def __init__(self) -> None:
-        self._began_at = time.monotonic()
         self._faults: dict[str, Fault] = {}
         self._outcomes: dict[str, Counter[str]] = {}
         self._remarks: dict[str, str] = {}  # what was measured, or why it did not run
+        self._figures: dict[str, list[Figures]] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         marks = [(item.nodeid, item.get_closest_marker("fault")) for item in session.items]
@@ -42,18 +42,21 @@ class Verdicts:
         self._outcomes.setdefault(test, Counter())[report.outcome] += 1
         if report.skipped and isinstance(report.longrepr, tuple):
             self._remarks[test] = report.longrepr[2].removeprefix("Skipped: ")
-        for name, text in report.user_properties:
+        for name, value in report.user_properties:
             if name == "measured":
-                self._remarks[test] = str(text)
+                self._remarks[test] = str(value)
+            elif name == "figures" and isinstance(value, Figures):
+                self._figures.setdefault(test, []).append(value)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         verdicts = {test: self._verdict(test) for test in self._faults}
+        figures = {test: faults.combined(each).cells() for test, each in self._figures.items()}
         everything, page = faults.marked(), PAGE.read_text()
-        if self._faults == everything:
-            PAGE.write_text(faults.written(page, self._summary(verdicts), everything, verdicts))
-        elif some := {test: f"{verdict}; run on {_today()}" for test, verdict in verdicts.items() if test in everything}:
-            earlier = {test: verdict for test, (_, verdict) in faults.in_the_page(page).items()}
-            PAGE.write_text(faults.written(page, faults.summary_in(page), everything, earlier | some))
+        if found := {test: verdict for test, verdict in verdicts.items() if test in everything}:
+            earlier = faults.earlier_in(page, _today())
+            counted = {test: cells for test, cells in faults.figures_in(page).items() if test not in found} | figures
+            all_verdicts = {test: found.get(test) or earlier.get(test, "not run") for test in everything}
+            PAGE.write_text(faults.written(page, _summary(all_verdicts), everything, all_verdicts, counted))
         for test, verdict in verdicts.items():
             terminalreporter.write_line(f"{verdict:12} {self._faults[test].what} ({test})")
 
@@ -65,15 +68,15 @@ class Verdicts:
             return f"held: {remark}" if remark else "held"
         return f"not run: {remark}" if remark else "not run"
 
-    def _summary(self, verdicts: dict[str, str]) -> str:
-        count = Counter(verdict.strip("*").split(":")[0] for verdict in verdicts.values())
-        packages = ", ".join(f"{name} {version(name)}" for name in ("Django", "gunicorn", "gevent", "psycopg"))
-        return (
-            f"On {_today()}, {len(verdicts)} tests brought faults about in"
-            f" {(time.monotonic() - self._began_at) / 60:.0f} minutes, on {os.cpu_count()} cores with {platform.system()}"
-            f" {platform.release()}, Python {platform.python_version()}, PostgreSQL {_server_version()}, {packages}."
-            f" {count['held']} held, {count['failed']} failed, {count['not run']} did not run."
-        )
+
+def _summary(verdicts: dict[str, str]) -> str:
+    count = Counter(re.split("[:;]", verdict.strip("*"))[0] for verdict in verdicts.values())
+    packages = ", ".join(f"{name} {version(name)}" for name in ("Django", "gunicorn", "gevent", "psycopg"))
+    return (
+        f"On {_today()}, on {os.cpu_count()} cores with {platform.system()} {platform.release()}, Python"
+        f" {platform.python_version()}, PostgreSQL {_server_version()}, {packages}: of {len(verdicts)} faults"
+        f" {count['held']} held, {count['failed']} failed, {count['not run']} did not run."
+    )
 
 
 def _today() -> str:

@@ -1,4 +1,4 @@
-"""Marks the tests that bring a fault about, in the words of an operator, and writes the table of `docs/reliability.md`.
+"""Marks the tests that bring a fault about, in the words of an operator, and writes the tables of `docs/reliability.md`.
 
 ``make faults`` runs the marked tests (``tests.fault_plugin``). Those marked ``pytest.mark.long``, too, run only
 there, as do long tests of anything else.
@@ -6,7 +6,8 @@ there, as do long tests of anything else.
 
 import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,17 @@ PLACES = (
     "Clock",
     "Deployment",
 )
+_COLUMNS = (
+    "Requests",
+    "Whole replies",
+    "Free",
+    "Overcharged",
+    "Refused",
+    "Refused within, s",
+    "Pause, s",
+    "Others",
+    "Back in, s",
+)
 _BEGIN, _END = "<!-- Written by `make faults`. -->\n", "<!-- The end of what it writes. -->\n"
 
 
@@ -38,6 +50,36 @@ class Fault:
 
     def __post_init__(self) -> None:
         assert self.place in PLACES, self.place
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a test under load has counted: the cells of its row, in the order of the columns."""
+
+    requests: int
+    replies: int  # whole ones
+    free: int
+    overcharged: int
+    refused: int
+    refused_seconds: float | None = None  # how long the slowest hundredth of the refusals took
+    pause_seconds: float | None = None  # the longest time within which nobody got a whole reply, though somebody asked
+    others: float | None = None  # the rate of those that the fault should not reach, divided by theirs before
+    back_seconds: float | None = None  # from the end of the fault until every host had served a whole reply
+
+    def cells(self) -> str:
+        return " | ".join("-" if value is None else _cell(value) for value in astuple(self))
+
+
+def _cell(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
+
+
+def combined(figures: Sequence[Figures]) -> Figures:
+    """Return the figures of several runs of one test: the sums of what is counted, and the worst of what is measured."""
+    columns = [[value for value in column if value is not None] for column in zip(*map(astuple, figures), strict=True)]
+    worst = [max, max, min, max]
+    measured = [choose(column) if column else None for choose, column in zip(worst, columns[5:], strict=True)]
+    return Figures(*map(sum, columns[:5]), *measured)
 
 
 def fault(place: str, what: str, then: str) -> pytest.MarkDecorator:
@@ -61,13 +103,26 @@ def marked() -> dict[str, Fault]:
 # --- The page -----------------------------------------------------------------------------------------------------
 
 
-def written(page: str, summary: str, faults: dict[str, Fault], verdicts: dict[str, str]) -> str:
-    """Return the page with the summary and the tables of these faults in place of what was between its two comments."""
+def written(
+    page: str, summary: str, faults: dict[str, Fault], verdicts: dict[str, str], figures: dict[str, str] | None = None
+) -> str:
+    """Return the page with the summary and the tables of these faults in place of what was between its two comments.
+
+    ``figures`` are the cells of the tests that counted, by test.
+    """
     before, _, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     assert end, "the page has no place for the table"
     tables = [_table(place, faults, verdicts) for place in PLACES if any(each.place == place for each in faults.values())]
+    tables = [_figures_table(faults, figures), *tables] if figures else tables
     return before + _BEGIN + "\n" + "\n".join([f"{summary}\n", *tables]) + "\n" + _END + after
+
+
+def _figures_table(faults: dict[str, Fault], figures: dict[str, str]) -> str:
+    heads = " | ".join(["Fault", *_COLUMNS, "Test"])
+    lines = ["### Under load", "", f"| {heads} |", "|---" + "|---:" * len(_COLUMNS) + "|---|"]
+    lines += [f"| {each.what} | {figures[test]} | {_link(test)} |" for test, each in sorted(faults.items()) if test in figures]
+    return "\n".join([*lines, ""])
 
 
 def _table(place: str, faults: dict[str, Fault], verdicts: dict[str, str]) -> str:
@@ -85,19 +140,32 @@ def _link(test: str) -> str:
 
 def in_the_page(page: str) -> dict[str, tuple[Fault, str]]:
     """Return the faults of the tables and their verdicts, by test."""
-    found, place = {}, ""
+    rows = [row for row in _rows(page) if row[0] in PLACES]
+    return {test: (Fault(place, what, then), verdict) for place, test, (what, then, verdict) in rows}
+
+
+def figures_in(page: str) -> dict[str, str]:
+    """Return the cells of the tests that counted, by test."""
+    return {test: " | ".join(cells[1:]) for place, test, cells in _rows(page) if place not in PLACES}
+
+
+def _rows(page: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the rows of the tables: the head of the table, the test, and the cells before the test."""
+    place = ""
     for line in _between(page).splitlines():
         if line.startswith("### "):
             place = line.removeprefix("### ")
-        elif link := re.search(r"\[`(\w+)`\]\(\.\./(\S+)\) \|$", line):
-            what, then, verdict = line.strip("| ").split(" | ")[:3]
-            found[f"{link[2]}::{link[1]}"] = (Fault(place, what, then), verdict)
-    return found
+        elif link := re.search(r" \| \[`(\w+)`\]\(\.\./(\S+)\) \|$", line):
+            yield place, f"{link[2]}::{link[1]}", line.removeprefix("| ")[: link.start() - 2].split(" | ")
 
 
-def summary_in(page: str) -> str:
-    """Return what stands above the tables."""
-    return _between(page).partition("### ")[0].strip()
+def earlier_in(page: str, today: str) -> dict[str, str]:
+    """Return the verdicts of the tables, by test: those of an earlier day than ``today`` with their date."""
+    date = re.search(r"^On (.+?),", _between(page), re.MULTILINE)
+    suffix = f"; run on {date[1]}" if date and date[1] != today else ""
+    verdicts = {test: verdict for test, (_, verdict) in in_the_page(page).items()}
+    is_complete = re.compile("not run$|.*; run on ").match
+    return {test: verdict if is_complete(verdict) else verdict + suffix for test, verdict in verdicts.items()}
 
 
 def _between(page: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from django.conf import settings
 
+from tests.faults import fault
 from tests.test_docs import ROOT, declared_metrics
 
 RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -112,6 +113,11 @@ def firing(series: dict[str, str], minutes: int, alerts: set[str]) -> dict[str, 
     }
 
 
+@fault(
+    "Deployment",
+    "What an alert rule is about: a locked ledger, a database that takes no writes, settlements that wait on disk, and others",
+    "Its alert fires, and no other: within two minutes if completions are refused",
+)
 def test_each_alert_fires_for_its_fault_and_no_other_does(tmp_path):
     cases = [firing(HEALTHY | fault, 20 + minutes, {alert}) for alert, (fault, minutes) in FAULTS.items()]
     document = {"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [firing(HEALTHY, 30, set()), *cases]}

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from tests import faults
-from tests.faults import PAGE, Fault
+from tests.faults import PAGE, Fault, Figures
 from tests.gateway_project.local.launch import bare_environment
 
 TEST = "tests/test_something.py::test_it_goes_on"
@@ -36,8 +36,26 @@ def test_the_table_replaces_what_was_between_the_comments():
     assert "| Redis is away | All goes on | **failed** | [`test_it_goes_on`](../tests/test_something.py) |" in page
     assert page.startswith("before\n")
     assert ("old" in page, "Today." in page) == (False, True)
-    assert (faults.in_the_page(page), faults.summary_in(page)) == ({TEST: (FAULT, "**failed**")}, "Today.")
+    assert faults.in_the_page(page) == {TEST: (FAULT, "**failed**")}
     assert faults.written(page, "Today.", {TEST: FAULT}, {TEST: "**failed**"}) == page
+
+
+def test_verdicts_of_earlier_days_get_their_date():
+    page = faults.written(EMPTY, "On 1 May 2026, on 2 cores.", {TEST: FAULT}, {TEST: "held"})
+    assert faults.earlier_in(page, "1 May 2026") == {TEST: "held"}
+    assert faults.earlier_in(page, "2 May 2026") == {TEST: "held; run on 1 May 2026"}
+    older = faults.written(page, "On 2 May 2026, on 2 cores.", {TEST: FAULT}, {TEST: "held; run on 1 May 2026"})
+    assert faults.earlier_in(older, "3 May 2026") == {TEST: "held; run on 1 May 2026"}
+
+
+def test_figures_are_rows_of_a_table_of_their_own():
+    figures = faults.combined([Figures(1_000, 7, 0, 0, 3, 0.5, 2.0, 0.97), Figures(34, 5, 0, 1, 0, None, 1.0, 0.91, 4.25)])
+    page = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: figures.cells()})
+    assert "| Redis is away | 1,034 | 12 | 0 | 1 | 3 | 0.50 | 2.00 | 0.91 | 4.25 | [`test_it_goes_on`](../tests/" in page
+    assert faults.in_the_page(page) == {TEST: (FAULT, "held")}
+    assert faults.figures_in(page) == {TEST: figures.cells()}
+    unmeasured = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: Figures(1, 1, 0, 0, 0).cells()})
+    assert faults.figures_in(unmeasured) == {TEST: Figures(1, 1, 0, 0, 0).cells()}
 
 
 def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):

@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from django.conf import settings
 from django.core import signing
 from django.db.models import F
 from django.utils.crypto import constant_time_compare, salted_hmac
@@ -66,7 +67,7 @@ def read(purpose: Purpose, key: str, *, locks_user: bool = False) -> Link | None
     if locks_user:
         locks.lock_users([user_id])
     user = User.objects.filter(pk=user_id, is_active=True).first()
-    return Link(facts, user) if user and constant_time_compare(stamp, _stamp(user)) else None
+    return Link(facts, user) if user and _is_stamp(stamp, user) else None
 
 
 def void(user: User) -> None:
@@ -83,6 +84,12 @@ def _signer(purpose: Purpose) -> signing.TimestampSigner:
     return signing.TimestampSigner(salt=f"{_SALT}.{purpose.name}", sep=".")  # in addresses as it is
 
 
-def _stamp(user: User) -> str:
+def _is_stamp(stamp: str, user: User) -> bool:
+    """Return whether the stamp is of the user as they are now, made with any secret that this host knows."""
+    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return any([constant_time_compare(stamp, _stamp(user, secret)) for secret in secrets])
+
+
+def _stamp(user: User, secret: str | None = None) -> str:
     credentials = f"{user.pk} {user.links_generation} {user.email} {user.password}"
-    return salted_hmac(_SALT, credentials, algorithm="sha256").hexdigest()
+    return salted_hmac(_SALT, credentials, secret, algorithm="sha256").hexdigest()

@@ -34,7 +34,7 @@ from keys.limits.spending import SpendingChange
 logger = logging.getLogger("gateway.settlement")
 
 _FOLLOWED_ONCE = "a_run_is_repeated_once"  # the constraint
-_HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, the sweeper releases it for the next try
+_HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once, or by the next try, or by one after the sweeper released it
 
 
 def correct(late: Resolution) -> int | Skipped | None:
@@ -47,6 +47,7 @@ def correct(late: Resolution) -> int | Skipped | None:
         return None
     runs = _runs(late.completion.id)
     [swept] = [run for run in runs if run.pk == late.completion.id]
+    begun = runs.pop() if _is_begun(runs[-1], swept) else None  # by a try that a lock or its process's death ended
     if swept.settlement not in SWEPT or _find_correction(swept, runs):
         return None
     if late.usage is None and not swept.cost_nanos:
@@ -54,25 +55,36 @@ def correct(late: Resolution) -> int | Skipped | None:
     if runs[-1].settlement is None:
         return Skipped()
     correction = _correction(late, swept, runs)
-    charged_nanos = _commit(correction)
+    charged_nanos = _begin_and_commit(correction) if begun is None else _end(correction, begun)
     if charged_nanos is None:
         return Skipped()
     _report(swept, correction, charged_nanos)
     return charged_nanos
 
 
-def _commit(correction: "Correction") -> int | None:
+def _is_begun(last: Completion, swept: Completion) -> bool:
+    """Return whether the last run is a correction of this one that holds what it costs, and is not settled yet."""
+    return last.pk != swept.pk and last.settlement is None and last.request_id == swept.request_id
+
+
+def _begin_and_commit(correction: "Correction") -> int | None:
     """Commit the correction. Return the nanodollars charged; None when another session locks the account, or was first."""
-    outcome: object = None
     try:
-        for operation in (_Beginning(correction.completion, correction.payable_nanos), correction):
-            [outcome] = batch.commit_together([operation])
-            if not isinstance(outcome, int):
-                break
+        [held] = batch.commit_together([_Beginning(correction.completion, correction.payable_nanos)])
     except IntegrityError as error:
         if _FOLLOWED_ONCE not in str(error):
             raise
         return None  # it was repeated or corrected meanwhile: the next try finds that
+    return _commit(correction) if isinstance(held, int) else None
+
+
+def _end(correction: "Correction", begun: Completion) -> int | None:
+    """The same for a correction whose hold an earlier try has placed."""
+    return _commit(replace(correction, completion=CompletionRecord.from_row(begun)))
+
+
+def _commit(correction: "Correction") -> int | None:
+    [outcome] = batch.commit_together([correction])
     return outcome if isinstance(outcome, int) else None
 
 

@@ -43,9 +43,19 @@ class Proxy:
         servers = [f"server 127.0.0.1:{port}{line}{' down' if port in down else ''};\n" for port in ports]
         (self.directory / "model-gateway-hosts.conf").write_text("".join(servers))
         if self.process:
-            workers = self._workers()
-            self.run("-s", "reload")
-            waiting.until(lambda: self._workers() - workers and not self._is_stale(workers))
+            self._reload()
+
+    def renew_certificate(self, trust: ssl.SSLContext) -> str:
+        """Let nginx use another certificate, which ``trust`` knows before. Return it."""
+        self._write_certificate()
+        trust.load_verify_locations(self.directory / "fullchain.pem")
+        self._reload()
+        return (self.directory / "fullchain.pem").read_text()
+
+    def _reload(self) -> None:
+        workers = self._workers()
+        self.run("-s", "reload")
+        waiting.until(lambda: self._workers() - workers and not self._is_stale(workers))
 
     def run(self, *options: str) -> "subprocess.CompletedProcess[str]":
         command = [str(NGINX), "-p", str(self.directory), "-c", str(self.directory / "nginx.conf"), *options]
@@ -97,7 +107,10 @@ class Proxy:
 
     def _write_certificate(self) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+        serial_number = x509.random_serial_number()
+        name = x509.Name(
+            [x509.NameAttribute(NameOID.COMMON_NAME, f"localhost {serial_number:x}")]
+        )  # who trusts two tells them apart
         now = datetime.datetime.now(datetime.UTC)
         names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
         certificate = (
@@ -105,7 +118,7 @@ class Proxy:
             .subject_name(name)
             .issuer_name(name)
             .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
+            .serial_number(serial_number)
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
             .add_extension(names, critical=False)

@@ -27,6 +27,7 @@ def found() -> set[str]:
     ("number", "setting", "value"),
     [
         ("E001", "SECRET_KEY", "too short"),
+        ("E001", "SECRET_KEY_FALLBACKS", ["s" * 50, "too short"]),
         ("E002", "KEY_PEPPERS", []),
         ("E002", "KEY_PEPPERS", ["p" * 40, "too short"]),
         ("E003", "ENCRYPTION_KEYS", []),

@@ -7,7 +7,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -25,6 +26,7 @@ from tests.upstream import KEY, KEY_ENV, Upstream, upstream
 __all__ = ["chromium", "upstream"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+OTHERS_MIN, BACK_SECONDS_MAX = 0.9, 10  # the goals of every fault under load
 REQUEST_BYTES_MAX = 1_000_000
 SETTINGS = {
     "WEB_CONCURRENCY": "1",
@@ -123,6 +125,40 @@ def large(upstream: Upstream, gateway: Gateway) -> Any:
 
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env=KEY_ENV)
     return factories.make_model("acme/large", provider=provider, input="3.00", output="15.00", upstream_model="large-2026")
+
+
+# --- Hosts that share a database of their own: ``fleet`` imports this module ---------------------------------------
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Iterator[Any]:
+    from tests.live.fleet import template
+
+    with template() as prepared:
+        yield prepared
+
+
+@pytest.fixture
+def fleet(prepared: Any) -> Iterator[Any]:
+    with prepared.fleet() as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def measured(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """A function that adds to the page what was counted and measured, and asserts that it reaches the goals."""
+    from tests.live.load import SEED
+
+    def record(books: Any, *remarks: str, others: float | None = None, back_seconds: float | None = None) -> None:
+        record_property("figures", replace(books.figures(), others=others, back_seconds=back_seconds))
+        record_property("measured", "; ".join([*filter(None, [books.refusals()]), *remarks, f"seed {SEED}"]))
+        assert others is None or others > OTHERS_MIN
+        assert back_seconds is None or back_seconds < BACK_SECONDS_MAX
+
+    return record
+
+
+# --- Starting one -------------------------------------------------------------------------------------------------
 
 
 def start(log: Path, settings: dict[str, str], configuration: str = HURRIED) -> Gateway:

@@ -23,7 +23,8 @@ _PATH = Path(utils.__file__).parent / "pginstall" / "bin"
 class DatabaseServer:
     """The server of a directory, on a Unix socket there and on a port of ``address``, which may be in a network namespace.
 
-    ``programs`` is the directory of PostgreSQL's programs: of the embedded release, or of another.
+    Of several addresses, with commas, its URL has the first. ``programs`` is the directory of PostgreSQL's programs: of
+    the embedded release, or of another.
     """
 
     def __init__(
@@ -35,7 +36,10 @@ class DatabaseServer:
 
     @property
     def url(self) -> str:
-        return f"postgresql://postgres@{self._address}:{self.port}/postgres"
+        return self.url_at(self._address.split(",")[0])
+
+    def url_at(self, address: str) -> str:
+        return f"postgresql://postgres@{address}:{self.port}/postgres"
 
     def make(self) -> None:
         """Make the server's files."""
@@ -98,10 +102,10 @@ class DatabaseServer:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def locked(self, lock: str) -> Iterator[None]:
-        """Keep a table locked while the block runs, as in ``LOCK TABLE {lock}``."""
+    def holding(self, lock: str) -> Iterator[None]:
+        """Hold the locks of a statement while the block runs."""
         with self._connect() as connection, connection.transaction():
-            connection.execute(f"LOCK TABLE {lock}")
+            connection.execute(lock)
             yield
 
     def _connect(self) -> "psycopg.Connection[tuple[Any, ...]]":

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from tests.live.database_server import DatabaseServer
 from tests.live.gateway import QUESTION, Gateway
 from tests.live.history import Call
 from tests.live.history_programs import Ask
-from tests.live.load import ECHO, Books, Load
+from tests.live.load import ECHO, Books, HasPort, Load
 
 SETTINGS = {"WEB_CONCURRENCY": "2", "GATEWAY_KEY_REQUESTS_IN_FLIGHT": "1000", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "1000"}
 
@@ -77,9 +78,9 @@ class Fleet:
         return [psutil.Process(host._process.pid), *self.workers(host)]
 
     @contextmanager
-    def load(self, hosts: Sequence[Gateway] = ()) -> Iterator[Load]:
-        """Use these hosts, or all, while the block runs."""
-        with Load(list(hosts or self.hosts), self.secret).running() as load:
+    def load(self, hosts: Sequence[HasPort] = (), secret: str = "", **used: Any) -> Iterator[Load]:
+        """Use these hosts, or all, while the block runs: with another secret than the fleet's, of some models, or at a pace."""
+        with Load(list(hosts or self.hosts), secret or self.secret, **used).running() as load:
             yield load
 
     def ask(self, host: Gateway, secret: str = "") -> Call:
@@ -90,6 +91,10 @@ class Fleet:
     def key(self, name: str) -> str:
         """Make another key of the account. Return its secret."""
         return str(self.manage("create_key", "bench@example.org", "--name", name)["secret"])
+
+    def account(self, email: str) -> str:
+        """Make another account. Return the secret of its key."""
+        return run.account(environment(self.server, self._directory), email)
 
     # --- Afterwards -----------------------------------------------------------------------------------------------
 
@@ -120,8 +125,8 @@ class Fleet:
         self.manage("sweep_holds")
         self.settle()
 
-    def assert_consistent(self, calls: Sequence[Call], *, deaths: bool = False) -> str:
-        """Assert that the ledger is, and agrees with what the callers were told. Return the figures in words."""
+    def assert_consistent(self, calls: Sequence[Call], *, deaths: bool = False) -> Books:
+        """Assert that the ledger is, and agrees with what the callers were told."""
         references = [
             row[0] for row in self.server.rows("SELECT reference FROM billing_ledgerentry WHERE type = 'USAGE_DEBIT'")
         ]
@@ -133,7 +138,7 @@ class Fleet:
         found = list(books.violations())
         assert not found, "\n".join(found[:20])
         assert self.manage("verify_ledger")["ok"]
-        return books.figures()
+        return books
 
     def manage(self, *arguments: str, **environ: str) -> Any:
         """Run an operator's command on a host of its own."""
@@ -182,6 +187,15 @@ class Template:
             yield fleet
         finally:
             fleet.end()
+
+    @contextmanager
+    def hung_provider(self) -> Iterator[None]:
+        """Let the provider take connections and answer nothing, while the block runs."""
+        self._upstream.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._upstream.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         self._upstream.kill()

@@ -10,6 +10,7 @@ import json
 import math
 import random
 import select
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -102,12 +103,13 @@ def _streamed(chance: random.Random, **more: Any) -> dict[str, Any]:
 # --- Its replies -------------------------------------------------------------------------------------------------
 
 
-def call(port: int, secret: str, ask: Ask, name: str) -> Call:
+def call(port: int, secret: str, ask: Ask, name: str, trust: ssl.SSLContext | None = None) -> Call:
+    """Send a request, over TLS if there is a certificate to ``trust``, and record what comes."""
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json", "Connection": "close"}
     if ask.retry_key:
         headers["Idempotency-Key"] = ask.retry_key
     facts: dict[str, Any] = {}
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    client = _connection(port, trust)
     called_at = time.monotonic()
     try:
         client.request("POST", "/v1/chat/completions", json.dumps(ask.fields), headers)
@@ -123,6 +125,12 @@ def call(port: int, secret: str, ask: Ask, name: str) -> Call:
     )
 
 
+def _connection(port: int, trust: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    if trust is None:
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS, context=trust)
+
+
 def _received(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str, Any]]:
     """Yield facts in the order of their arrival, until the client disconnects."""
     if ask.disconnects_after_events == 0:
@@ -130,8 +138,9 @@ def _received(client: http.client.HTTPConnection, ask: Ask) -> Iterator[dict[str
     reply = client.getresponse()
     yield {"status": reply.status, "is_replayed": reply.headers.get("Idempotent-Replayed") == "true"}
     if reply.headers.get_content_type() != "text/event-stream":
-        body = json.loads(reply.read())
-        yield _facts(body)
+        body = reply.read()
+        if reply.headers.get_content_type() == "application/json":  # what stands before the gateway says 502 in HTML
+            yield _facts(json.loads(body))
         yield {"replied_at": time.monotonic()}
         return
     for number, line in enumerate(line for line in reply if line.startswith(b"data: ")):

@@ -1,22 +1,26 @@
 """Many clients of one account that use one or several gateways for a time, and what the ledger must say of their replies.
 
-The requests are whole, streamed, and left by their clients midway. A seed repeats their order.
+The requests are whole, streamed, and left by their clients midway. A seed repeats their order. Clients with a pace stay to the
+end, and send as many requests a second whatever else the machine does: what they get is how much of a service they kept.
 """
 
 import math
 import os
 import random
 import secrets
+import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import accumulate
+from typing import Any, Protocol
 
+from tests.faults import Figures
 from tests.live import history_programs
-from tests.live.gateway import Gateway
 from tests.live.history import Call
 from tests.live.history_programs import Ask
 
@@ -25,18 +29,24 @@ CLIENTS = 8
 ECHO, REMOTE = "demo/echo", "bench/instant"  # in the gateway's process, and over a socket
 
 
-def asks(client: int) -> Iterator[Ask]:
-    """Yield the requests of one client, without an end."""
+class HasPort(Protocol):
+    """A gateway, or what stands before several."""
+
+    port: int
+
+
+def asks(client: int, models: Sequence[str] = (ECHO, REMOTE), left: float = 0.2) -> Iterator[Ask]:
+    """Yield the requests of one client, without an end. It leaves this share of them."""
     chance = random.Random(f"{SEED}/{client}")
     while True:
-        model = chance.choice([ECHO, REMOTE])
+        model = chance.choice(models)
         messages = [{"role": "user", "content": "word " * chance.randint(1, 40)}]
         fields: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": 100, "stream": chance.random() < 0.6}
         if fields["stream"]:
             fields["stream_options"] = {"include_usage": True}
         if model == ECHO:
             fields["echo"] = {"delay_seconds": chance.choice([0, 0.01])}
-        leaves = chance.random() < 0.2
+        leaves = chance.random() < left
         yield Ask("first", fields, disconnects_after_events=chance.randint(0, 6 if fields["stream"] else 0) if leaves else None)
 
 
@@ -44,8 +54,11 @@ def asks(client: int) -> Iterator[Ask]:
 class Load:
     """Clients in threads, each of which sends its next request to any of the gateways when the last one is over."""
 
-    gateways: Sequence[Gateway]
+    gateways: Sequence[HasPort]
     secret: str
+    models: Sequence[str] = (ECHO, REMOTE)
+    trust: ssl.SSLContext | None = None  # the certificates of what serves TLS
+    pace_seconds: float | None = None  # how often each client sends a request; None: as soon as the last one is over
     calls: list[Call] = field(default_factory=list)
     served_at: dict[int, list[float]] = field(default_factory=dict)  # by port: when each reply of status 200 ended
     cut_off: list[Call] = field(default_factory=list)  # the client stayed, and did not get the end of its reply
@@ -61,6 +74,10 @@ class Load:
         """Return the replies of status 200 per second between two moments."""
         return sum(since <= moment < until for times in self.served_at.values() for moment in times) / (until - since)
 
+    def kept(self, since: float, until: float) -> float:
+        """Return the rate between two moments, as a part of the rate within the eight seconds before."""
+        return self.rate(since, until) / self.rate(since - 8, since)
+
     def seconds_until_served(self, since: float) -> float:
         """Return after how many seconds every gateway had served a reply again, or infinity."""
         first = [
@@ -71,11 +88,14 @@ class Load:
 
     def run(self, client: int) -> None:
         chance = random.Random(f"{SEED}/gateways/{client}")
-        for number, ask in enumerate(asks(client)):
-            if self._over.is_set():
+        wanted = asks(client, self.models) if self.pace_seconds is None else asks(client, self.models, left=0)
+        next_at = time.monotonic() + (self.pace_seconds or 0) * client / CLIENTS
+        for number, ask in enumerate(wanted):
+            if self._over.wait(max(next_at - time.monotonic(), 0)):
                 return
+            next_at = max(next_at, time.monotonic() - 1) + (self.pace_seconds or 0)
             port = chance.choice(self.gateways).port
-            call = history_programs.call(port, self.secret, ask, f"{client}/{number}")
+            call = history_programs.call(port, self.secret, ask, f"{client}/{number}", self.trust)
             self.calls.append(call)
             if call.status == 200 and call.is_whole:
                 self.served_at.setdefault(port, []).append(call.replied_at)
@@ -129,9 +149,22 @@ class Books:
         if len(others) > unknown:
             yield f"{len(others)} charges for {unknown} requests whose outcome no caller knows"
 
-    def figures(self) -> str:
+    def figures(self) -> Figures:
         free = len(set(self.whole) - set(self.debits))
-        refused = Counter(call.status for call in self.calls if call.status not in (200, None))
-        codes = f" ({', '.join(f'{number:,} x {status}' for status, number in sorted(refused.items()))})" if refused else ""
-        replies = f"{len(self.whole):,} whole replies: {free} free, {len(self.overcharged)} overcharged"
-        return f"{len(self.calls):,} requests, {replies}, {refused.total():,} refused{codes}"
+        refusals = sorted(call.replied_at - call.called_at for call in self.calls if call.status not in (200, None))
+        refused_seconds = refusals[-1 - len(refusals) // 100] if refusals else None
+        return Figures(
+            len(self.calls), len(self.whole), free, len(self.overcharged), len(refusals), refused_seconds, self._pause_seconds()
+        )
+
+    def refusals(self) -> str:
+        counted = Counter(call.status for call in self.calls if call.status not in (200, None))
+        return ", ".join(f"{number:,} x {status}" for status, number in sorted(counted.items()))
+
+    def _pause_seconds(self) -> float:
+        """Return the longest time from one whole reply to the next. It begins when somebody asks, if nobody did before."""
+        answered = sorted((call for call in self.calls if call.is_whole), key=lambda call: call.replied_at)
+        asked_at = list(accumulate((call.called_at for call in reversed(answered)), min))[::-1]  # the first of all later ones
+        served = [number for number, call in enumerate(answered) if call.status == 200]
+        began_at = [max(answered[number].replied_at, asked_at[number + 1]) for number in served[:-1]]
+        return max((answered[end].replied_at - begin for begin, end in zip(began_at, served[1:], strict=True)), default=0.0)

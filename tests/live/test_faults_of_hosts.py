@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -19,8 +19,9 @@ import pytest
 
 from tests import waiting
 from tests.faults import fault
-from tests.live.fleet import Fleet, Template, template, wait_seconds
+from tests.live.fleet import Fleet, wait_seconds
 from tests.live.gateway import Gateway, eventually, read_all, read_until
+from tests.live.history import Call
 from tests.live.load import ECHO
 from tests.live.test_faults_under_load import SECONDS
 
@@ -28,27 +29,9 @@ pytestmark = pytest.mark.long
 
 FROZEN_SECONDS = 120
 AHEAD_SECONDS = 3_600
-BACK_SECONDS_MAX = 10
 WRONG_CLOCK = Path(__file__).with_name("wrong_clock.c")
 CONTROL_GROUPS = Path("/sys/fs/cgroup/memory")
 MEMORY_BYTES = 2**20  # beside what the worker has already
-
-
-@pytest.fixture(scope="module")
-def prepared() -> Iterator[Template]:
-    with template() as prepared:
-        yield prepared
-
-
-@pytest.fixture
-def fleet(prepared: Template) -> Iterator[Fleet]:
-    with prepared.fleet() as fleet:
-        yield fleet
-
-
-@pytest.fixture
-def measured(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
-    return lambda text: record_property("measured", text)
 
 
 # --- Frozen -------------------------------------------------------------------------------------------------------
@@ -62,7 +45,7 @@ def measured(record_property: Callable[[str, object], None]) -> Callable[[str], 
 )
 def test_what_a_frozen_host_settles_late_corrects_what_another_swept(fleet, measured):
     frozen, other = fleet.begin(), fleet.begin()
-    with fleet.load([frozen]) as late, fleet.load([other]) as run:
+    with fleet.load([frozen]) as late, fleet.load([other], pace_seconds=0.5) as run:
         wait_seconds(run, 10)
         with suspended(fleet, frozen):
             frozen_at = time.monotonic()
@@ -72,20 +55,23 @@ def test_what_a_frozen_host_settles_late_corrects_what_another_swept(fleet, meas
             thawed_at = time.monotonic()
         eventually(lambda: late.seconds_until_served(thawed_at) < FROZEN_SECONDS)
         wait_seconds(run, 2)
-    ratio = run.rate(frozen_at, thawed_at) / run.rate(frozen_at - 8, frozen_at)
-    assert set(run.statuses()) <= {200, None}
+    assert set(run.statuses()) == {200}
     fleet.settle()
-    figures = fleet.assert_consistent(late.calls + run.calls, deaths=True)
-    back_seconds = late.seconds_until_served(thawed_at)
+    assert "WORKER TIMEOUT" not in frozen.log()
+    books = fleet.assert_consistent(late.calls + run.calls, deaths=True)
     corrected = fleet.server.rows("SELECT count(*) FROM completions_completion WHERE settlement = 'corrected'")[0][0]
-    measured(f"{figures}; {swept} swept, {corrected} corrected; the other host at {ratio:.2f}; back in {back_seconds:.1f} s")
     assert swept
-    assert ratio > 0.9
-    assert back_seconds < BACK_SECONDS_MAX
+    measured(
+        books,
+        f"{swept} swept, {corrected} corrected",
+        others=run.kept(frozen_at, thawed_at),
+        back_seconds=late.seconds_until_served(thawed_at),
+    )
 
 
 @contextmanager
 def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
+    """Stop a host's processes. They go on one after the other: the master first, which must not take its workers for hung."""
     processes = fleet.processes(host)
     for process in processes:
         process.suspend()
@@ -95,6 +81,7 @@ def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
         for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
+            time.sleep(1)
 
 
 # --- Clock --------------------------------------------------------------------------------------------------------
@@ -170,9 +157,8 @@ def assert_times(fleet: Fleet, began_at: datetime) -> None:
 def test_a_worker_without_memory_is_killed_and_costs_nobody_a_reply(fleet, measured):
     with cgroup() as limited:
         host, other = fleet.begin(), fleet.begin()
-        with fleet.load([host]) as hit, fleet.load([other]) as run:
-            wait_seconds(run, SECONDS / 6)
-            before = run.rate(time.monotonic() - SECONDS / 6, time.monotonic())
+        with fleet.load([host]) as hit, fleet.load([other], pace_seconds=0.5) as run:
+            wait_seconds(run, SECONDS / 3)
             [victim, *_] = fleet.workers(host)
             (limited / "cgroup.procs").write_text(str(victim.pid))
             killed_at = time.monotonic()
@@ -184,13 +170,11 @@ def test_a_worker_without_memory_is_killed_and_costs_nobody_a_reply(fleet, measu
             eventually(lambda: len(fleet.workers(host)) == 2)
             wait_seconds(hit, SECONDS / 3)
             until = time.monotonic()
-    kept, back_seconds = run.rate(killed_at, until) / before, hit.seconds_until_served(killed_at)
     assert "SIGKILL" in host.log()
-    assert set(run.statuses()) <= {200, None}
+    assert set(run.statuses()) == {200}
     fleet.recover()
-    figures = fleet.assert_consistent(hit.calls + run.calls, deaths=True)
-    measured(f"{figures}; the other host kept {kept:.2f} of its rate; back in {back_seconds:.1f} s")
-    assert back_seconds < BACK_SECONDS_MAX
+    books = fleet.assert_consistent(hit.calls + run.calls, deaths=True)
+    measured(books, others=run.kept(killed_at, until), back_seconds=hit.seconds_until_served(killed_at))
 
 
 @contextmanager
@@ -233,10 +217,8 @@ def test_settlements_have_room_on_a_full_disk(fleet, tmp_path, measured):
         (outbox / "full").unlink()
         assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
         fleet.recover()
-        back_seconds = run.seconds_until_served(started_at)
-        measured(f"{fleet.assert_consistent(run.calls)}; back in {back_seconds:.1f} s")
         assert fleet.files("dead") == list(outbox.glob("*.dead")) == []
-        assert back_seconds < BACK_SECONDS_MAX
+        measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(started_at))
 
 
 @fault(
@@ -246,34 +228,47 @@ def test_settlements_have_room_on_a_full_disk(fleet, tmp_path, measured):
     " charged once, by its last checkpoint. With room on the disk all is served again",
 )
 def test_nothing_is_admitted_whose_settlement_fits_on_no_disk(fleet, tmp_path, measured):
+    calls: list[Call] = []
+
+    def all_reply(status: int) -> bool:
+        """Return whether all workers of the host do."""
+        calls.extend(asked := [fleet.ask(host) for _ in range(8)])
+        return [call.status for call in asked] == [status] * 8
+
     with disk(tmp_path) as outbox:
-        host = fleet.begin(GATEWAY_OUTBOX_DIR=str(outbox))
-        with host.open_stream(fleet.secret, max_tokens=400, echo={"reply": "word " * 300, "delay_seconds": 0.1}) as client:
+        host, other = fleet.begin(GATEWAY_OUTBOX_DIR=str(outbox)), fleet.begin()
+        with (
+            fleet.load([other], pace_seconds=0.5) as run,
+            host.open_stream(fleet.secret, max_tokens=2_000, echo={"reply": "word " * 1_200, "delay_seconds": 0.1}) as client,
+        ):
             received = read_until(client, b"word")
+            wait_seconds(run, SECONDS / 3)
             (outbox / ".reserve").write_bytes(b"")
             fill(outbox)
-            eventually(lambda: [fleet.ask(host).status for _ in range(8)] == [503] * 8)  # each worker has found out
+            filled_at = time.monotonic()
+            eventually(lambda: all_reply(503))
             assert b"no settlement can be kept on disk" in host.request("GET", "/readyz").body
+            wait_seconds(run, SECONDS / 3)
+            others = run.kept(filled_at, time.monotonic())
+            assert set(run.statuses()) == {200}
             eventually(lambda: bool(fleet.server.rows("SELECT id FROM completions_completion WHERE relayed_bytes > 0")))
-            assert fleet.open_holds() == 1
             fleet.server.kill()
             received += read_all(client)
-        assert b"[DONE]" not in received
-        assert b'"error"' in received
-        assert "No space left on device" in host.log()
-        fleet.server.start()
-        (outbox / "full").unlink()
-        freed_at = time.monotonic()
-        eventually(lambda: [fleet.ask(host).status for _ in range(8)] == [200] * 8)
-        back_seconds = time.monotonic() - freed_at
+            assert b"[DONE]" not in received
+            assert b'"error"' in received
+            assert "No space left on device" in host.log()
+            fleet.server.start()
+            (outbox / "full").unlink()
+            freed_at = time.monotonic()
+            eventually(lambda: all_reply(200))
+            back_seconds = time.monotonic() - freed_at
+        assert (set(run.statuses()) <= {200, 503}, run.cut_off) == (True, [])
         fleet.recover()
         [(recovered,)] = fleet.server.rows("SELECT count(*) FROM completions_completion WHERE settlement = 'recovered'")
         assert recovered == 1
-        assert fleet.manage("verify_ledger")["ok"]
-        measured(
-            f"1 stream ended with an error and was charged as recovered, 0 free, 0 overcharged; back in {back_seconds:.1f} s"
-        )
-        assert back_seconds < BACK_SECONDS_MAX
+        stream = Call("stream", "first", ECHO, filled_at, status=200)
+        books = fleet.assert_consistent([*run.calls, *calls, stream])
+        measured(books, "1 stream ended with an error, and was charged as recovered", others=others, back_seconds=back_seconds)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Run by ``make faults``, with Debian's packages postgresql and pgbackrest: the em
 """
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +15,7 @@ from tests.faults import fault
 from tests.live.conftest import ROOT
 from tests.live.database_server import DatabaseServer
 from tests.live.fleet import Fleet, template, wait_seconds
-from tests.live.test_faults_under_load import SECONDS, measured
-
-__all__ = ["measured"]
+from tests.live.test_faults_under_load import SECONDS
 
 pytestmark = pytest.mark.long
 
@@ -77,9 +76,11 @@ def test_what_was_charged_after_the_moment_of_a_restore_is_in_the_journals(fleet
         pgbackrest(archived, "restore", "--type=time", f"--target={moment}", "--target-action=promote")
         archived.start()
         waiting.until(lambda: not archived.rows("SELECT pg_is_in_recovery()")[0][0])
+        promoted_at = time.monotonic()
         wait_seconds(run, 10)  # the hosts look every five seconds
     assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
     fleet.recover()
     assert "charges: they are given to the outbox again" in fleet.hosts[0].log()
     assert (fleet.files("dead"), fleet.metric("gateway_operator_loss_nanos_total")) == ([], 0)
-    measured(f"{fleet.assert_consistent(run.calls)}; {charged} entries at the moment")
+    books, back_seconds = fleet.assert_consistent(run.calls), run.seconds_until_served(promoted_at)
+    measured(books, f"{charged} entries at the moment", back_seconds=back_seconds)

@@ -12,7 +12,7 @@ import pytest
 from tests import waiting
 from tests.faults import fault
 from tests.live import conftest
-from tests.live.fleet import Fleet, environment, template, wait_seconds
+from tests.live.fleet import Fleet, environment, wait_seconds
 from tests.live.gateway import Gateway
 
 pytestmark = pytest.mark.long
@@ -60,27 +60,26 @@ def replace_code(fleet: Fleet, host: Gateway, code: Path, by: Path) -> None:
     "A release with a migration under load: each host gets its code in turn, then one host gets the former code again",
     "No request fails, and each reply is charged once",
 )
-def test_two_releases_serve_side_by_side(tmp_path, monkeypatch, record_property):
+def test_two_releases_serve_side_by_side(fleet, tmp_path, monkeypatch, measured):
     former, following = copy_code(tmp_path / "former"), copy_code(tmp_path / "following")
     make_next_release(following)
     codes = [copy_code(tmp_path / f"host-{number}") for number in range(2)]
-    with template() as prepared, prepared.fleet() as fleet:
-        hosts = []
-        for code in codes:
-            monkeypatch.setattr(conftest, "ROOT", code)
-            hosts.append(fleet.begin(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="60"))
-        with fleet.load() as load:
+    hosts = []
+    for code in codes:
+        monkeypatch.setattr(conftest, "ROOT", code)
+        hosts.append(fleet.begin(GATEWAY_GRACEFUL_TIMEOUT_SECONDS="60"))
+    with fleet.load() as load:
+        wait_seconds(load, 1)
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        subprocess.run(migrate, cwd=following, env=environment(fleet.server, tmp_path), check=True)
+        for host, code in zip(hosts, codes, strict=True):
             wait_seconds(load, 1)
-            migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-            subprocess.run(migrate, cwd=following, env=environment(fleet.server, tmp_path), check=True)
-            for host, code in zip(hosts, codes, strict=True):
-                wait_seconds(load, 1)
-                replace_code(fleet, host, code, following)
-            wait_seconds(load, 1)
-            replace_code(fleet, hosts[1], codes[1], former)
-            wait_seconds(load, 1)
-        errors = [line for host in hosts for line in host.log().splitlines() if '"level": "ERROR"' in line]
-        assert (set(load.statuses()) - {200, None}, load.cut_off, errors) == (set(), [], [])  # None: the client left before it
-        fleet.settle()
-        assert fleet.server.rows("SELECT DISTINCT is_of_next FROM completions_completion") == [(False,)]
-        record_property("measured", fleet.assert_consistent(load.calls))
+            replace_code(fleet, host, code, following)
+        wait_seconds(load, 1)
+        replace_code(fleet, hosts[1], codes[1], former)
+        wait_seconds(load, 1)
+    errors = [line for host in hosts for line in host.log().splitlines() if '"level": "ERROR"' in line]
+    assert (set(load.statuses()) - {200, None}, load.cut_off, errors) == (set(), [], [])  # None: the client left before it
+    fleet.settle()
+    assert fleet.server.rows("SELECT DISTINCT is_of_next FROM completions_completion") == [(False,)]
+    measured(fleet.assert_consistent(load.calls))

@@ -253,3 +253,13 @@ def test_a_configured_host_is_in_every_mail(alice, settings):
     Client().post(RESET, {"email": ALICE}, headers={"host": "evil.example"})
     assert "http://www.example.com/accounts/password/link/?key=" in str(mail.outbox[0].body)
     assert "evil" not in str(mail.outbox[0].body)
+
+
+@pytest.mark.parametrize(("fallbacks", "works"), [(["a former secret " * 4], True), ([], False)])
+def test_a_link_that_a_former_secret_signed_works_while_it_is_a_fallback(alice, settings, fallbacks, works):
+    current = settings.SECRET_KEY
+    settings.SECRET_KEY = "a former secret " * 4
+    link = ask_for_reset(Client())
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = current, fallbacks
+    use(link)
+    assert User.objects.get(email=ALICE).check_password(NEW) == works

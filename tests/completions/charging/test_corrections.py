@@ -142,6 +142,11 @@ def test_a_process_that_was_frozen_corrects_what_another_host_charged_meanwhile(
     assert (spent(alice), total(metrics.operator_loss_nanos)) == (EXACT_NANOS, loss)
 
 
+@fault(
+    "Worker",
+    "A settlement comes after the sweeper took its process for dead, and the account has spent the money meanwhile",
+    "The correction takes what is there; the rest is counted as a loss, once",
+)
 def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice, key, settings):
     store(admit(key))
     sweep()
@@ -187,7 +192,8 @@ def test_a_correction_waits_for_a_locked_account(alice, key, settings):
     assert (spent(alice), files(settings)) == (EXACT_NANOS, [])
 
 
-def test_a_correction_whose_process_dies_in_the_middle_is_made_again(alice, key, monkeypatch):
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_a_correction_whose_process_dies_in_the_middle_is_ended_or_made_again(alice, key, monkeypatch, is_swept):
     completion_id = store(admit(key))
     sweep(relayed_bytes=4)
     commit_together, commits = batch.commit_together, []
@@ -202,12 +208,32 @@ def test_a_correction_whose_process_dies_in_the_middle_is_made_again(alice, key,
         patch.setattr(batch, "commit_together", die)
         with pytest.raises(KeyboardInterrupt):
             drain()
-    assert drain() == {Outcome.WAITING: 1}
     begun = Completion.objects.get(repeats=completion_id)
-    assert settlement.expire(begun)
+    if is_swept:
+        assert settlement.expire(begun)
     assert drain() == {Outcome.RESOLVED: 1}
     assert spent(alice) == EXACT_NANOS
-    assert Completion.objects.get(repeats=begun.pk).settlement == "corrected"
+    assert Completion.objects.latest("pk").settlement == "corrected"
+    assert Completion.objects.count() == 2 + is_swept
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_correction_that_is_locked_out_in_the_middle_is_ended_by_the_next_try(alice, key, monkeypatch):
+    store(admit(key))
+    sweep(relayed_bytes=4)
+    commit_together = batch.commit_together
+
+    def lock_when_it_is_begun(operations):
+        if not isinstance(operations[0], corrections.Correction):
+            return commit_together(operations)
+        with meanwhile(lambda: locks.lock_account(alice.pk)):
+            return commit_together(operations)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(batch, "commit_together", lock_when_it_is_begun)
+        assert drain() == {Outcome.WAITING: 1}
+    assert drain() == {Outcome.RESOLVED: 1}
+    assert (spent(alice), Completion.objects.count()) == (EXACT_NANOS, 2)
 
 
 @pytest.mark.django_db(transaction=True)

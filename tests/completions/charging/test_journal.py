@@ -182,6 +182,11 @@ def test_a_journal_that_cannot_be_written_fails_no_charge(alice, key, settings, 
 
 
 @pytest.mark.django_db(transaction=True)
+@fault(
+    "Database",
+    "PostgreSQL has standbys, no commit waits for them, and the hosts keep no journals",
+    "A numbered check warns of what a failover would lose",
+)
 def test_standbys_that_no_commit_waits_for_are_a_warning(settings):
     settings.SETTLEMENT_JOURNAL_MINUTES = 0
     assert run_w013() == []

@@ -399,6 +399,11 @@ def test_a_locked_account_is_reported_once_in_a_drain_however_many_files_it_has(
 
 
 @pytest.mark.django_db(transaction=True)
+@fault(
+    "Worker",
+    "Many settlements wait on disk after an outage",
+    "They share transactions, within bounds",
+)
 def test_files_share_a_transaction_within_its_bounds(alice, key, settings, monkeypatch):
     """The first is tried alone; then few large ones, or many small ones."""
     for _ in range(6):

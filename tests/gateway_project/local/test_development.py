@@ -13,6 +13,7 @@ import pytest
 
 from gateway_project.local import development, embedded, postgresql
 from gateway_project.local import redis as embedded_redis
+from tests.faults import fault
 from tests.gateway_project.local.launch import bare_environment
 
 
@@ -58,6 +59,11 @@ def test_a_mistyped_switch_fails_in_one_line_and_starts_nothing(tmp_path):
     assert not (tmp_path / "var").exists()
 
 
+@fault(
+    "Deployment",
+    "`manage.py check` runs in an empty environment",
+    "It says which settings are missing, and makes no database and no secrets",
+)
 def test_a_check_of_an_empty_environment_says_what_is_missing_and_makes_no_database(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path))
     done = subprocess.run(
