@@ -14,9 +14,12 @@ from django.db.models import F, ProtectedError
 from billing import audit, money
 from billing.models import (
     Account,
+    AccountClosing,
+    AccountExport,
     AddressChange,
     AuditedLedger,
     CreditRequest,
+    ExportPart,
     Hold,
     Invitation,
     LedgerEntry,
@@ -591,6 +594,40 @@ def test_a_ledgers_day_is_signed_once(alice):
     AuditedLedger.objects.create(**signed)
     with refused("a_ledgers_day_is_signed_once"):
         AuditedLedger.objects.create(**signed)
+
+
+@pytest.fixture
+def closing(alice):
+    return AccountClosing.objects.create(account=alice, closed_by=alice.members.get(), is_refunded=False, erase_at=NOW)
+
+
+def test_an_account_is_closed_once_at_a_time(closing):
+    again = {"account": closing.account, "closed_by": closing.closed_by, "is_refunded": False, "erase_at": NOW}
+    with refused("an_account_is_closed_once_at_a_time"):
+        AccountClosing.objects.create(**again)
+    AccountClosing.objects.update(undone_at=NOW)
+    AccountClosing.objects.create(**again)
+
+
+def test_what_is_erased_is_not_undone(closing):
+    with refused("what_is_erased_is_not_undone"):
+        AccountClosing.objects.update(undone_at=NOW, erased_at=NOW)
+
+
+def test_an_export_is_made_once_at_a_time(alice):
+    asked = {"account": alice, "asked_by": alice.members.get()}
+    AccountExport.objects.create(**asked)
+    with refused("an_export_is_made_once_at_a_time"):
+        AccountExport.objects.create(**asked)
+    AccountExport.objects.update(state="READY")
+    AccountExport.objects.create(**asked)
+
+
+def test_a_part_of_a_file_has_a_place(alice):
+    export = AccountExport.objects.create(account=alice, asked_by=alice.members.get())
+    ExportPart.objects.create(export=export, number=1, content=b"")
+    with refused("a_part_of_a_file_has_a_place"):
+        ExportPart.objects.create(export=export, number=1, content=b"")
 
 
 def test_every_constraint_and_every_trigger_has_its_test(db):

@@ -46,6 +46,7 @@ def use_day(**columns: Any) -> None:
         "cache_write_1h_tokens": 0,
         "completion_tokens": 1_000,
         "images": 0,
+        "web_searches": 0,
     }
     ProviderDay.objects.create(**{**defaults, **columns})
 
@@ -87,10 +88,11 @@ def test_the_cost_is_that_of_the_tokens_at_the_price_of_the_day(echo_model: Lang
 
 def test_every_part_of_a_price_counts(echo_model: LanguageModel) -> None:
     parts = {"cached_input_nanos": 10**6, "cache_write_nanos": 10**7, "cache_write_1h_nanos": 10**8, "image_nanos": 7}
+    parts["web_search_nanos"] = 11
     ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **PRICE, **parts)
-    use_day(cached_tokens=100, cache_write_tokens=300, cache_write_1h_tokens=200, images=3)
+    use_day(cached_tokens=100, cache_write_tokens=300, cache_write_1h_tokens=200, images=3, web_searches=2)
     [found] = days()
-    assert found.cost_nanos == 600 * 400 + 100 * 1 + 100 * 10 + 200 * 100 + 1_000 * 1_000 + 21
+    assert found.cost_nanos == 600 * 400 + 100 * 1 + 100 * 10 + 200 * 100 + 1_000 * 1_000 + 21 + 22
 
 
 def test_a_tier_without_a_price_of_its_own_is_not_known(echo_model: LanguageModel) -> None:

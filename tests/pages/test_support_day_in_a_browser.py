@@ -17,6 +17,7 @@ from playwright.sync_api import expect
 from billing import audit, money
 from billing.models import CreditRequest, LedgerEntry, User
 from completions.models import Completion, LanguageModel
+from gateway_project import timestamps
 from gateway_project.activity.models import Activity
 from keys import lifecycle
 from keys.models import ApiKey
@@ -108,7 +109,7 @@ def test_a_colleague_is_invited_into_a_group_and_signs_in_with_a_password_and_a_
     press(page, "Set up")
     follow(page, "I have saved them")
     page.get_by_role("heading", name="Spending today").wait_for()
-    expect(page.get_by_role("link", name="Providers")).to_have_count(0)  # of other groups
+    expect(page.get_by_role("link", name="Users")).to_have_count(0)  # of other groups
     user = User.objects.get(email=SUPPORT)
     assert [group.name for group in user.groups.all()] == ["Support"]
     assert sorted(Authenticator.objects.filter(user=user).values_list("type", flat=True)) == ["recovery_codes", "totp"]
@@ -237,7 +238,7 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     page.get_by_label("Until (UTC)").fill(f"{until:%Y-%m-%dT%H:%M}")
     page.get_by_label("Reason").fill("A batch over the weekend")
     press(page, "Raise limit")
-    page.get_by_text(f"$0.00 per day, raised to $5.00 until {until:%Y-%m-%d %H:%M} UTC").first.wait_for()
+    page.get_by_text(f"$0.00 per day, raised to $5.00 until {timestamps.in_words(until)}").first.wait_for()
     browser.picture(page, "day-raised")
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.raised_limit_cents, key.raised_until.astimezone(UTC)) == (0, 500, until)
@@ -265,7 +266,8 @@ def _try(page, answer):
 # --- Prices ------------------------------------------------------------------------------------------------------
 
 
-def test_a_price_that_changes_by_more_than_a_quarter_is_confirmed_twice(desk_of, echo_model):
+def test_a_price_that_changes_by_more_than_a_quarter_is_confirmed_twice(desk_of, echo_model, settings):
+    settings.PRICES_NEED_APPROVAL = False
     page = desk_of(CATALOGUE, "Catalogue")
     page.goto(page_of(echo_model))
     follow(page, "Change the price")
