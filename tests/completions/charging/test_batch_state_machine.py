@@ -270,7 +270,7 @@ class BatchStateMachine(state_machines.StateMachine):
         abandoned = [each for each in self.model.completions if each.is_abandoned(self.model.now)]
         assert tasks.release_expired_holds() == len(abandoned)
         for each in abandoned:
-            if each.relayed is None:
+            if not each.relayed:  # no text reached the caller
                 self.model.free(each, "EXPIRED")
             else:
                 self.model.recover(each, PROMPT_TOKENS, each.relayed)
