@@ -106,4 +106,4 @@ def _literal_sql(column: str, kind: str) -> str:
 def _select_statement(built: models.Model) -> str:
     columns = ", ".join(f'"{field.column}" AS "{field.attname}"' for field in built._meta.concrete_fields)
     key = built._meta.pk
-    return f"SELECT {columns} FROM {built._meta.db_table} WHERE \"{key.column}\" = '{built.pk}'"  # type: ignore[union-attr]
+    return f"SELECT {columns} FROM {built._meta.db_table} WHERE \"{key.column}\" = '{built.pk}'"

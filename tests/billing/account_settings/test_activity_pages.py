@@ -21,7 +21,7 @@ def note(account, act, summary, *, actor=None, program="", target=None, **values
     request = None
     if actor or program:
         request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7")
-        request.user, request.program = actor or account, program
+        vars(request).update(user=actor or account, program=program)
     with transaction.atomic():
         log.record(request, act, target or account, summary, account_id=account.pk, **values)
     return Activity.objects.latest("pk")

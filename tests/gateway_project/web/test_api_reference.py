@@ -63,7 +63,8 @@ def test_fields_show_their_type_their_bounds_and_where_they_stand():
 def test_alternatives_are_shown_as_one_field_of_each_name():
     operations = {each.id: each for each in api_reference.read_operations("http://api.test", "http://test")}
     fields = {each.name: each for each in operations["createMessage"].replies[0].fields}
-    assert fields["content[].type"].kind == "text or thinking or redacted_thinking or tool_use"
+    kinds = "text or thinking or redacted_thinking or tool_use or server_tool_use or web_search_tool_result"
+    assert fields["content[].type"].kind == kinds
     assert (fields["content[].type"].is_required, fields["content[].text"].is_required) == (True, False)
     for each in operations.values():
         for reply in each.replies:
