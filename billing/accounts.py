@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from billing import locks
-from billing.models import Account, Membership, Role, User
+from billing.models import Account, AccountClosing, Membership, Role, User
 
 # Says of each account in a query whether somebody who can sign in is a member of it.
 HAS_ACTIVE_MEMBER = Exists(Membership.objects.filter(account=OuterRef("pk"), user__is_active=True))
@@ -82,3 +82,14 @@ def _close_if_abandoned(account: Account) -> bool:
     account.is_active = False
     account.save(update_fields=["is_active"])
     return True
+
+
+def find_open_closing(account: Account) -> AccountClosing | None:
+    """Return the owner's closing of the account that can be undone, or that waits for its refund."""
+    return AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).first()
+
+
+def is_being_refunded(account: Account) -> bool:
+    """Say whether an owner closed the account, and what is left is on its way back. Lock the account first."""
+    closing = find_open_closing(account)
+    return closing is not None and closing.is_refunded and closing.refunded_at is None

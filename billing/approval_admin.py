@@ -98,7 +98,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
         try:
             with transaction.atomic():
                 act, values, outcome = self.approve(request, asked, staff_of(request))
-                text = f"Approved the {asked.what} that {asked.requested_by} asked for."
+                text = f"Approved the {asked.what}."  # owners read it
                 after = {**values, "request": str(asked.pk)}
                 self.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
                 self._tell(asked, f"It is approved and {self.approved_as}. {outcome}")

@@ -35,8 +35,12 @@ class Credit:
 
 
 def is_credit(entry: LedgerEntry) -> bool:
-    """Say whether the entry gave money to the account. A refund that came back belongs to the credit that it was of."""
-    return entry.amount_nanos > 0 and "entryId" not in entry.metadata
+    """Say whether the entry gave money to the account.
+
+    A refund that came back belongs to the credit that it was of, and usage that was charged too much to what had paid it.
+    """
+    is_returned = "entryId" in entry.metadata or entry.reference.startswith(ledger.OVERCHARGE)
+    return entry.amount_nanos > 0 and not is_returned
 
 
 def is_corrected(credit: LedgerEntry) -> bool:

@@ -13,14 +13,14 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 
-from billing.models import Account
+from billing.models import Account, MembershipChange
 from gateway_project import csv_text, timestamps
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 
 COLUMNS = ["at", "who", "act", "summary", "object", "before", "after", "address"]
 _BATCH = 500
-_INTERNAL = [Activity.Act.CREDIT_REQUESTED, Activity.Act.CREDIT_DECLINED]
+_INTERNAL = [Activity.Act.CREDIT_REQUESTED, Activity.Act.CREDIT_DECLINED, Activity.Act.HANDED_OVER]
 
 
 class Doer(Enum):
@@ -68,7 +68,7 @@ def find(account: Account, selected: ActFilter) -> QuerySet[Activity]:
 
 
 def _done_by(account: Account, doer: Doer) -> Q:
-    is_support = Q(actor__is_staff=True) & ~Q(actor__in=account.memberships.values("user"))
+    is_support = Q(actor__isnull=False) & ~Q(actor__in=_members(account))
     return {
         Doer.MEMBERS: Q(actor__isnull=False, program="") & ~is_support,
         Doer.MANAGEMENT_KEYS: ~Q(program=""),
@@ -112,7 +112,8 @@ def _batches(acts: QuerySet[Activity]) -> Iterator[list[Activity]]:
 
 
 def _members(account: Account) -> set[int]:
-    return set(account.memberships.values_list("user_id", flat=True))
+    """Return the ids of who is or was a member. Everybody else who acted is staff, or was then."""
+    return set(MembershipChange.objects.filter(account_id=account.pk).values_list("user_id", flat=True))
 
 
 def _row(act: Activity, members: set[int]) -> Row:
@@ -134,7 +135,7 @@ def _cells(values: dict[str, Any]) -> list[Any]:
 
 
 def _is_support(act: Activity, members: set[int]) -> bool:
-    return act.actor is not None and act.actor.is_staff and act.actor_id not in members
+    return act.actor is not None and act.actor_id not in members
 
 
 def _who(act: Activity, is_support: bool) -> str:

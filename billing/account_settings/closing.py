@@ -6,20 +6,22 @@ booked as any refund is: as the difference to what the processor reports. What w
 transfer, is left to staff, and what was given is forfeited. The ledger keeps every entry.
 """
 
+import contextlib
 import logging
 from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.http import HttpRequest
 
-from billing import credits, locks, money
+from billing import accounts, credits, locks, money
 from billing.members import roles
 from billing.members.roles import Act
-from billing.models import Account, AccountClosing, Payment, Role, User
+from billing.models import Account, AccountClosing, Payment, Role, TopUpRule, User
 from billing.payments import configuration, reports
-from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused
+from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
 from billing.sign_in import mails
 from gateway_project import dollars
 from gateway_project.activity import log
@@ -29,14 +31,11 @@ from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")
 
+_PAYING_TIME = timedelta(days=1)  # after it was begun, a payment that nobody completed ends
+
 
 class ClosingRefused(Exception):
     """Nothing was changed; says why, as a sentence."""
-
-
-def find_open(account: Account) -> AccountClosing | None:
-    """Return the closing that can be undone, or that waits for its refund."""
-    return AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).first()
 
 
 def unused_nanos(account: Account) -> int:
@@ -58,6 +57,7 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
             erase_at=erase_at,
         )
         _set_active(locked, is_active=False)
+        TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
         log.record(request, Activity.Act.CLOSED, locked, "Closed the account.", account_id=locked.pk)
         _tell_owners(locked, closing)
     return closing
@@ -67,7 +67,7 @@ def undo(request: HttpRequest, account: Account) -> None:
     """Open the account again. Raises ClosingRefused, also while money is on its way back: it could be spent meanwhile."""
     with transaction.atomic():
         locked = _lock(request, account)
-        closing = find_open(locked)
+        closing = accounts.find_open_closing(locked)
         if closing is None or locked.is_active:
             raise ClosingRefused("There is no closing to undo.")
         if closing.is_refunded and closing.refunded_at is None:
@@ -115,11 +115,18 @@ def refund_closed() -> int:
 
 
 def _finish(closing: AccountClosing) -> bool:
+    """Return whether the closing is done with: not while a payment is under way, or staff opened the account again."""
     processor = configuration.processor()
+    with transaction.atomic():
+        account = locks.lock_account(closing.account_id)
+        if account.is_active or account.open_holds or not accounts.is_being_refunded(account):
+            return False
     try:
         refunded_cents = _refund(closing, processor) if processor else 0
     except ProcessorUnavailable as error:
         logger.warning("the account %s waits for its refund: %s", closing.account_id, error)
+        return False
+    if processor and _is_paying(closing.account, processor):
         return False
     with transaction.atomic():
         account = locks.lock_account(closing.account_id)
@@ -128,7 +135,7 @@ def _finish(closing: AccountClosing) -> bool:
         if is_first and (refunded_cents or left_cents):
             summary = f"Refunded {dollars.format_cents(refunded_cents)} of what was left."
             if left_cents:
-                summary += f" {dollars.format_cents(left_cents)} is left to support: it was not paid by card."
+                summary += f" {dollars.format_cents(left_cents)} is left to support: the processor did not pay it back."
             log.record(None, Activity.Act.REFUNDED, account, summary, account_id=account.pk)
     return bool(is_first)
 
@@ -137,12 +144,12 @@ def _refund(closing: AccountClosing, processor: Processor) -> int:
     """Return how many cents were paid back. Run again after a crash, it pays back what is left then: the books say it."""
     _close_pages(closing.account, processor)
     for payment, _ in _unused_payments(closing.account, processor):
-        reports.bring_up_to_date(processor, payment.pk)  # a refund that was made and not booked yet
+        _bring_up_to_date(processor, payment)  # a refund that was made and not booked yet
     refunded_cents = 0
     for payment, cents in _unused_payments(closing.account, processor):
         try:
             processor.refund(payment, cents, reference=f"closing-{closing.pk}-{payment.pk}-{payment.debits}")
-        except RefundRefused:
+        except (RefundRefused, UnknownToProcessor):
             logger.exception("the processor does not refund the payment %s", payment.pk)
             continue
         reports.bring_up_to_date(processor, payment.pk)
@@ -152,16 +159,37 @@ def _refund(closing: AccountClosing, processor: Processor) -> int:
 
 def _close_pages(account: Account, processor: Processor) -> None:
     """Close the pages of payments that wait for their payers: nobody pays for a closed account."""
-    waiting = account.payments.filter(status=Payment.Status.OPEN, processor=processor.name).exclude(session_id=None)
-    for payment in waiting:
-        processor.close_page(payment.session_id or "")
+    waiting = account.payments.filter(status=Payment.Status.OPEN, processor=processor.name, is_live=processor.is_live)
+    for payment in waiting.exclude(session_id=None):
+        with contextlib.suppress(UnknownToProcessor):
+            processor.close_page(payment.session_id or "")
+        _bring_up_to_date(processor, payment)
+
+
+def _bring_up_to_date(processor: Processor, payment: Payment) -> None:
+    """Book what the processor reports. A payment that it does not know is left to support: it would never end."""
+    try:
         reports.bring_up_to_date(processor, payment.pk)
+    except UnknownToProcessor:
+        logger.exception("the processor does not know the payment %s of a closed account", payment.pk)
+
+
+def _is_paying(account: Account, processor: Processor) -> bool:
+    """Say whether a payment is under way: a bank takes days, a page or an attempt of a top-up at most one."""
+    payments = account.payments.filter(processor=processor.name, is_live=processor.is_live)
+    is_begun = Q(status=Payment.Status.OPEN, created_at__gt=pool.database_time() - _PAYING_TIME)
+    return payments.filter(is_begun | Q(status=Payment.Status.PROCESSING)).exists()
 
 
 def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payment, int]]:
-    """Return the processor's payments that are not used up, with what it can pay back of each, in whole cents."""
+    """Return the processor's payments that are not used up, with what it can pay back of each, in whole cents.
+
+    A payment of which staff took something back by hand is left to support: what the processor reports of it later is
+    taken for the same money.
+    """
     account.refresh_from_db()
     unused = {credit.entry.pk: credit.unused_nanos for credit in credits.read_credits(account) if credit.unused_nanos}
     paid = Payment.objects.filter(credit__in=unused, processor=processor.name, is_live=processor.is_live).order_by("pk")
-    left = [(each, min(money.floor_cents(unused[each.credit_id]), each.amount_cents - each.debited_cents)) for each in paid]  # type: ignore[index]
+    alone = [each for each in paid.select_related("credit") if each.credit and not credits.taken_back_by_hand(each.credit)]
+    left = [(each, min(money.floor_cents(unused[each.credit_id]), each.amount_cents - each.debited_cents)) for each in alone]  # type: ignore[index]
     return [(payment, cents) for payment, cents in left if cents > 0]

@@ -18,7 +18,7 @@ from django.db.models import Q
 
 from billing import locks
 from billing.account_settings import contributions
-from billing.models import Account, AccountClosing, BillingDetails, Invitation, Membership, User
+from billing.models import Account, AccountClosing, BillingDetails, Invitation, Membership, TopUpRule, User
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -57,6 +57,7 @@ def _erase_account(account: Account) -> None:
     elsewhere = Membership.objects.exclude(account=account).values("user")
     users = list(User.objects.filter(memberships__account=account, is_staff=False).exclude(pk__in=elsewhere))
     BillingDetails.objects.filter(account=account).delete()
+    TopUpRule.objects.filter(account=account).update(is_on=False, customer_id="", method_id="", card="")
     Invitation.objects.filter(account=account).delete()
     account.webhook_endpoints.all().delete()
     account.warnings.all().delete()

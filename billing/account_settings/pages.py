@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from billing.account_settings import closing
+from billing import accounts
 from billing.members.roles import Act
 from billing.models import Account
 from billing.pages import member_page_for
@@ -18,6 +18,6 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
         "account_id": account.pk,
         "opened_at": account.created_at,
         "is_active": account.is_active,
-        "closing": closing.find_open(account),
+        "closing": accounts.find_open_closing(account),
     }
     return render(request, "settings/overview.html", context)

@@ -14,11 +14,12 @@ from django.urls import reverse
 from billing import ledger, support_credit
 from billing.credits import Credit
 from billing.desk.forms import ClosingRefundForm
-from billing.models import Account, LedgerEntry, User
+from billing.models import Account, AccountClosing, LedgerEntry, User
 from billing.sign_in import mails
 from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
 from gateway_project.web import hosts
 
 Given = dict[str, Any]  # the cleaned data of a form
@@ -27,6 +28,7 @@ Given = dict[str, Any]  # the cleaned data of a form
 def close(request: HttpRequest, account: Account, given: Given) -> str:
     """Close the account: its keys are refused from now on, and its running requests end as usual."""
     _set_active(account, is_active=False)
+    _end_closing_of_owner(account)
     _record(request, Activity.Act.CLOSED, account, "Closed the account.", given)
     return "The account is closed. Requests with its keys are now refused."
 
@@ -34,6 +36,7 @@ def close(request: HttpRequest, account: Account, given: Given) -> str:
 def reopen(request: HttpRequest, account: Account, given: Given) -> str:
     """Open the account again: its keys that are not revoked work from now on."""
     _set_active(account, is_active=True)
+    _end_closing_of_owner(account)
     _record(request, Activity.Act.REOPENED, account, "Reopened the account.", given)
     return "The account is open. Its keys work again, except those that are revoked or expired."
 
@@ -103,6 +106,11 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
     _record(request, Activity.Act.CLOSED, account, summary, given, after=after)
     return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(account)}"
+
+
+def _end_closing_of_owner(account: Account) -> None:
+    """Staff decide from now on: the owner's closing is neither undone by its owner nor erases anything."""
+    AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).update(undone_at=pool.database_time())
 
 
 def _set_active(account: Account, *, is_active: bool) -> None:

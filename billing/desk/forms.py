@@ -6,7 +6,7 @@ from django import forms
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
-from billing import credits, money, statement, support_credit
+from billing import accounts, credits, money, statement, support_credit
 from billing.credits import Credit
 from billing.forms import DollarsField
 from billing.models import Account, Hold, LedgerEntry
@@ -30,11 +30,12 @@ class AccountForm(ReasonForm):
 
 
 class CloseForm(AccountForm):
-    """Closing an account, whose keys are refused from then on."""
+    """Closing an account, whose keys are refused from then on. One that its owner closed is closed so that staff decide."""
 
     def clean(self) -> dict[str, Any]:
-        if not self.account.is_active:
+        if not self.account.is_active and accounts.find_open_closing(self.account) is None:
             raise forms.ValidationError("The account is already closed.")
+        _require_no_refund_under_way(self.account)
         return super().clean()
 
 
@@ -44,6 +45,7 @@ class ReopenForm(AccountForm):
     def clean(self) -> dict[str, Any]:
         if self.account.is_active:
             raise forms.ValidationError("The account is already open.")
+        _require_no_refund_under_way(self.account)
         return super().clean()
 
 
@@ -128,6 +130,7 @@ class _TakeBackForm(AccountForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
+        _require_no_refund_under_way(self.account)
         after = self.account.balance_nanos - cleaned.get("amount", 0)
         if after < 0 < cleaned.get("amount", 0) and not cleaned.get("overdraws"):
             self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Select this to allow it.")
@@ -204,6 +207,7 @@ class ClosingRefundForm(AccountForm):
         }
 
     def clean(self) -> dict[str, Any]:
+        _require_no_refund_under_way(self.account)
         if not self.account.is_active and not self.refunded:
             raise forms.ValidationError("The account is closed and has no unused purchases.")
         holds = self.account.holds.filter(state=Hold.State.HELD).count()
@@ -214,6 +218,12 @@ class ClosingRefundForm(AccountForm):
                 " start, and refund it when they have ended."
             )
         return super().clean()
+
+
+def _require_no_refund_under_way(account: Account) -> None:
+    """Raises ValidationError while the processor pays back what is left of an account that its owner closed."""
+    if accounts.is_being_refunded(account):
+        raise forms.ValidationError("The owner closed the account. What is left is being refunded: try again in a few minutes.")
 
 
 def _nanos(typed: str) -> int:

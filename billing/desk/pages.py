@@ -13,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_http_methods
 
-from billing import credits, ledger, locks, second_factor_removals, staff_permissions
+from billing import accounts, credits, ledger, locks, second_factor_removals, staff_permissions
 from billing.desk import acts, forms
 from billing.models import Account, LedgerEntry, User
 from billing.people_admin import staff_of
@@ -56,7 +56,7 @@ CLOSE = AccountAct(
     forms.CloseForm,
     lambda request, staff, form: acts.close(request, form.account, form.cleaned_data),
     moves_money=False,
-    is_possible=lambda account: account.is_active,
+    is_possible=lambda account: account.is_active or accounts.find_open_closing(account) is not None,
 )
 REOPEN = AccountAct(
     "reopen",

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 from django.urls import reverse
@@ -68,7 +69,8 @@ def cancel(request: HttpRequest, payment: Payment, processor: Processor) -> bool
 
 def _write(request: HttpRequest, account: Account, processor: Processor, amount_cents: int) -> Payment:
     with transaction.atomic():
-        locks.lock_account(account.pk)
+        if not locks.lock_account(account.pk).is_active:
+            raise PermissionDenied("This account is closed.")
         begun = account.payments.filter(created_by__isnull=False, created_at__gt=pool.database_time() - BEGUN_TIME)
         if begun.count() >= BEGUN_MAX:
             raise TooManyBegun

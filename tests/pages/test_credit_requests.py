@@ -175,7 +175,7 @@ def test_a_second_person_approves_and_the_credit_is_booked_once(settings, suppor
     )
     log = Activity.objects.order_by("-pk").first()
     assert (log.act, log.actor, log.account_id, log.ticket) == ("CREDITED", lead_user, alice.pk, "T-1")
-    assert log.summary == "Approved the credit of $200.00 that support@example.org asked for."
+    assert log.summary == "Approved the credit of $200.00."
     assert log.after == {"entry": str(entry.pk), "amountInCents": 20_000, "request": str(asked.pk)}
     [told] = mail.outbox
     assert (told.to, told.subject) == (["support@example.org"], "Decision on your credit of $200.00 for Alice")

@@ -1,19 +1,22 @@
 """Closing an account: keys stop, what is left is paid back or forfeited, it can be undone, and then personal data is erased."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.core import mail
+from django.db import transaction
 from django.db.models import F
 
-from billing import tasks
+from billing import ledger, locks, movements, tasks
 from billing.models import AccountClosing, BillingDetails, LedgerEntry, Membership, Payment, User
 from gateway_project.activity.models import Activity
+from gateway_project.db import pipelined_transaction
 from keys.models import ApiKey
 from tests import factories, usage
 from tests.billing.payments.conftest import begin, outcome, owner, stripe  # noqa: F401  fixtures
 from tests.conftest import client_for
-from tests.pages.conftest import signed_in
+from tests.pages.conftest import make_staff, signed_in
 
 SETTINGS, CLOSE, UNDO = "/dashboard/settings/", "/dashboard/settings/close/", "/dashboard/settings/close/undo/"
 
@@ -197,3 +200,72 @@ def test_what_staff_reopened_is_not_erased(alice):
     alice.refresh_from_db()
     assert (alice.name, alice.memberships.count()) == ("Alice", 1)
     assert AccountClosing.objects.get().undone_at is not None
+
+
+# --- What happens beside a closing ----------------------------------------------------------------------------------
+
+
+def by_staff(account, act, **fields):
+    """Let staff close or open the account on its page."""
+    desk = signed_in(
+        make_staff(f"{act}-{account.entries.count()}@example.org", ["billing.view_account", "billing.close_account"])
+    )
+    page = f"/admin/billing/account/{account.pk}/{act}/"
+    token = re.search(r'name="token" value="([^"]*)"', desk.get(page).content.decode())[1]
+    return desk.post(page, {"token": token, "seen": "{}", "reason": "abuse", "ticket": ""})
+
+
+def test_what_staff_took_back_by_hand_is_not_paid_back_twice(paid, stripe, owner, bob):  # noqa: F811
+    staff = factories.make_user("s@example.org", is_staff=True)
+    bob.refresh_from_db()
+    ledger.refund_credit(bob, paid.credit, amount_nanos=5_000_000_000, reference="bank-1", reason="x", issued_by=staff)
+    close(owner)
+    assert tasks.refund_closed_accounts() == 1
+    assert stripe.intent_of(paid.session_id)["latest_charge"]["amount_refunded"] == 0
+    assert balance(bob) == 15_000_000_000  # is left to support
+
+
+def test_a_payment_that_the_bank_still_processes_is_waited_for_and_paid_back(paid, stripe, owner, bob):  # noqa: F811
+    late = begin(owner, 3_000)
+    outcome(stripe.order(late.session_id))
+    close(owner)
+    assert tasks.refund_closed_accounts() == 0
+    outcome(stripe.confirm(late.session_id))
+    assert tasks.refund_closed_accounts() == 1
+    assert balance(bob) == 0
+
+
+def test_what_usage_was_charged_too_much_is_paid_back(paid, owner, bob):  # noqa: F811
+    spent = usage.spend(bob, 3_000_000_000)
+    with transaction.atomic():
+        locked = locks.lock_account(bob.pk)
+        entry = ledger.return_overcharge(locked, amount_nanos=3_000_000_000, reference=spent.reference, model="demo/echo")
+        pipelined_transaction.execute(movements.write_statement(entries=[entry]))
+    close(owner)
+    assert tasks.refund_closed_accounts() == 1
+    assert balance(bob) == 0
+
+
+def test_staff_decide_on_an_account_that_its_owner_closed(paid, owner, bob):  # noqa: F811
+    close(owner)
+    tasks.refund_closed_accounts()
+    assert by_staff(bob, "close").status_code == 302
+    owner.post(UNDO)
+    bob.refresh_from_db()
+    assert not bob.is_active
+    assert AccountClosing.objects.get().undone_at is not None
+
+
+def test_an_account_that_staff_opened_again_is_closed_anew_and_not_refunded_for_the_first_time(paid, owner, bob):  # noqa: F811
+    close(owner)
+    tasks.refund_closed_accounts()
+    assert by_staff(bob, "reopen").status_code == 302
+    assert close(owner).status_code == 302
+    assert AccountClosing.objects.count() == 2
+
+
+def test_staff_wait_while_what_is_left_is_refunded(paid, owner, bob):  # noqa: F811
+    close(owner)
+    assert "is being refunded" in by_staff(bob, "reopen").content.decode()
+    bob.refresh_from_db()
+    assert not bob.is_active
