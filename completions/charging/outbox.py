@@ -178,13 +178,18 @@ def dumps(resolution: Resolution) -> str:
         "admission": asdict(resolution.completion),  # read only if the database has forgotten it
         "served_by": list(resolution.served_by),
         "settlement": resolution.settlement,
-        "usage": asdict(resolution.usage) if resolution.usage else None,
+        "usage": _written(resolution.usage) if resolution.usage else None,
         "cost_nanos": resolution.cost_nanos,
         "reply_retention": asdict(resolution.reply_retention) if resolution.reply_retention else None,
         "unpaid_nanos": resolution.unpaid_nanos,
         **({"response": asdict(resolution.response)} if resolution.response else {}),
     }
     return json.dumps(record, default=str)
+
+
+def _written(usage: Usage) -> dict[str, Any]:
+    """Return the usage. Without searches, a process of the former release can read it, too."""
+    return {name: value for name, value in asdict(usage).items() if name != "web_searches" or value}
 
 
 # --- Read --------------------------------------------------------------------------------------------------------

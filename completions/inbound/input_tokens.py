@@ -19,7 +19,7 @@ def estimate(key: ApiKey, chat: ChatRequest) -> int:
 def _estimate(chat: ChatRequest, offer: Offer) -> int:
     """Return the likely tokens of text and tools, by their bytes, and the most that images and documents can be."""
     if chat.contents.file_at:
-        return cost.max_prompt_tokens(chat, offer)
+        return cost.max_prompt_tokens(chat, offer) // (1 + chat.web_searches_max)  # of one reading
     others = [chat.fields[name] for name in ("tools", "response_format") if name in chat.fields]
     text_bytes = chat.contents.text_bytes + sum(len(compact_json.dumps(each)) for each in others)
     return max(cost.estimate_tokens(text_bytes) + chat.contents.images * offer.image_tokens_max, 1)

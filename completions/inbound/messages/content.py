@@ -239,6 +239,8 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
 
 def _check_search(block: Fields, path: str, kind: str) -> None:
     """Check a search of an earlier reply, or what it found: only the provider that made it reads either."""
+    if prompt.wants_hour_cache(cache_control(block, path)):
+        refuse(f"{path}.cache_control.ttl", "must be 5m on a block of a search")
     if kind == "server_tool_use":
         check_members(block, _COMMON | {"id", "name", "input", "caller"}, path)
         if block.get("name") != "web_search":

@@ -218,15 +218,23 @@ class Output:
 
     An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique, and
     ``called`` says what calls of tools are, by the name in the chat request. ``seal_text`` is there if items of reasoning
-    are to have ``encrypted_content``, which the caller gets if ``shows_sealed``.
+    are to have ``encrypted_content``, which the caller gets if ``shows_sealed``. ``searches`` says whether searches of the
+    web, and what the text cites, are read.
     """
 
     def __init__(
-        self, name: str, called: Mapping[str, Called], seal_text: SealText | None = None, *, shows_sealed: bool = True
+        self,
+        name: str,
+        called: Mapping[str, Called],
+        seal_text: SealText | None = None,
+        *,
+        shows_sealed: bool = True,
+        searches: bool = False,
     ) -> None:
         self.incomplete_reason: str | None = None
         self._seal_text = seal_text
         self._shows_sealed = shows_sealed
+        self._searches = searches
         self._name = name
         self._called = called
         self._items: list[_Item] = []
@@ -235,14 +243,14 @@ class Output:
         """Return the events of a delta."""
         delta, events = choice.get("delta") or {}, list[Fields]()
         logprobs = _logprobs(choice.get("logprobs"))
-        for search in delta.get("web_searches") or []:
+        for search in (self._searches and delta.get("web_searches")) or []:
             events += self._begin(_KINDS["search"], "search", search, _SearchItem)
         for member, kind in _SAID.items():
             if text := delta.get(member):
                 events += self._say(_KINDS[kind], text, logprobs if kind == "output_text" else [])
             if kind == "reasoning" and self._seal_text and "reasoning_details" in delta:
                 events += self._keep(sealed_reasoning.seals(delta))
-        for annotation in delta.get("annotations") or []:
+        for annotation in (self._searches and delta.get("annotations")) or []:
             events += self._annotate(annotation)
         for call in delta.get("tool_calls") or []:
             events += self._read_call(call)

@@ -22,8 +22,9 @@ from gateway_project import compact_json, dollars, errors
 class ResponsesFormat(ReplyFormat):
     """Replies of one request, which repeat fields of it. ``called``: what calls of its tools are, by their names in chat.
 
-    ``encrypts_reasoning``: items of reasoning have what is to be sent back of it. ``keeping`` is there if the response is to be
-    stored, which the account may forbid.
+    ``searches``: OpenAI may search the web. Of other upstreams no search is read, and nothing that the text cites.
+    ``encrypts_reasoning``: items of reasoning have what is to be sent back of it. ``keeping`` is there if the response is to
+    be stored, which the account may forbid.
     """
 
     def __init__(
@@ -31,11 +32,13 @@ class ResponsesFormat(ReplyFormat):
         repeated: Fields,
         called: Mapping[str, Called],
         *,
+        searches: bool = False,
         encrypts_reasoning: bool = False,
         keeping: Keeping | None = None,
     ) -> None:
         self._repeated = repeated
         self._called = called
+        self._searches = searches
         self._encrypts_reasoning = encrypts_reasoning
         self._keeping = keeping
 
@@ -54,7 +57,8 @@ class ResponsesFormat(ReplyFormat):
         """Return the output that nothing was said in yet."""
         seals = self._encrypts_reasoning or self.keeping(dispatch) is not None
         seal_text = partial(sealed_reasoning.seal_text, dispatch.call) if seals else None
-        return Output(_name(dispatch), self._called, seal_text, shows_sealed=self._encrypts_reasoning)
+        shown = {"shows_sealed": self._encrypts_reasoning, "searches": self._searches}
+        return Output(_name(dispatch), self._called, seal_text, **shown)
 
     def completed(self, dispatch: Dispatch, said: Output, usage: Usage, charged_nanos: int | None) -> Fields:
         """Return the response object of a reply that came to its end, and note what is to be stored of it."""

@@ -174,6 +174,8 @@ def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
         _add(tools, tool, f"tools[{index}]")
     for tool, path in found:
         _add(tools, tool, path)
+    if body.get("tool_choice") == "none":  # then nothing may be searched, or charged
+        tools.search, tools.search_at = None, ""
     return tools
 
 

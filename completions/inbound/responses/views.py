@@ -131,6 +131,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
         self.reply_format = reply.ResponsesFormat(
             self.repeated,
             self.places.called,
+            searches=request.web_search is not None,
             encrypts_reasoning=responses_request.ENCRYPTED in (fields.get("include") or ()),
             keeping=self.keeping,
         )

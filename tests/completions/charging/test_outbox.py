@@ -118,7 +118,6 @@ def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(
             "reasoning_tokens": 0,
             "cache_write_1h_tokens": 0,
             "tier": "",
-            "web_searches": 0,
         },
         "cost_nanos": prompt_tokens * 500 + 40 * 1_500,
         "reply_retention": {"is_kept": True},

@@ -11,7 +11,7 @@ from tests import factories
 from tests.chat import assert_error
 from tests.completions.providers.openai.responses import scripts
 from tests.completions.rows import assert_charged
-from tests.upstream import CLOSE, KEY_ENV, event, stream
+from tests.upstream import CLOSE, KEY_ENV, event, stream, whole
 
 SEARCH = {"type": "web_search", "search_context_size": "low"}
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
@@ -130,3 +130,39 @@ def test_what_was_searched_unasked_is_neither_told_nor_charged(api, alice, searc
     replied = api.post("/v1/responses", {"model": "acme/large", "input": "Say hello, please."})
     assert [item["type"] for item in replied.json()["output"]] == ["message"]
     assert_charged(alice, "reported", **COUNTS, nanos=TOKENS_NANOS)
+
+
+@pytest.mark.parametrize("tools", [(SEARCH,), (TOOL, SEARCH)], ids=["alone", "beside a function"])
+def test_a_choice_of_no_tool_searches_and_holds_nothing(api, alice, searching, upstream, tools):
+    upstream.will(scripts.whole(HELLO))
+    assert asked(api, *tools, tool_choice="none", max_output_tokens=20).status_code == 200
+    assert SEARCH not in upstream.requests[0].body.get("tools", [])
+    assert alice.holds.get().amount_nanos < EACH
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"annotations": 5},
+        {"web_searches": "x"},
+        {"annotations": [{"type": "file_citation"}]},
+        {"web_searches": [{"type": "x"}]},
+    ],
+    ids=str,
+)
+def test_other_upstreams_neither_cite_nor_search(api, alice, large, upstream, odd):
+    upstream.will(whole(message={"role": "assistant", "content": "Hello you", **odd}))
+    replied = api.post("/v1/responses", {"model": "acme/large", "input": "Say hello, please."})
+    [item] = replied.json()["output"]
+    assert (item["type"], item["content"][0]["annotations"]) == ("message", [])
+    assert set(alice.holds.values_list("state", flat=True)) == {"SETTLED"}
+
+
+@pytest.mark.parametrize("odd", [{"annotations": [{"url": "x"}, 5]}, {"annotations": {}}], ids=str)
+def test_what_is_no_citation_is_left_out(api, alice, searching, upstream, odd):
+    message = scripts.message("Hello you")
+    message["content"][0] |= odd
+    upstream.will(scripts.whole(searched(0, "a text"), message))
+    output = asked(api).json()["output"]
+    assert (output[0]["action"], output[1]["content"][0]["annotations"]) == ({"type": "search"}, [])
+    assert_charged(alice, "reported", **COUNTS, nanos=TOKENS_NANOS + EACH)

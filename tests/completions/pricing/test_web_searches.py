@@ -181,6 +181,16 @@ def test_a_search_in_the_history_is_sent_back_as_it_came(api, alice, searching, 
     assert upstream.requests[0].body["messages"] == turns
 
 
+@pytest.mark.parametrize("mark", [{"type": "ephemeral", "ttl": "1h"}, 5], ids=str)
+def test_a_search_in_the_history_is_not_kept_for_an_hour(api, alice, searching, upstream, mark):
+    found = [SEARCHED, {**FOUND, "cache_control": mark}]
+    refused = asked(api, messages=[*QUESTION, {"role": "assistant", "content": found}, *QUESTION])
+    assert refused.status_code == 400
+    assert "messages[1].content[1].cache_control" in refused.json()["error"]["message"]
+    assert upstream.requests == []
+    assert not alice.holds.exists()
+
+
 def test_another_model_goes_on_without_the_searches_and_the_reply_says_so(api, large, upstream):
     upstream.will(whole())
     turns = [*QUESTION, {"role": "assistant", "content": [SEARCHED, FOUND, {"type": "text", "text": "Hi"}]}, *QUESTION]

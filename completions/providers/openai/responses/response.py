@@ -222,7 +222,8 @@ class _Searches:
 
     def add(self, item: Fields) -> Fields:
         """Count an item. Return what the caller is told of it."""
-        action: Fields = item.get("action") or {"type": "search"}
+        given = item.get("action")
+        action: Fields = given if isinstance(given, dict) else {"type": "search"}
         self.number += action.get("type", "search") == "search"
         return {"action": action}
 
@@ -235,7 +236,8 @@ class _Searches:
 
 
 def _citations(annotations: Any) -> list[Fields]:
-    return [each for each in annotations or [] if each["type"] == "url_citation"]
+    found = annotations if isinstance(annotations, list) else []
+    return [each for each in found if isinstance(each, dict) and each.get("type") == "url_citation"]
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
