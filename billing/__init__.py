@@ -33,7 +33,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``statement_pages``    the statement and its CSV file
 - ``members``            roles, invitations, and the page of an account's members
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
-- ``account_settings``   the account as a whole, for its owners: its activity
+- ``account_settings``   the account as a whole, for its owners: activity, emails, export, closing
 - ``desk``               what billing contributes to the support desk
 - ``people_admin``       the support pages of users, groups and memberships
 - ``approval_admin``     the support pages of what waits for a second person: credits, owners and second factors

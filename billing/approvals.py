@@ -1,7 +1,7 @@
 """Acts of staff that wait for a second person: asked for once, decided once, never approved by who asked.
 
-What is asked for is a row (``models.WaitingAct``). ``support_credit``, ``owners`` and ``completions.catalog.price_requests``
-say what each kind does once approved.
+What is asked for is a row (``models.WaitingAct``). ``support_credit``, ``owners``, ``second_factor_removals`` and
+``completions.catalog.price_requests`` say what each kind does once approved.
 """
 
 from datetime import timedelta

@@ -25,9 +25,7 @@ def ask(
 ) -> tuple[SecondFactorRequest, bool]:
     """Ask for the removal. Return the request, and whether it is new. Must run in a transaction."""
     locks.lock_account(account.pk)
-    lapsed = SecondFactorRequest.objects.filter(user=user, decision="")
-    for asked in lapsed.exclude(pk__in=approvals.waiting(SecondFactorRequest).values("pk")):
-        approvals.decide(asked, Decision.DECLINED, staff, decision_reason="Asked for again, after no one decided in time.")
+    approvals.decline_lapsed(SecondFactorRequest.objects.filter(user=user), staff)
     terms: dict[str, Any] = {"account": account, "requested_by": staff, "reason": reason, "ticket": ticket}
     asked, is_new = SecondFactorRequest.objects.get_or_create(user=user, decision="", defaults=terms)
     if is_new:
