@@ -13,7 +13,6 @@ import hypothesis
 import pytest
 from django.conf import settings
 from django.core.cache import cache
-from django.core.handlers.base import BaseHandler
 from django.db import connection, transaction
 from django.db.models.signals import pre_save
 from django.test import TransactionTestCase, override_settings
@@ -118,33 +117,19 @@ def _tables() -> list[str]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _test_clients(_unhurried_settings: None) -> Iterator[None]:
-    """Let test clients share middleware, or the list of static files if their settings differ. Note what they stream."""
-    of_tests, make, list_files = (
-        vars(settings)["_wrapped"],
-        BaseHandler.load_middleware,
-        WhiteNoiseMiddleware.add_files_from_finders,
-    )
-    shared: list[Any] = []
-    files: dict[str, Any] = {}
+def _test_clients() -> Iterator[None]:
+    """Let test clients list the static files once, as each makes the middleware anew; and note what they stream.
 
-    def load_middleware(handler: BaseHandler, is_async: bool = False) -> None:
-        if vars(settings)["_wrapped"] is not of_tests:
-            make(handler, is_async)
-            return
-        if not shared:
-            make(handler, is_async)
-            shared.append(vars(handler))
-        for name in ("_view_middleware", "_template_response_middleware", "_exception_middleware", "_middleware_chain"):
-            setattr(handler, name, shared[0][name])
+    The middleware itself is not shared: Python 3.13.0 crashed in one that many tests had used.
+    """
+    files: dict[str, Any] = {}
+    list_files, answer = WhiteNoiseMiddleware.add_files_from_finders, ClientHandler.__call__
 
     def share_files(middleware: WhiteNoiseMiddleware) -> None:
         if not files:
             list_files(middleware)
             files.update(middleware.files)
         middleware.files = files
-
-    answer = ClientHandler.__call__
 
     def answer_and_note_streams(handler: ClientHandler, environ: dict[str, Any]) -> Any:
         reply = answer(handler, environ)
@@ -154,7 +139,6 @@ def _test_clients(_unhurried_settings: None) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClientHandler, "__call__", answer_and_note_streams)
-        patch.setattr(BaseHandler, "load_middleware", load_middleware)
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
         yield
 
