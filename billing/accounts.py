@@ -79,9 +79,19 @@ def _close_if_abandoned(account: Account) -> bool:
     """Close the locked account if it has no active member. Of two members who leave at once, the second one finds that."""
     if Account.objects.filter(HAS_ACTIVE_MEMBER, pk=account.pk).exists():
         return False
-    account.is_active = False
-    account.save(update_fields=["is_active"])
+    set_active(account, is_active=False)
     return True
+
+
+def set_active(account: Account, *, is_active: bool) -> None:
+    """Open or close the account, which is locked."""
+    account.is_active = is_active
+    account.save(update_fields=["is_active"])
+
+
+def active_owners(account: Account) -> QuerySet[User]:
+    """Return the owners who can sign in."""
+    return User.objects.filter(memberships__account=account, memberships__role=Role.OWNER, is_active=True).order_by("pk")
 
 
 def find_open_closing(account: Account) -> AccountClosing | None:
@@ -92,4 +102,4 @@ def find_open_closing(account: Account) -> AccountClosing | None:
 def is_being_refunded(account: Account) -> bool:
     """Say whether an owner closed the account, and what is left is on its way back. Lock the account first."""
     closing = find_open_closing(account)
-    return closing is not None and closing.is_refunded and closing.refunded_at is None
+    return closing is not None and closing.is_being_refunded

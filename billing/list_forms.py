@@ -8,6 +8,7 @@ from django import forms
 
 from billing import spenders
 from billing.models import Account
+from gateway_project import errors
 
 OFFERED_MAX = 100  # spenders in a list to choose from
 _SAME_NAME_MAX = 5
@@ -34,6 +35,11 @@ class ListForm(forms.Form):
     def address(self, **place: Any) -> str:
         """Return the query of the list with these filters, at a place."""
         return "?" + urlencode({**self.filters, **place})
+
+    def refusal(self) -> errors.InvalidRequest:
+        """Return the error of a form that is not valid, about its first wrong filter."""
+        name, messages = next(iter(self.errors.items()))
+        return errors.wrong(name, f"is not a filter: {messages[0]}".rstrip("."))
 
     @property
     def begin(self) -> datetime | None:

@@ -849,6 +849,11 @@ class AccountClosing(models.Model):
     def __str__(self) -> str:
         return f"closing of {self.account}"
 
+    @property
+    def is_being_refunded(self) -> bool:
+        """Whether what is left is on its way back."""
+        return self.is_refunded and self.refunded_at is None
+
 
 class AccountExport(models.Model):
     """All data of an account as one ZIP file, asked for by an owner, made in the background, and kept for some days."""

@@ -88,8 +88,7 @@ def download_statement(request: HttpRequest, account: Account) -> HttpResponseBa
     """Download the entries that the filters select as CSV."""
     form = StatementForm(account, request.GET)
     if not form.is_valid():
-        name, messages = next(iter(form.errors.items()))
-        return error_handlers.respond(request, errors.wrong(name, f"is not a filter: {messages[0]}".rstrip(".")))
+        return error_handlers.respond(request, form.refusal())
     try:
         return ledger_csv.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
     except errors.RateLimitExceeded as refusal:

@@ -75,8 +75,7 @@ def download_activity(request: HttpRequest, account: Account) -> HttpResponseBas
     """Download the acts that the filters select as CSV."""
     form = ActivityForm(request.GET)
     if not form.is_valid():
-        name, messages = next(iter(form.errors.items()))
-        return error_handlers.respond(request, errors.wrong(name, f"is not a filter: {messages[0]}".rstrip(".")))
+        return error_handlers.respond(request, form.refusal())
     parts = activity.csv_parts(account, form.act_filter)
     file = {"filename": "activity.csv", "content_type": "text/csv"}
     try:

@@ -19,7 +19,7 @@ from django.http import HttpRequest
 from billing import accounts, credits, locks, money
 from billing.members import roles
 from billing.members.roles import Act
-from billing.models import Account, AccountClosing, Payment, Role, TopUpRule, User
+from billing.models import Account, AccountClosing, Payment, TopUpRule
 from billing.payments import configuration, reports
 from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
 from billing.sign_in import mails
@@ -56,7 +56,7 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
             is_refunded=settings.CLOSING_REFUNDS,
             erase_at=erase_at,
         )
-        _set_active(locked, is_active=False)
+        accounts.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
         log.record(request, Activity.Act.CLOSED, locked, "Closed the account.", account_id=locked.pk)
         _tell_owners(locked, closing)
@@ -70,11 +70,11 @@ def undo(request: HttpRequest, account: Account) -> None:
         closing = accounts.find_open_closing(locked)
         if closing is None or locked.is_active:
             raise ClosingRefused("There is no closing to undo.")
-        if closing.is_refunded and closing.refunded_at is None:
+        if closing.is_being_refunded:
             raise ClosingRefused("We are still refunding what is left. Try again in a few minutes.")
         closing.undone_at = pool.database_time()
         closing.save(update_fields=["undone_at"])
-        _set_active(locked, is_active=True)
+        accounts.set_active(locked, is_active=True)
         log.record(request, Activity.Act.REOPENED, locked, "Reopened the account.", account_id=locked.pk)
 
 
@@ -83,11 +83,6 @@ def _lock(request: HttpRequest, account: Account) -> Account:
     if not roles.may(request.user, locked, Act.CLOSE_ACCOUNT):  # type: ignore[arg-type]
         raise ClosingRefused("You are no longer an owner of the account.")
     return locked
-
-
-def _set_active(account: Account, *, is_active: bool) -> None:
-    account.is_active = is_active
-    account.save(update_fields=["is_active"])
 
 
 def _tell_owners(account: Account, closing: AccountClosing) -> None:
@@ -100,8 +95,7 @@ def _tell_owners(account: Account, closing: AccountClosing) -> None:
         "erase_at": closing.erase_at,
         "link": hosts.mailed_page("settings", "the Settings of your dashboard"),
     }
-    owners = User.objects.filter(memberships__account=account, memberships__role=Role.OWNER, is_active=True)
-    for email in owners.order_by("pk").values_list("email", flat=True):
+    for email in accounts.active_owners(account).values_list("email", flat=True):
         transaction.on_commit(partial(mails.send, email, "account_closed", cause=mails.Cause.SECURITY, **context))
 
 

@@ -11,10 +11,10 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import ledger, support_credit
+from billing import accounts, ledger, support_credit
 from billing.credits import Credit
 from billing.desk.forms import ClosingRefundForm
-from billing.models import Account, AccountClosing, LedgerEntry, User
+from billing.models import Account, LedgerEntry, User
 from billing.sign_in import mails
 from gateway_project import dollars
 from gateway_project.activity import log
@@ -27,7 +27,7 @@ Given = dict[str, Any]  # the cleaned data of a form
 
 def close(request: HttpRequest, account: Account, given: Given) -> str:
     """Close the account: its keys are refused from now on, and its running requests end as usual."""
-    _set_active(account, is_active=False)
+    accounts.set_active(account, is_active=False)
     _end_closing_of_owner(account)
     _record(request, Activity.Act.CLOSED, account, "Closed the account.", given)
     return "The account is closed. Requests with its keys are now refused."
@@ -35,7 +35,7 @@ def close(request: HttpRequest, account: Account, given: Given) -> str:
 
 def reopen(request: HttpRequest, account: Account, given: Given) -> str:
     """Open the account again: its keys that are not revoked work from now on."""
-    _set_active(account, is_active=True)
+    accounts.set_active(account, is_active=True)
     _end_closing_of_owner(account)
     _record(request, Activity.Act.REOPENED, account, "Reopened the account.", given)
     return "The account is open. Its keys work again, except those that are revoked or expired."
@@ -100,7 +100,7 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
         ).entry
         for credit in form.refunded
     ]
-    _set_active(account, is_active=False)
+    accounts.set_active(account, is_active=False)
     total = dollars.format_usd(form.sum_nanos)
     after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
@@ -110,12 +110,9 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
 
 def _end_closing_of_owner(account: Account) -> None:
     """Staff decide from now on: the owner's closing is neither undone by its owner nor erases anything."""
-    AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).update(undone_at=pool.database_time())
-
-
-def _set_active(account: Account, *, is_active: bool) -> None:
-    account.is_active = is_active
-    account.save(update_fields=["is_active"])
+    if closing := accounts.find_open_closing(account):
+        closing.undone_at = pool.database_time()
+        closing.save(update_fields=["undone_at"])
 
 
 def _record(request: HttpRequest, act: Activity.Act, account: Account, summary: str, given: Given, **values: Any) -> None:

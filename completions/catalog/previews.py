@@ -9,10 +9,11 @@ from typing import Any
 
 from django.contrib.admin.utils import unquote
 from django.contrib.messages.storage import default_storage
-from django.db import connection, transaction
+from django.db import transaction
 from django.forms import PasswordInput
 from django.http import HttpRequest, HttpResponse
 
+from completions.catalog import open_holds
 from completions.models import LanguageModel, LanguageModelQuerySet, Provider, Route
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
@@ -118,16 +119,6 @@ def _word(value: Any) -> str:
 
 
 def _describe_running(column: str, value: str) -> str:
-    with connection.cursor() as cursor:
-        cursor.execute(_RUNNING.format(column=column), [value])
-        number, nanos = cursor.fetchone()
-    requests = "1 request runs" if number == 1 else f"{number:,} requests run"
-    return f"{requests} here now, with holds of {dollars.format_usd(int(nanos))}. They end as they were admitted."
-
-
-# Few holds are open at a time, and they have an index.
-_RUNNING = """
-    SELECT count(*), coalesce(sum(amount_nanos), 0) FROM billing_hold
-    JOIN completions_completion AS completion ON completion.id = reference
-    WHERE state = 'HELD' AND completion.{column} = %s
-"""
+    holds = open_holds.read(column, value)
+    requests = "1 request runs" if holds.number == 1 else f"{holds.number:,} requests run"
+    return f"{requests} here now, with holds of {dollars.format_usd(holds.nanos)}. They end as they were admitted."

@@ -4,16 +4,15 @@ What a price does to holds and margins is said with it: running requests keep th
 catalog file sets prices without a second person, and so does the approval of what a provider's list says.
 """
 
-from dataclasses import dataclass
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from billing import approvals, money
 from billing.approvals import ApprovalRefused, Decision
 from billing.models import User
 from completions import margins
-from completions.catalog import writes
+from completions.catalog import open_holds, writes
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
 from gateway_project import dollars
@@ -24,14 +23,6 @@ _EXAMPLE_TOKENS = 1_000
 
 class PriceRefused(ApprovalRefused):
     """The price cannot be asked for or approved. The message says why."""
-
-
-@dataclass(frozen=True)
-class OpenHolds:
-    """The requests for a model that run now, and what they hold."""
-
-    number: int
-    nanos: int
 
 
 def waiting(model: LanguageModel) -> PriceRequest | None:
@@ -87,7 +78,7 @@ def describe(asked: PriceRequest) -> str:
 
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
     """Return what a price of the model does to holds and margins, in sentences."""
-    holds, before = _open_holds(model), model.prices.at()
+    holds, before = open_holds.read("model_id", model.pk), model.prices.at()
     said = [
         f"{holds.number:,} requests run now and hold {dollars.format_usd(holds.nanos)}. They keep their hold and their price.",
         f"Each new request of {_EXAMPLE_TOKENS:,} input and {_EXAMPLE_TOKENS:,} output tokens holds"
@@ -106,17 +97,3 @@ def _example(price: TokenPrices) -> str:
 
 def _per_million(nanos: int) -> str:
     return f"${dollars.format_plain(nanos)}"
-
-
-def _open_holds(model: LanguageModel) -> OpenHolds:
-    """Return what requests for the model hold now. Few holds are open at a time, and they have an index."""
-    with connection.cursor() as cursor:
-        cursor.execute(_OPEN_HOLDS, [model.pk])
-        return OpenHolds(*map(int, cursor.fetchone()))
-
-
-_OPEN_HOLDS = """
-    SELECT count(*), coalesce(sum(amount_nanos), 0) FROM billing_hold
-    JOIN completions_completion AS completion ON completion.id = reference
-    WHERE state = 'HELD' AND completion.model_id = %s
-"""

@@ -1,13 +1,12 @@
 """Support hands a ticket over to colleagues, who get an email with a link to the account."""
 
-import re
-
 import pytest
 from django.contrib.auth.models import Group
 from django.core import mail
 
 from gateway_project.activity.models import Activity
 from tests.pages.conftest import make_staff, signed_in
+from tests.pages.test_support import send
 
 
 @pytest.fixture
@@ -28,9 +27,7 @@ def page(account):
 
 
 def hand_over(client, account, **fields):
-    form = client.get(page(account)).content.decode()
-    token = re.search(r'name="token" value="([^"]*)"', form)[1]
-    return client.post(page(account), {"token": token, "seen": "{}", "reason": "Refund of May", "ticket": "T-9", **fields})
+    return send(client, page(account), {"reason": "Refund of May", "ticket": "T-9", **fields})
 
 
 def test_the_group_gets_an_email_and_the_log_says_so(desk, alice, finance, django_capture_on_commit_callbacks):

@@ -1,6 +1,5 @@
 """Closing an account: keys stop, what is left is paid back or forfeited, it can be undone, and then personal data is erased."""
 
-import re
 from datetime import timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from tests import factories, usage
 from tests.billing.payments.conftest import begin, outcome, owner, stripe  # noqa: F401  fixtures
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, signed_in
+from tests.pages.test_support import account_page, send
 
 SETTINGS, CLOSE, UNDO = "/dashboard/settings/", "/dashboard/settings/close/", "/dashboard/settings/close/undo/"
 
@@ -205,14 +205,12 @@ def test_what_staff_reopened_is_not_erased(alice):
 # --- What happens beside a closing ----------------------------------------------------------------------------------
 
 
-def by_staff(account, act, **fields):
+def by_staff(account, act):
     """Let staff close or open the account on its page."""
     desk = signed_in(
         make_staff(f"{act}-{account.entries.count()}@example.org", ["billing.view_account", "billing.close_account"])
     )
-    page = f"/admin/billing/account/{account.pk}/{act}/"
-    token = re.search(r'name="token" value="([^"]*)"', desk.get(page).content.decode())[1]
-    return desk.post(page, {"token": token, "seen": "{}", "reason": "abuse", "ticket": ""})
+    return send(desk, account_page(account, act), {"reason": "abuse", "ticket": ""})
 
 
 def test_what_staff_took_back_by_hand_is_not_paid_back_twice(paid, stripe, owner, bob):  # noqa: F811
