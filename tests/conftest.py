@@ -4,7 +4,6 @@ alice has $10 of credit, bob has no credit, and charlie owns an unrelated accoun
 """
 
 import functools
-import os
 from collections.abc import Iterator
 from itertools import compress
 from typing import Any
@@ -35,25 +34,6 @@ from tests.offer_reads import OfferReads
 # The same examples in each run, without a deadline. State machines (``tests.state_machines``) draw new ones in each run.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("repeatable")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one more worker than there are cores: tests also wait, for deadlines and for processes."""
-    return (os.cpu_count() or 1) + 1
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest tests first, the slowest of all at the beginning, so that no core is idle at the end."""
-    slow = (
-        "tests/gateway_project/local/",
-        "tests/live/",
-        "tests/pages/test_pages_in_a_browser.py",
-        "tests/rankings/test_refresh.py",
-        "tests/rankings/pages/test_in_a_browser.py",
-        "tests/completions/relay/",
-        "tests/pages/",
-    )
-    items.sort(key=lambda item: next((place for place, path in enumerate(slow) if item.nodeid.startswith(path)), len(slow)))
 
 
 _open_streams: list[Any] = []  # replies of this test that are streams

@@ -8,6 +8,7 @@ from django.db import connection
 from completions.charging import batch
 from completions.providers import echo, exchange
 from completions.relay import attempts, fair_queue
+from completions.relay.fair_queue import FairQueue
 from completions.relay.slots import ProcessSlots
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.net import http
@@ -39,8 +40,8 @@ def _one_event_loop() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fair_queue.process_queue, "_starts_max", 1_000)  # none waits for its turn
-        for name in ("take", "release"):
-            patch.setattr(ProcessSlots, name, locked(getattr(ProcessSlots, name)))
+        for owner, name in ((ProcessSlots, "take"), (ProcessSlots, "release"), (FairQueue, "_enter"), (FairQueue, "_leave")):
+            patch.setattr(owner, name, locked(getattr(owner, name)))
         yield
 
 

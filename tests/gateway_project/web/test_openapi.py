@@ -9,7 +9,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from django.core.management import call_command
 from django.urls import get_resolver
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.validation import validate_schema
@@ -71,6 +70,7 @@ ERRORS = [error for error in vars(errors).values() if isinstance(error, type) an
 @pytest.fixture(scope="module")
 def document() -> dict:
     openapi._rendered_document.cache_clear()  # a test with other addresses may have made it
+    GENERATOR_STATS.reset()
     reply = client_for(None).get("/api/openapi.json")
     assert reply.status_code == 200
     assert reply["content-type"] == "application/json"
@@ -95,9 +95,8 @@ def test_the_document_is_valid_openapi(document):
     assert document["openapi"].startswith("3.")
 
 
-def test_the_document_is_generated_without_warnings(tmp_path):
-    GENERATOR_STATS.reset()
-    call_command("spectacular", file=str(tmp_path / "openapi.yaml"), fail_on_warn=True, validate=True)
+def test_the_document_is_generated_without_warnings(document):
+    assert not GENERATOR_STATS
 
 
 def test_the_document_lists_exactly_the_paths_of_the_api(document):
@@ -213,7 +212,6 @@ def test_the_servers_are_the_two_addresses_where_there_are_two(settings):
         document = client_for(None).get("/api/openapi.json", headers={"Host": "example.org"}).json()
     finally:
         _forget()
-    validate_schema(document)
     assert document["servers"] == [{"url": "https://example.org"}]
     for path, method in OPERATIONS:
         servers = document["paths"][path][method].get("servers")
