@@ -120,7 +120,7 @@ class CreditsStateMachine(state_machines.StateMachine):
 
 def test_what_is_left_of_credits_equals_a_queue_of_them_after_any_steps(db):
     with transaction.atomic():
-        state_machines.run(CreditsStateMachine, runs=25, steps=25)
+        state_machines.run(CreditsStateMachine, runs=12, steps=25)
 
 
 def test_credits_are_read_with_one_query_by_the_index_that_leaves_usage_out(bob, django_assert_num_queries):

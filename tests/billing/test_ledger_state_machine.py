@@ -138,4 +138,4 @@ class LedgerStateMachine(state_machines.StateMachine):
 
 def test_the_ledger_equals_its_model_after_any_steps(db):
     with transaction.atomic():
-        state_machines.run(LedgerStateMachine, runs=25, steps=30)
+        state_machines.run(LedgerStateMachine, runs=12, steps=30)

@@ -1,6 +1,6 @@
 """Counts the Python functions that a web process calls between the starts of two requests.
 
-The product has no part in this. A gunicorn with ``counting.conf.py`` counts from its fork on, and writes one line of JSON to
+The product has no part in this. A gunicorn with ``counting.conf.py`` counts once it is loaded, and writes one line of JSON to
 a file for each request that starts: how often each function was called since the one before. A generator counts each time that
 it goes on. So the line of a request on a kept connection is written when the next one has been received.
 """

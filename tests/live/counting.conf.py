@@ -7,7 +7,8 @@ _production = runpy.run_path("deploy/gunicorn.conf.py")
 globals().update({name: value for name, value in _production.items() if not name.startswith("_")})
 
 
-def post_fork(server: Any, worker: Any) -> None:
+def post_worker_init(worker: Any) -> None:
     from tests.live import calls
 
     calls.start()
+    _production["post_worker_init"](worker)

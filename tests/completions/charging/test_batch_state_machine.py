@@ -420,4 +420,4 @@ def operation_of(call: Callable[[], Any]) -> Any:
 def test_batches_do_what_the_model_says(db):
     with transaction.atomic():
         stepped_clock.make()
-        state_machines.run(BatchStateMachine, runs=20, steps=40)
+        state_machines.run(BatchStateMachine, runs=10, steps=40)

@@ -164,12 +164,18 @@ def test_an_invalid_port_is_refused(port):
 # --- How it ends. Each start finds the database of the one before: to make one takes seconds -------------------------------
 
 
-def test_a_start_after_a_kill_keeps_key_and_prices(running):
+@fault(
+    "Redis",
+    "There is no Redis",
+    "The gateway serves; background tasks run in beat's own process",
+)
+def test_a_start_after_a_kill_keeps_key_and_prices_and_needs_no_redis(running):
     before = running.quickstart()
     running.signal(signal.SIGKILL)
     assert running.get("/readyz").status_code == 200  # its children still hold the port
 
-    start(running)
+    start(running, REDIS_URL="")
+    assert "worker started" not in running.log()
     assert running.quickstart() == before
     bearer = {"Authorization": f"Bearer {before['api_key']}"}
     assert running.get("/api/billing/balance", headers=bearer).json()["balanceInCents"] == 1000
@@ -185,33 +191,26 @@ def test_ctrl_c_leaves_no_process(running):
     assert not (running.var / "postgresql" / "postmaster.pid").exists()
 
 
-def test_it_ends_when_a_store_dies():
+@pytest.fixture
+def sleeping() -> Iterator[Launch]:
     launch = Launch("-c", SLEEPING)
-    try:
-        launch.begin(DATABASE_URL="postgresql://nobody@localhost/nothing")
-        launch.wait_for("web started")
-        [redis] = [process for process in launch.processes() if "redis.sock" in " ".join(process.cmdline())]
-        redis.kill()
-        assert launch.process.wait(timeout=STOP_SECONDS_MAX) == 1
-        assert "Redis has ended." in launch.log()
-        assert launch.processes() == []
-    finally:
-        launch.clean_up()
+    launch.begin(DATABASE_URL="postgresql://nobody@localhost/nothing")
+    launch.wait_for("web started")
+    yield launch
+    launch.clean_up()
 
 
-@fault(
-    "Redis",
-    "There is no Redis",
-    "The gateway serves; background tasks run in beat's own process",
-)
-def test_the_gateway_serves_without_redis_and_fails_when_web_dies(stopped):
-    start(stopped, REDIS_URL="")
-    assert "worker started" not in stopped.log()
-    assert stopped.get("/readyz").status_code == 200
-    master = min(process.pid for process in stopped.processes() if "gunicorn" in process.cmdline())
-    os.kill(master, signal.SIGKILL)
-    assert stopped.process.wait(timeout=STOP_SECONDS_MAX) == 1
-    assert stopped.processes() == []
+@pytest.mark.parametrize(("mark", "said"), [("redis.sock", "Redis has ended."), ("time.sleep(3_600)", "web")])
+def test_it_ends_when_a_store_or_a_process_dies(sleeping, mark, said):
+    [victim] = [
+        process
+        for process in sleeping.processes()
+        if mark in " ".join(process.cmdline()) and process.pid != sleeping.process.pid
+    ]
+    victim.kill()
+    assert sleeping.process.wait(timeout=STOP_SECONDS_MAX) == 1
+    assert said in sleeping.log()
+    assert sleeping.processes() == []
 
 
 def test_an_invalid_catalog_stops_the_start_and_all_its_processes(stopped):
