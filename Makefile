@@ -11,7 +11,7 @@ PIP := $(IN) -m pip install --disable-pip-version-check --no-input --root-user-a
 IN_PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 COMPILE := $(IN) -m uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes
 
-.PHONY: help run test mutants faults coverage lint bench bench-peers agents lock wheel clean
+.PHONY: help run test mutants faults coverage lint bench bench-peers citus agents lock wheel clean
 .DEFAULT_GOAL := help
 # Processes that start again and again, in tests and behind `make run`, would compile all modules each time.
 unexport PYTHONDONTWRITEBYTECODE
@@ -61,6 +61,9 @@ endif
 
 bench-peers: $(VENV)/installed  ## Compare completions with other gateways and nginx: installs them for it; needs npm and nginx
 	@$(IN) -m bench.peers $(ARGS)
+
+citus: $(VENV)/installed  ## Run the gateway on Citus, and write docs/scaling.md: CITUS_SOURCE=DIRECTORY of its source; needs a C compiler
+	@$(IN) -m bench.citus $(or $(CITUS_SOURCE),$(error Set CITUS_SOURCE to the source tree of Citus)) $(ARGS)
 
 agents: $(VENV)/installed  ## Let coding agents of today work through a gateway, and write docs/api/agents.md: needs npm
 	@$(IN) -m bench.agents

@@ -159,12 +159,12 @@ def post(secret: str, body: dict[str, Any]) -> bytes:
 
 def load(port: int, clients: int, seconds: float, request: bytes) -> dict[str, Any]:
     """Return per_second, p50_ms, p95_ms, p99_ms, slowest_ms and statuses for this many clients. Uses wrk if it is installed."""
-    measure = _by_wrk if shutil.which("wrk") else _by_load_script
+    measure = _by_wrk if shutil.which("wrk") else load_by_script
     result: dict[str, Any] = json.loads(measure(port, clients, seconds, request).splitlines()[-1])
     return result
 
 
-def _by_load_script(port: int, clients: int, seconds: float, request: bytes) -> bytes:
+def load_by_script(port: int, clients: int, seconds: float, request: bytes) -> bytes:
     command = [PYTHON, "bench/load.py", str(port), str(clients), str(seconds)]
     return subprocess.run(pinned(command, core=1), cwd=ROOT, input=request, stdout=subprocess.PIPE, check=True).stdout
 

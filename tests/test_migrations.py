@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+import psycopg
 import pytest
 from django.contrib.postgres.operations import (
     AddConstraintNotValid,
@@ -20,6 +21,8 @@ from django.db.migrations.state import ProjectState
 INITIAL = {"activity": 2, "billing": 3, "completions": 3, "keys": 2, "monitoring": 1, "rankings": 2}  # make the empty tables
 # The last migrations of release 0.2.0, whose code works beside that of the next. The commit that makes a release moves them.
 RELEASED = {"activity": 2, "billing": 9, "completions": 7, "keys": 2, "monitoring": 1, "rankings": 2}
+# The last that were made before a schema could be distributed by Citus. Their tables are distributed afterwards.
+BEFORE_CITUS = {"activity": 3, "billing": 15, "completions": 15, "keys": 2, "monitoring": 1, "rankings": 2}
 BLOCKING = (migrations.AddIndex, migrations.RemoveIndex, migrations.AddConstraint)
 NOT_BLOCKING = (AddIndexConcurrently, RemoveIndexConcurrently, AddConstraintNotValid)
 
@@ -60,6 +63,35 @@ def test_no_new_migration_blocks_a_table_with_many_rows():
     assert {app for app, _ in loaded} >= set(INITIAL)
     new = {name: migration for name, migration in loaded.items() if int(name[1][:4]) > INITIAL.get(name[0], 9_999)}
     assert {name: found for name, migration in new.items() if (found := blocking_operations(migration))} == {}
+
+
+def commands(migration: migrations.Migration) -> Iterator[str]:
+    """Yield the commands of the migration's own SQL."""
+    for operation in _flat(migration.operations):
+        if isinstance(operation, migrations.RunSQL):
+            for sql in (operation.sql, operation.reverse_sql):
+                yield from [sql] if isinstance(sql, str) else [each if isinstance(each, str) else each[0] for each in sql or ()]
+
+
+def has_several_statements(sql: str) -> bool:
+    """Let the server parse it: a prepared statement has one."""
+    connection.ensure_connection()
+    with psycopg.connect(**connection.get_connection_params()) as own:
+        parsed = own.pgconn.prepare(b"", sql.replace("%%", "%").encode())
+        return b"multiple commands" in parsed.error_message
+
+
+def test_a_command_of_a_new_migration_has_one_statement_as_citus_needs(db):
+    loaded = MigrationLoader(None).disk_migrations
+    new = {name: migration for name, migration in loaded.items() if int(name[1][:4]) > BEFORE_CITUS.get(name[0], 9_999)}
+    assert {name: sql for name, migration in new.items() for sql in commands(migration) if has_several_statements(sql)} == {}
+    assert has_several_statements("SELECT 1; SELECT 2")
+
+
+def test_no_trigger_compares_the_whole_name_of_a_table_which_on_citus_has_the_number_of_a_shard(db):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT proname FROM pg_proc WHERE prosrc ~* 'tg_(table|rel)name *(=|<>|!=|in|is)'")
+        assert cursor.fetchall() == []
 
 
 def test_a_database_that_was_made_by_the_former_migrations_is_up_to_date(db):

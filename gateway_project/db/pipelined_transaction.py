@@ -37,9 +37,10 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 # A batch finds every row by its key. Without these settings the statistics of a table that was empty until lately can make the
-# planner choose a sequential scan.
+# planner choose a sequential scan. Citus cannot route a generic plan: it looks at the parameters of each call.
 _SESSION = (
-    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;"
+    "SELECT set_config('plan_cache_mode', CASE WHEN EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+    " THEN 'auto' ELSE 'force_generic_plan' END, false); SET enable_seqscan = off; SET enable_hashjoin = off;"
     " SET enable_mergejoin = off; SET jit = off; SET TIME ZONE 'UTC'"
 )
 _BEGIN, _COMMIT, _ROLLBACK = Statement("BEGIN"), Statement("COMMIT"), Statement("ROLLBACK")
