@@ -126,7 +126,10 @@ class Account(models.Model):
                 name="a_warning_threshold_is_a_positive_amount",
             ),
         ]
-        indexes = [GinIndex(SearchVector("name", config="simple"), name="accounts_by_words_of_name")]
+        indexes = [
+            GinIndex(SearchVector("name", config="simple"), name="accounts_by_words_of_name"),
+            models.Index(Right(Cast("id", models.TextField()), 8), name="accounts_by_end_of_id"),
+        ]
         permissions = [
             ("issue_support_credit", "Can issue a SUPPORT_CREDIT"),
             ("correct_credit", "Can correct a credit, once"),
@@ -599,7 +602,7 @@ class RetentionMark(models.Model):
         return f"{self.what} since {self.since}"
 
 
-# What the numbers of an account's receipts begin with.
+# What the numbers of an account's receipts and statements begin with.
 END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)
 
 

@@ -75,7 +75,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
         "count": account.last_seq,
         "opened_id": str(opened.pk) if opened else "",
         "csv_query": form.address() if form.filters else "",
-        "months": _months(account),
+        "months": months_of(account),
         "searched_to": searched.values_list("created_at", flat=True).first() if searched is not None else None,
         "searched_max": ledger_pages.SEARCHED_MAX,
     }
@@ -102,7 +102,7 @@ def _entry(account: Account, entry_id: str) -> LedgerEntry:
         raise Http404 from None
 
 
-def _months(account: Account) -> list[date]:
+def months_of(account: Account) -> list[date]:
     """Return the first days of the last months in which the account had a ledger, the latest first."""
     first = LedgerEntry.objects.filter(account=account, seq=1).values_list("created_at", flat=True).first()
     if first is None:

@@ -18,7 +18,7 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``playground``           the page from which members send completions
 - ``desk``                 what completions contribute to the support desk
 - ``inbound``              the languages of callers, and the way of a completion, which all of them share
-- ``key_admin``            what completions add to the support page of a key
+- ``key_admin``, ``account_admin``  what completions add to the support pages of a key and of an account
 - ``serializers``          the shapes of replies; ``completion_object`` and ``quote_object`` make two of them
 - ``tasks``                scheduled work
 - ``sweeper``              settles or releases what a dead process left

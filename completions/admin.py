@@ -12,6 +12,7 @@ from django.utils.safestring import mark_safe
 
 from billing.desk import search
 from billing.models import Hold, LedgerEntry
+from completions import account_admin  # noqa: F401  registers its pages
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
 from completions.history import comparison

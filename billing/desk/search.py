@@ -1,4 +1,7 @@
-"""Finds accounts by address, name and id, ledger entries by id and by payment, and what else belongs to them."""
+"""Finds accounts by address, name and id, ledger entries by id and by payment, and what else belongs to them.
+
+Receipts and invoices are found by their number, also as it stands in the name of an invoice's file.
+"""
 
 import json
 import re
@@ -90,7 +93,7 @@ def _payments_of_processor(term: str) -> QuerySet[Payment]:
 
 def _payments_by_receipt(term: str) -> QuerySet[Payment]:
     """Find the payment with such a receipt number: the end of its account's id, and the number within the account."""
-    match = re.fullmatch(r"([0-9A-Fa-f]{8})-(\d{4,9})", term)
+    match = re.fullmatch(r"(?:(?:receipt|invoice)[ -])?([0-9a-f]{8})-(\d{4,9})(?:\.pdf)?", term, re.IGNORECASE | re.ASCII)
     if match is None:
         return Payment.objects.none()
     found = Payment.objects.annotate(end_of_account=END_OF_ACCOUNT).select_related("account")
@@ -126,7 +129,7 @@ FINDERS = [
     Finder(LedgerEntry, _entries_by_payment, _describe_entry, "a payment's ID at the processor"),
     Finder(Payment, _payments, _describe_payment, "a payment's ID here, or its beginning"),
     Finder(Payment, _payments_of_processor, _describe_payment),
-    Finder(Payment, _payments_by_receipt, _describe_payment, "the number of a receipt"),
+    Finder(Payment, _payments_by_receipt, _describe_payment, "the number of a receipt or an invoice"),
     Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
     Finder(Hold, _holds, _describe_hold, is_last_resort=True),
     Finder(User, _people, _describe_person, "the email address of someone without an account", is_last_resort=True),

@@ -1,9 +1,15 @@
-"""Finds completions by their id, their request's id and their provider's id of the request."""
+"""Finds completions by their id, their request's id and their provider's id of the request, and statements by their number."""
 
 import re
+from datetime import date
+from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import DateField, QuerySet, TextField, Value
+from django.db.models.functions import Cast, Right
+from django.urls import reverse
 
+from billing.models import Account
+from completions.history import monthly_statement
 from completions.models import Completion
 from gateway_project import dollars, timestamps
 from gateway_project.desk import short_ids
@@ -39,8 +45,25 @@ def _describe(completion: Completion) -> str:
     return f"{completion.model_id}, {cost}, {completion.account}, {timestamps.in_words(completion.created_at)}"
 
 
+def _statements(term: str) -> QuerySet[Account]:
+    """Find the account of a statement, with the statement's ``month``."""
+    parsed = monthly_statement.parse_number(term)
+    end_of_id, month = parsed or ("", date.min)
+    accounts = Account.objects.annotate(end_of_id=Right(Cast("pk", TextField()), 8), month=Value(month, DateField()))
+    return accounts.filter(end_of_id=end_of_id) if parsed else accounts.none()
+
+
+def _describe_statement(account: Any) -> str:
+    return f"statement of {account.month:%B %Y}"
+
+
+def _page_of_statement(account: Any) -> str:
+    return reverse("admin:billing_account_month", args=[account.pk, account.month.year, account.month.month])
+
+
 FINDERS = [
     Finder(Completion, _by_id, _describe, "a completion's ID, or its beginning"),
     Finder(Completion, _by_request, _describe, "a request ID (x-request-id)"),
     Finder(Completion, _by_provider_request, _describe, "a provider's own ID of a request"),
+    Finder(Account, _statements, _describe_statement, "the number of a monthly statement", address=_page_of_statement),
 ]

@@ -1,9 +1,10 @@
-"""What completions show of an account: the latest ones."""
+"""What completions show of an account: the latest ones, and the monthly statements."""
 
 from typing import Any
 
 from django.http import HttpRequest
 
+from billing import statement_pages
 from billing.models import Account
 from completions.history import explanation, reading
 from gateway_project.desk.sections import Section
@@ -25,6 +26,10 @@ def _latest(request: HttpRequest, account: Account) -> dict[str, Any]:
     }
 
 
+def _months(request: HttpRequest, account: Account) -> dict[str, Any]:
+    return {"months": statement_pages.months_of(account)}
+
+
 SECTIONS = [
     Section(
         40,
@@ -34,4 +39,5 @@ SECTIONS = [
         "admin/completions/account/completions.html",
         _latest,
     ),
+    Section(55, "months", "Monthly statements", "billing.view_ledgerentry", "admin/completions/account/months.html", _months),
 ]

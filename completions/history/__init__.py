@@ -1,7 +1,7 @@
 """The past requests of an account for its members: a list, what each one cost and why, and months.
 
 - ``page_urls``, ``pages``  the paths and their pages
-- ``monthly_statement``     what a month changed, by type and model, to print
+- ``monthly_statement``     what a month changed, by type and model, to print; its number
 - ``files``                 the list as a CSV file
 - ``forms``                 the filters of the list
 - ``reading``               reads a page of the list, as fast with millions of completions

@@ -3,7 +3,9 @@
 The balances and the sums by type are those of the ledger, found by index seeks. Those by model are the sums of the usage page.
 """
 
+import re
 from datetime import date, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,19 +25,39 @@ from gateway_project.db import pool
 @member_page
 def show_month(request: HttpRequest, account: Account, year: int, month: int) -> HttpResponse:
     """Show the statement of a calendar month in UTC. Billing details are for those who may pay."""
+    payer = booking.describe_payer(account) if request.member.may_pay else {}  # type: ignore[attr-defined]
+    context = {**read(account, year, month), "seller": settings.SELLER_LINES, "payer": payer}
+    return render(request, "dashboard/month.html", context)
+
+
+def number_of(account: Account, month: date) -> str:
+    """Return the number of the statement: of the account, as its receipts have it, and of the month."""
+    return f"{account.pk.hex[-8:].upper()}-{month:%Y-%m}"
+
+
+def parse_number(number: str) -> tuple[str, date] | None:
+    """Return the end of the account's id, and the month, of the number of a statement; None if it is none."""
+    match = re.fullmatch(r"(?:statement )?([0-9a-f]{8})-(\d{4})-(\d{2})", number, re.IGNORECASE | re.ASCII)
+    try:
+        return (match[1].lower(), date(int(match[2]), int(match[3]), 1)) if match else None
+    except ValueError:
+        return None
+
+
+def read(account: Account, year: int, month: int) -> dict[str, Any]:
+    """Return what a month changed, for a template. Raises Http404 for a month that has not begun."""
     first_day, now = _first_day(year, month), pool.database_time()
     if first_day > now.date():
         raise Http404
     next_day = (first_day + timedelta(days=31)).replace(day=1)
     since, until = begin_of(first_day), begin_of(next_day)
     opening, closing = (ledger_pages.read_before(account, moment) for moment in (since, until))
-    context = {
+    return {
+        "number": number_of(account, first_day),
         "month": first_day,
         "until": next_day,
         "last_day": next_day - timedelta(days=1),
         "is_running": until > now,
-        "seller": settings.SELLER_LINES,
-        "payer": booking.describe_payer(account) if request.member.may_pay else {},  # type: ignore[attr-defined]
         "opening_nanos": opening.balance_after_nanos if opening else 0,
         "closing_nanos": closing.balance_after_nanos if closing else 0,
         "types": [
@@ -46,7 +68,6 @@ def show_month(request: HttpRequest, account: Account, year: int, month: int) ->
         "used_in_all": figures.read_total(account, since, until),
         "is_behind": figures.is_behind(account),
     }
-    return render(request, "dashboard/month.html", context)
 
 
 def _first_day(year: int, month: int) -> date:

@@ -29,13 +29,18 @@ def _unchanged(text: str) -> str:
     return text
 
 
+def _page_of(row: Any) -> str:
+    options = row._meta
+    return reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[quote(row.pk)])
+
+
 @dataclass(frozen=True)
 class Finder:
     """Finds the rows of one model. ``find`` returns a queryset that reads an index, empty for a term of another shape.
 
     ``terms`` says in words what may be searched for; empty if another finder of the model says it. ``describe`` returns what
     tells a row from others. ``is_last_resort`` is for rows that lead to others, which are found by the same term: such a finder
-    is asked only when nothing else was found. ``conceal`` replaces secrets in a text.
+    is asked only when nothing else was found. ``conceal`` replaces secrets in a text. ``address`` returns the page of a row.
     """
 
     model: type[Model]
@@ -44,6 +49,7 @@ class Finder:
     terms: str = ""
     is_last_resort: bool = False
     conceal: Callable[[str], str] = _unchanged
+    address: Callable[[Any], str] = _page_of
 
     def may_be_used(self, request: HttpRequest) -> bool:
         return admin.site.get_model_admin(self.model).has_view_permission(request)
@@ -102,6 +108,4 @@ def _rows(asked: list[Finder], term: str) -> Iterator[Found]:
 
 
 def _found(finder: Finder, row: Model) -> Found:
-    options = row._meta
-    address = reverse(f"admin:{options.app_label}_{options.model_name}_change", args=[quote(row.pk)])
-    return Found(capfirst(str(options.verbose_name)), str(row), finder.describe(row), address)
+    return Found(capfirst(str(row._meta.verbose_name)), str(row), finder.describe(row), finder.address(row))

@@ -16,7 +16,7 @@ from gateway_project import dollars, identifiers
 from gateway_project.db import pipelined_transaction
 from tests import chat, factories
 from tests.billing import guards
-from tests.pages.conftest import other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures
+from tests.pages.conftest import make_staff, other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures
 
 LEDGER, CSV = "/dashboard/ledger/", "/dashboard/ledger.csv"
 
@@ -225,3 +225,21 @@ def test_a_month_names_the_address_to_those_who_may_pay(bob, bobs):
     path = f"{LEDGER}2026/1/"
     assert "Bob Bob Ltd 1 High Street Tax ID GB 1" in text(bobs.get(path))
     assert "High Street" not in text(signed_in(viewer).get(path))
+
+
+def test_staff_find_a_month_by_its_number_with_the_figures_of_its_account(bob, bobs, entries, charlie):
+    month = entries[0].created_at
+    shown = text(bobs.get(f"{LEDGER}{month:%Y/%-m}/"))
+    number = f"{bob.pk.hex[-8:].upper()}-{month:%Y-%m}"
+    assert f"Number {number}" in shown
+    desk = signed_in(make_staff("desk@example.org", ["billing.view_account", "billing.view_ledgerentry"]))
+    page = f"/admin/billing/account/{bob.pk}/months/{month:%Y/%-m}/"
+    for written in (number, number.lower(), f"Statement {number}"):
+        assert desk.get("/admin/search/", {"q": written})["Location"] == page
+    assert f"Balance now {dollars.format_usd(entries[0].balance_after_nanos)}" in text(desk.get(page))
+    assert page in desk.get(f"/admin/billing/account/{bob.pk}/change/").content.decode()
+    for other in (f"{charlie.pk.hex[-8:]}-{month:%Y-%m}", f"{number[:8]}-2026-13", f"{number[:8]}-0000-01"):
+        assert desk.get("/admin/search/", {"q": other}).get("Location") != page
+    viewer = signed_in(make_staff("viewer@example.org", ["billing.view_account"]))
+    assert viewer.get(page).status_code == 403
+    assert desk.get(f"/admin/billing/account/{bob.pk}/months/2100/1/").status_code == 404

@@ -142,7 +142,7 @@ def test_the_page_of_a_busy_account_takes_as_many_queries_as_that_of_a_new_one(d
 @pytest.mark.parametrize(
     ("permission", "shown"),
     [
-        ("billing.view_ledgerentry", {"entries"}),
+        ("billing.view_ledgerentry", {"entries", "months"}),
         ("billing.view_hold", {"holds"}),
         ("keys.view_apikey", {"spending", "keys", "refusals"}),
         ("completions.view_completion", {"completions"}),

@@ -64,5 +64,7 @@ def test_the_number_of_a_receipt_finds_its_payment(desk, paid):  # noqa: F811
     number = summaries.receipt_number(paid)
     reply = desk.get("/admin/search/", {"q": number})
     assert f"/admin/billing/payment/{paid.pk}/change/" in (reply.get("Location") or reply.content.decode())
+    for written in (number.lower(), f"Invoice {number}", f"invoice-{number}.pdf"):
+        assert desk.get("/admin/search/", {"q": written}).get("Location") == reply.get("Location"), written
     other = f"{number[:-1]}{int(number[-1]) + 1}"
     assert str(paid.pk) not in desk.get("/admin/search/", {"q": other}).content.decode()

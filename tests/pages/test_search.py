@@ -279,6 +279,7 @@ SET LOCAL session_replication_role = origin;
 TERMS = [
     *("person77@example.org", "person77", "company aa", "pi_77", "pay:stripe:pi_77", "ab12", "mgw_live_…ab12"),
     *("c4ca4238-a0b9-2382-0dcc-509a6f75849b", "c4ca4238a0b9", "c4ca4238a0b9…849b", "mgw_live_c4ca4238a0b92"),
+    *("6F75849B-0001", "6F75849B-2026-11"),
     *("chatcmpl-c4ca4238a0b923820dcc509a6f75849b", "chatcmpl-lost", "req_c4ca4238a0b923820dcc509a6f75849b"),
 ]
 _SMALL = {"completions_languagemodel", "completions_price", "completions_provider"}
