@@ -129,6 +129,7 @@ MIDDLEWARE = [
     "billing.sign_in.sessions.PageIdleSessionMiddleware",
     "gateway_project.web.page_middleware.PageUserInFlightMiddleware",
     "billing.sign_in.second_factor.PageSecondFactorMiddleware",
+    "billing.sign_in.kept_forms.PageKeptFormMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "allauth.account.middleware.AccountMiddleware",
 ]

@@ -7,6 +7,7 @@
 - ``sessions``          sessions end when they are idle, or old
 - ``session_pages``     the list of one's sessions, to end them
 - ``reauthentication``  the password once more before some acts
+- ``kept_forms``        what was sent after its session had ended waits until its sender has signed in again
 - ``adapter``           what allauth asks of the project
 - ``second_factor``     staff need one; changes are recorded
 - ``identities``        accounts at Google or GitHub, by which people sign in and sign up

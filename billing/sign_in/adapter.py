@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from billing.models import User
-from billing.sign_in import devices, mails, reauthentication, sessions
+from billing.sign_in import devices, kept_forms, mails, reauthentication, sessions
 from gateway_project import secretbox
 from gateway_project.web.client_address import client_address
 
@@ -28,11 +28,13 @@ class SignInAdapter(DefaultAccountAdapter):
     def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:
         """Make the device known, and begin the times of the session and of the password."""
         response: HttpResponse = super().post_login(request, user, **kwargs)
-        if not devices.find_device(request, user.email):
+        is_known = devices.find_device(request, user.email) is not None
+        if not is_known:
             mails.notify_of_sign_in(request, user)
         devices.remember(request, response, user.email)
         reauthentication.note_password(request)
         sessions.note_sign_in(request)
+        kept_forms.note_sign_in(request, is_known_device=is_known)
         return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:

@@ -84,6 +84,11 @@ def identity_limit(network: str) -> Limit:
     return Limit(f"identity {network}", ADDRESS)
 
 
+def kept_form_limit(network: str) -> Limit:
+    """Return the limit of an address on forms that wait for a new sign-in, each of which stores a session."""
+    return Limit(f"kept forms of {network}", ADDRESS)
+
+
 def mail_request_limit(network: str) -> Limit:
     """Return the limit of an address on asking for mails."""
     return Limit(f"mails asked for by {network}", ADDRESS)

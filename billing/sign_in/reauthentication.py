@@ -53,10 +53,16 @@ def asks_anew(view: View) -> View:
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         if request.method in ("GET", "HEAD"):
-            request.session.pop(_GIVEN_AT, None)
+            forget_password(request)
         return view(request, *args, **kwargs)
 
+    page.asks_anew = True  # type: ignore[attr-defined]
     return page
+
+
+def forget_password(request: HttpRequest) -> None:
+    """Let the next act ask for the password, however recently it was given."""
+    request.session.pop(_GIVEN_AT, None)
 
 
 def note_password(request: HttpRequest) -> None:

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from playwright.sync_api import expect
 
 from billing import locks
-from billing.models import Hold, LedgerEntry, User
+from billing.models import Account, Hold, LedgerEntry, User
 from completions.models import Completion, LanguageModel, Price
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -18,7 +19,7 @@ from keys.models import RefusalCount, RefusedRequest, SpendingDay
 from rankings.models import Source, SourceState
 from tests import factories, usage
 from tests.billing import guards
-from tests.browser import picture, sign_in
+from tests.browser import PHONE, fits, picture, sign_in
 from tests.pages.conftest import make_staff, signed_in
 from tests.rankings.snapshots import make_snapshot
 
@@ -176,6 +177,23 @@ def test_every_column_of_the_large_lists_is_on_the_screen(open_page, alice):
         page.goto(f"/admin/{path}/")
         picture(page, path.replace("/", "-"))
         assert page.locator("#changelist .results").evaluate(fits_in_the_list), path
+
+
+def test_a_long_name_is_cut_to_one_line_and_whole_in_its_title_and_on_focus(open_page, alice):
+    User.objects.create_superuser("root@example.org", factories.PASSWORD)
+    name = "Company of a very long name " * 4
+    Account.objects.filter(pk=alice.pk).update(name=name)
+    fill(alice, range(1))
+    page = open_page(**PHONE)
+    sign_in(page, "root@example.org", "/admin/billing/ledgerentry/")
+    cell = page.locator("td.field-of_account").first
+    height = "cell => cell.getBoundingClientRect().height"
+    expect(cell).to_have_attribute("title", name.strip())
+    cut = cell.evaluate(height)
+    assert cut < 40
+    assert fits(page)
+    cell.get_by_role("link").focus()
+    assert cell.evaluate(height) > 2 * cut
 
 
 def test_a_list_leads_only_to_pages_that_staff_may_view(alice):

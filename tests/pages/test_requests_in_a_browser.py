@@ -10,6 +10,7 @@ from tests import chat, factories
 from tests.browser import PHONE, PHONE_SIZE, fits, picture, sign_in, violations
 from tests.conftest import client_for
 
+NAME = "production-" * 9
 DESK, DARK_PHONE = {"viewport": {"width": 1200, "height": 800}}, {**PHONE, "color_scheme": "dark"}
 
 
@@ -19,7 +20,7 @@ DESK, DARK_PHONE = {"viewport": {"width": 1200, "height": 800}}, {**PHONE, "colo
     ids=["desk", "dark-phone"],
 )
 def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alice, echo_model, open_page, name, options):
-    api = client_for(factories.make_key(alice, "production")[1])
+    api = client_for(factories.make_key(alice, NAME)[1])
     for number in range(3):
         assert chat.ask(api, user=f"user-{number}", metadata={"team": "search"}).status_code == 200
     assert chat.ask(api, model="demo/none").status_code == 404
@@ -36,6 +37,12 @@ def test_an_owner_finds_out_what_a_request_cost_and_why_another_was_refused(alic
         assert fits(page), step
 
     check("list")
+    name = page.locator("td.where").first
+    expect(name).to_have_attribute("title", NAME)
+    height = "cell => cell.scrollHeight"
+    cut = name.evaluate(height)
+    name.focus()
+    assert name.evaluate(height) > cut
     page.locator("td.when a").first.click()
     expect(page.get_by_role("heading", name="What it cost")).to_be_visible()
     check("one")

@@ -46,6 +46,13 @@ if (awaited) {
   }, 3_000);
 }
 
+// A name that its cell cuts is whole in its title, and where the keyboard or a tap reaches it.
+for (const cell of document.querySelectorAll(".cut, #changelist .results :is(td, th)")) {
+  if (cell.scrollWidth <= cell.clientWidth) continue;
+  cell.title ||= cell.textContent.trim();
+  if (!cell.matches("a") && !cell.querySelector("a, input")) cell.tabIndex = 0;
+}
+
 // Ignore a second click while a form is being sent.
 for (const form of document.querySelectorAll("form[method=post]:not([data-repeats])")) {
   form.addEventListener("submit", (event) => {

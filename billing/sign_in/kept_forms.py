@@ -1,0 +1,90 @@
+"""Keeps a form that was sent after its session had ended, and offers it once its sender has signed in again.
+
+The form waits for half an hour in the session of the browser that sent it, if its CSRF token proved that a page of ours sent it.
+Only a user who has signed in with this browser before is offered it, and nothing is done without a click: the page that
+offers it has a token of the new session. Passwords and codes are never kept, nor any part of a form with an API secret in it.
+"""
+
+import re
+import time
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.cache import add_never_cache_headers
+from django.utils.deprecation import MiddlewareMixin
+
+from billing.sign_in import limits, reauthentication
+from gateway_project import errors
+from gateway_project.desk import search
+from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.page_middleware import asks_who
+
+KEPT_SECONDS = 30 * 60
+CHARACTERS_MAX = 20_000
+_FORM = "kept_form"  # session key
+_NOT_KEPT = re.compile(r"csrfmiddlewaretoken|.*password.*|(.*_)?code", re.IGNORECASE)  # names of fields
+_SECRETS = re.compile(r".*secret.*|api_key|credential", re.IGNORECASE)
+
+
+class PageKeptFormMiddleware(MiddlewareMixin):
+    """Comes behind what asks who is signed in and what checks CSRF tokens."""
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        """Offer the form that was sent to the page which is opened now."""
+        if request.method != "GET" or not asks_who(request) or not request.user.is_authenticated:
+            return None
+        kept = request.session.get(_FORM)
+        if kept is None or kept["path"] != request.get_full_path():
+            return None
+        del request.session[_FORM]
+        return _offer(request, view, kept["fields"]) if time.time() - kept["at"] <= KEPT_SECONDS else None
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if request.method == "POST" and _leads_to_sign_in(request, response):
+            _keep(request)
+        return response
+
+
+def note_sign_in(request: HttpRequest, *, is_known_device: bool) -> None:
+    """Let the session last as others do, and forget the form if somebody else may have sent it."""
+    if _FORM in request.session:
+        request.session.set_expiry(settings.SESSION_COOKIE_AGE)
+        if not is_known_device:
+            del request.session[_FORM]
+
+
+def _leads_to_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
+    if response.status_code != 302 or not asks_who(request) or request.user.is_authenticated:
+        return False
+    query = response["Location"].removeprefix(f"{reverse('account_login')}?")
+    return QueryDict(query).get("next") == request.get_full_path()
+
+
+def _keep(request: HttpRequest) -> None:
+    """Keep the form, unless it is too long, or has nothing to keep or something that must not be, or its address sent many."""
+    fields = [(name, value) for name, values in request.POST.lists() for value in values if not _NOT_KEPT.fullmatch(name)]
+    if not fields or any(_has_secret(name, value) for name, value in fields):
+        return
+    if sum(len(name) + len(value) for name, value in fields) > CHARACTERS_MAX:
+        return
+    try:
+        limits.count_attempt([limits.kept_form_limit(client_network(client_address(request)))])
+    except errors.RateLimitExceeded:
+        return
+    request.session[_FORM] = {"path": request.get_full_path(), "fields": fields, "at": int(time.time())}
+    request.session.set_expiry(KEPT_SECONDS)
+
+
+def _has_secret(name: str, value: str) -> bool:
+    return bool(value) and (bool(_SECRETS.fullmatch(name)) or search.conceal(value) != value)
+
+
+def _offer(request: HttpRequest, view: Any, fields: list[tuple[str, str]]) -> HttpResponse:
+    if getattr(view, "asks_anew", False):
+        reauthentication.forget_password(request)
+    page = render(request, "dashboard/kept_form.html", {"fields": fields})
+    add_never_cache_headers(page)
+    return page
