@@ -18,7 +18,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``events``            what a signed event leads to
 - ``webhook``           POST /api/billing/webhooks/..., which receives events
 - ``taxes``             the tax that a payment includes
-- ``invoices``          an invoice as PDF
+- ``invoices``          an invoice as PDF; ``fonts`` chooses those of names in many scripts
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences

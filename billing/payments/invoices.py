@@ -1,21 +1,14 @@
-"""An invoice as PDF: seller, customer with address and tax ID, what was paid, the tax in it, and what was taken back.
+"""An invoice as PDF: seller, customer with address and tax ID, what was paid, the tax in it, and what was taken back."""
 
-Text is set in a font that comes with the library. Greek, Cyrillic and Chinese are set in one of the machine that shows the
-invoice; a letter that neither has loses its accents, or becomes a question mark.
-"""
-
-import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from io import BytesIO
-from itertools import groupby
 from typing import Any
+
+from billing.payments import fonts
 
 _MARGIN, _WIDTH, _HEIGHT = 56, 595, 842  # points, of A4
 _SIZE, _LEADING = 10, 15
 _LINE_CHARACTERS_MAX, _LINES_MAX = 70, 12  # of an address
-_REGULAR, _BOLD, _OTHER = "Vera", "VeraBd", "STSong-Light"
 
 
 @dataclass(frozen=True)
@@ -35,7 +28,6 @@ def write(invoice: Invoice) -> bytes:
     """Return the PDF, on one page."""
     from reportlab.pdfgen.canvas import Canvas  # here, because it is large, and few requests need it
 
-    _register_fonts()
     file = BytesIO()
     canvas = Canvas(file, pagesize=(_WIDTH, _HEIGHT), invariant=True)  # the same bytes each time
     canvas.setTitle(f"Invoice {invoice.number}")
@@ -91,44 +83,7 @@ class _Page:
 
 
 def _draw(canvas: Any, x: float, y: float, text: str, size: int, *, is_bold: bool) -> None:
-    for font, part in _runs(text, _BOLD if is_bold else _REGULAR):
+    for font, part in fonts.set_in_fonts(text, fonts.BOLD if is_bold else fonts.REGULAR):
         canvas.setFont(font, size)
         canvas.drawString(x, y, part)
-        x += canvas.stringWidth(part, font, size)
-
-
-def _runs(text: str, font: str) -> Iterator[tuple[str, str]]:
-    """Return the text in parts, each with the font that has it."""
-    placed = [_place(character, font) for character in unicodedata.normalize("NFC", text)]
-    for name, group in groupby(placed, key=lambda pair: pair[0]):
-        yield name, "".join(character for _, character in group)
-
-
-def _place(character: str, font: str) -> tuple[str, str]:
-    if _has(font, character):
-        return font, character
-    base = unicodedata.normalize("NFKD", character)[0]
-    if base != character and _has(font, base):
-        return font, base
-    try:
-        character.encode("gb2312")
-    except UnicodeEncodeError:
-        return font, "?"
-    return _OTHER, character
-
-
-def _has(font: str, character: str) -> bool:
-    from reportlab.pdfbase import pdfmetrics
-
-    return ord(character) in pdfmetrics.getFont(font).face.charToGlyph
-
-
-@cache
-def _register_fonts() -> None:
-    from reportlab.pdfbase import pdfmetrics
-    from reportlab.pdfbase.cidfonts import UnicodeCIDFont
-    from reportlab.pdfbase.ttfonts import TTFont
-
-    for name in (_REGULAR, _BOLD):
-        pdfmetrics.registerFont(TTFont(name, f"{name}.ttf"))
-    pdfmetrics.registerFont(UnicodeCIDFont(_OTHER))
+        x += fonts.width(part, font, size)

@@ -1,6 +1,6 @@
 """Keeps a form that was sent after its session had ended, and offers it once its sender has signed in again.
 
-The form waits for half an hour in the session of the browser that sent it, if its CSRF token proved that a page of ours sent it.
+The form waits for half an hour in the session of its browser, if its CSRF token proved that a page of ours sent it.
 Only a user who has signed in with this browser before is offered it, and nothing is done without a click: the page that
 offers it has a token of the new session. Passwords and codes are never kept, nor any part of a form with an API secret in it.
 """

@@ -1,14 +1,17 @@
 """The billing page, and the page that payers return to. Members of other accounts cannot open them."""
 
 import re
+import unicodedata
 from decimal import Decimal
+from io import BytesIO
 
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pypdf import PdfReader
 
 from billing.models import BillingDetails, LedgerEntry, Payment
-from billing.payments import invoices, pages, purchases, taxes
+from billing.payments import fonts, invoices, pages, purchases, taxes
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.billing.payments.conftest import begin, outcome
@@ -368,15 +371,32 @@ def test_an_invoice_without_a_rate_has_no_line_of_tax(stripe, owner, monkeypatch
     ("name", "parts"),
     [
         ("Müller & Söhne", [("Vera", "Müller & Söhne")]),
-        ("Zażółć", [("Vera", "Zazółć")]),
-        ("ООО Ромашка", [("STSong-Light", "ООО"), ("Vera", " "), ("STSong-Light", "Ромашка")]),
+        ("Zażółć", [("NotoSans", "Zażółć")]),
+        ("Ελληνική Έκθεση", [("NotoSans", "Ελληνική Έκθεση")]),
+        ("ООО «Ромашка» Ґ", [("NotoSans", "ООО «Ромашка» Ґ")]),
         ("株式会社", [("STSong-Light", "株式会社")]),
+        ("臺灣 Ltd", [("MSung-Light", "臺灣"), ("Vera", " Ltd")]),
+        ("하나", [("HYSMyeongJo-Medium", "하나")]),
         ("a\N{GRINNING FACE}", [("Vera", "a?")]),
+        ("ไทย", [("Vera", "???")]),
+        ("", []),
     ],
 )
 def test_names_of_many_scripts_are_set_in_a_font_that_has_them(name, parts):
-    invoices._register_fonts()
-    assert list(invoices._runs(name, "Vera")) == parts
+    assert list(fonts.set_in_fonts(name, "Vera")) == parts
+
+
+def test_an_invoice_can_be_read_in_many_scripts(stripe, owner):
+    names = ["ООО «Ромашка»", "Ελληνική Έκθεση", "Łódź", "北京市朝阳区", "サンプル"]
+    arabic = "شركة النور 12"
+    owner.post(DETAILS, {**FORM, "name": arabic, "address": "\n".join(names)})
+    outcome(stripe.pay(begin(owner).session_id))
+    page = PdfReader(BytesIO(invoice(owner, Payment.objects.get()))).pages[0]
+    lines = [line.strip() for line in unicodedata.normalize("NFKC", page.extract_text()).splitlines()]
+    assert [name for name in names if name not in lines] == []
+    assert set(arabic.split()) <= set(" ".join(lines).split())
+    embedded = {font["/BaseFont"].partition("+")[2] for font in page["/Resources"]["/Font"].values()}
+    assert {"NotoSans-Regular", "NotoSansArabic-Regular"} <= embedded
 
 
 @pytest.mark.parametrize(
