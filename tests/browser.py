@@ -159,6 +159,12 @@ def violations(page, **options):
     return page.evaluate(_RUN_AXE, {**_AXE_OPTIONS, **options})
 
 
+def look(page, name):
+    """Fail if axe finds a fault of the page, or something is beyond its right edge. Save a picture of it."""
+    picture(page, name)
+    assert (violations(page), fits(page)) == ([], True), name
+
+
 def faults(page, name):
     """Return what is wrong with an open page: by all rules of axe, ids that are there twice, what is too wide for a phone."""
     page.set_viewport_size(DESK_SIZE)

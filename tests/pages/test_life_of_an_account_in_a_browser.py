@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from billing import audit, tasks
 from billing.models import Account, LedgerEntry, Membership, Role
 from tests import second_factors
-from tests.browser import picture
+from tests.browser import look
 from tests.pages.test_pages_in_a_browser import SECRET
 
 ANN, BEN = "ann@example.org", "ben@example.org"
@@ -64,7 +64,7 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     page.goto(link_to(ANN))
     choose_password(page, "Open account")  # and signed in
     page.wait_for_url("**/dashboard/")
-    picture(page, "life-empty")
+    look(page, "life-empty")
 
     # A second factor.
     page.goto("/accounts/2fa/totp/activate/")
@@ -94,11 +94,11 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     assert "The balance fell below $10.00" in sent_to(ANN)
     page.goto("/dashboard/alerts/")
     expect(page.get_by_role("heading", name="The balance fell below $10.00")).to_be_visible()
-    picture(page, "life-warnings")
+    look(page, "life-warnings")
     page.goto("/dashboard/requests/")
     page.locator(f'a[href$="{asked.id}/"]').first.click()
     expect(page.get_by_text("demo/echo").first).to_be_visible()
-    picture(page, "life-request")
+    look(page, "life-request")
 
     # Rotate the key: the former secret stops at once. Limit it.
     page.goto("/dashboard/keys/")
@@ -125,7 +125,7 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     page.get_by_role("link", name="View this payment").click()
     page.get_by_role("button", name="As the seller: refund", exact=True).click()
     page.goto("/dashboard/")
-    picture(page, "life-overview")
+    look(page, "life-overview")
     with pytest.raises(openai.APIStatusError) as refused:
         ask(live_server, secret, max_tokens=1)
     assert refused.value.status_code == 402

@@ -19,7 +19,7 @@ from keys.models import RefusalCount, RefusedRequest, SpendingDay
 from rankings.models import Source, SourceState
 from tests import factories, usage
 from tests.billing import guards
-from tests.browser import PHONE, fits, picture, sign_in
+from tests.browser import PHONE, fits, look, sign_in
 from tests.pages.conftest import make_staff, signed_in
 from tests.rankings.snapshots import make_snapshot
 
@@ -175,7 +175,7 @@ def test_every_column_of_the_large_lists_is_on_the_screen(open_page, alice):
     fits_in_the_list = "list => list.scrollWidth <= list.clientWidth"
     for path in ("completions/completion", "billing/ledgerentry", "billing/hold"):
         page.goto(f"/admin/{path}/")
-        picture(page, path.replace("/", "-"))
+        look(page, path.replace("/", "-"))
         assert page.locator("#changelist .results").evaluate(fits_in_the_list), path
 
 

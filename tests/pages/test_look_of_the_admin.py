@@ -1,23 +1,31 @@
 """How the admin looks and works for everybody: wide and narrow, light and dark, with a screen reader. In a real Chromium.
 
-Each page is visited once, in the light. ``make faults`` visits all of them in the dark, too.
+Each kind of page is visited once, in the light. ``make faults`` visits every page of every table, in the light and in the dark,
+on a desk and on a phone.
 """
 
+from datetime import timedelta
+
 import pytest
+from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.db import transaction
+from django.test import RequestFactory
+from django.urls import get_resolver, resolve
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from billing.models import CreditRequest, User
-from completions.models import Completion
+from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User
+from completions.models import Completion, LanguageModel, PriceRequest
 from gateway_project import identifiers
 from keys import lifecycle
-from keys.models import RefusalCount
+from keys.models import ApiKey, RefusalCount
 from keys.refusal_history import collector
 from tests import chat, factories, usage
-from tests.browser import faults, faults_in_the_dark, found_on, sign_in
+from tests.browser import faults, faults_in_the_dark, faults_on_a_dark_phone, found_on, sign_in
 from tests.conftest import client_for
 from tests.keys.refusal_history.conftest import _nothing_collected
+from tests.pages import admin_rows
 from tests.pages.test_dashboard import use
 
 __all__ = ["_nothing_collected"]
@@ -59,7 +67,35 @@ PAGES = [
     "/admin/password_change/",
     "/admin/search/",
     "/admin/search/?q=alice",
+    "/admin/billing/account/{account}/months/{month}/",
+    "/admin/completions/completion/{completion}/change/",
+    "/admin/completions/provider/",
+    "/admin/completions/providerday/",
+    "/admin/completions/route/{route}/call/",
 ]
+# Further acts, whose pages are made of the same parts.
+ACTS = [
+    "/admin/completions/completion/compare/",
+    "/admin/billing/account/{account}/close/",
+    "/admin/billing/account/{account}/refund/{purchase}/",
+    "/admin/billing/account/{account}/password-link/{user}/",
+    "/admin/billing/ownerrequest/{owner_request}/approve/",
+    "/admin/billing/ownerrequest/{owner_request}/decline/",
+    "/admin/billing/secondfactorrequest/{factor_request}/approve/",
+    "/admin/billing/secondfactorrequest/{factor_request}/decline/",
+    "/admin/completions/pricerequest/{price_request}/approve/",
+    "/admin/completions/pricerequest/{price_request}/decline/",
+    "/admin/completions/languagemodel/acme/large/price/{coming_price}/",
+    "/admin/keys/apikey/{key}/limit/",
+    "/admin/keys/apikey/{key}/rates/",
+    "/admin/billing/user/{user}/password/",
+]
+# What is no page: it redirects, answers a program, or is only posted to.
+NOT_PAGES = {
+    *("login", "logout", "autocomplete", "jsi18n", "view_on_site", "activity_activity_export", "password_change_done"),
+    *("completions_catalogproposal_approve", "completions_catalogproposal_dismiss", "billing_account_reopen"),
+}
+_OF_TABLES = ("_changelist", "_add", "_change", "_delete", "_history")
 DARK = ["/admin/billing/account/{account}/change/", "/admin/keys/apikey/{key}/change/"]  # the fullest
 
 
@@ -88,9 +124,32 @@ def ids(root, alice):
     assert chat.ask(client_for(secret), model="acme/nobody").status_code == 404
     assert chat.ask(client_for(secret), model="acme/large").status_code == 200
     collector.write()
-    entry = alice.entries.get(seq=1)
-    rows = {"account": alice, "key": key, "user": alice.members.get(), "asked": asked, "entry": entry}
-    return {name: row.pk for name, row in rows.items()} | {"completion": Completion.objects.get(model="acme/large").pk}
+    entry, completion = alice.entries.get(seq=1), Completion.objects.get(model="acme/large")
+    rows = {"account": alice, "key": key, "user": alice.members.get(), "asked": asked, "entry": entry, "completion": completion}
+    rows |= {"route": completion.model.routes.get(), "purchase": alice.entries.get(type="CREDIT_PURCHASE")}
+    return {name: row.pk for name, row in rows.items()} | {"month": f"{hour:%Y/%-m}"}
+
+
+@pytest.fixture
+def all_ids(ids):
+    """The ids in all paths, with a row of each table."""
+    admin_rows.fill(ApiKey.objects.get(pk=ids["key"]), ids["completion"])
+    model = LanguageModel.objects.get(pk="acme/large")
+    coming = model.prices.create(input_nanos=1, output_nanos=1, effective_from=timezone.now() + timedelta(days=1))
+    requests = {"owner_request": OwnerRequest, "factor_request": SecondFactorRequest, "price_request": PriceRequest}
+    return ids | {name: table.objects.get().pk for name, table in requests.items()} | {"coming_price": coming.pk}
+
+
+def of_tables():
+    """Return the pages of every table: its list, its first row, and what adds and deletes one, where that is allowed."""
+    request = RequestFactory().get("/")
+    request.user = User.objects.get(email=ROOT)
+    for table, pages in admin.site._registry.items():
+        base, first = f"/admin/{table._meta.app_label}/{table._meta.model_name}/", table.objects.first()
+        assert first, f"no row of {table}"
+        yield from (base, f"{base}{quote(first.pk)}/change/")
+        yield from [f"{base}add/"] * pages.has_add_permission(request)
+        yield from [f"{base}{quote(first.pk)}/delete/"] * pages.has_delete_permission(request, first)
 
 
 def found(page, paths, ids, look):
@@ -107,8 +166,20 @@ def test_every_colour_of_the_dark_can_be_read(open_page, ids):
 
 
 @pytest.mark.long
-def test_everybody_can_read_all_pages_in_the_dark(open_page, ids):
-    assert found(open_page(), PAGES, ids, faults_in_the_dark) == {}
+def test_everybody_can_use_every_page_in_the_light_and_in_the_dark_on_a_desk_and_on_a_phone(open_page, all_ids):
+    paths = [*PAGES, *ACTS, *of_tables()]
+    assert found(open_page(), paths, all_ids, lambda *page: faults(*page) + faults_on_a_dark_phone(*page)) == {}
+
+
+def test_every_page_is_looked_at():
+    """A new act is added to PAGES or ACTS; those of tables are found by themselves."""
+    ids = dict.fromkeys(("key", "completion", "route", "coming_price"), 1) | {"user": 1, "month": "2026/11"}
+    uuids = ("account", "asked", "entry", "purchase", "owner_request", "factor_request", "price_request")
+    ids |= dict.fromkeys(uuids, "019aaf3e-2bc4-7000-8000-000000000000")
+    looked_at = {resolve(path.format(**ids).partition("?")[0]).url_name for path in (*PAGES, *ACTS)}
+    [site] = [each for each in get_resolver().url_patterns if getattr(each, "namespace", None) == "admin"]
+    names = {name for name in site.reverse_dict if isinstance(name, str)}
+    assert {name for name in names if not name.endswith(_OF_TABLES)} - looked_at - NOT_PAGES - {"app_list"} == set()
 
 
 def test_a_choice_of_dark_or_light_comes_before_what_the_browser_prefers(open_page, root):

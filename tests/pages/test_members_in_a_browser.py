@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from billing.models import Membership, Role
 from tests import factories
-from tests.browser import PHONE, fits, picture, sign_in
+from tests.browser import PHONE, fits, look, sign_in
 
 NEW = "a wholly new sentence"
 
@@ -31,18 +31,18 @@ def test_an_owner_invites_somebody_who_joins(transactional_db, bob, open_page, n
     page.get_by_label("Viewer:").check()
     page.get_by_role("button", name="Send invitation").click()
     expect(page.get_by_text("bob@example.org is already a member.")).to_be_visible()
-    picture(page, f"members-{name}-error")
+    look(page, f"members-{name}-error")
     assert fits(page)
     page.get_by_label("Email address").fill("new@example.org")
     page.get_by_role("button", name="Send invitation").click()
     expect(page.get_by_text("new@example.org was sent an invitation.")).to_be_visible()
-    picture(page, f"members-{name}-waiting")
+    look(page, f"members-{name}-waiting")
     assert fits(page)
 
     [link] = re.findall(r"^http://\S+(/dashboard/members/join/\S+)$", str(mail.outbox[-1].body), re.M)
     guest = open_page(**options)
     guest.goto(link)
-    picture(guest, f"members-{name}-password")
+    look(guest, f"members-{name}-password")
     guest.get_by_label("New password", exact=True).fill(NEW)
     guest.get_by_label("New password confirmation").fill(NEW)
     guest.get_by_role("button", name="Join account").click()
@@ -54,18 +54,18 @@ def test_an_owner_invites_somebody_who_joins(transactional_db, bob, open_page, n
     guest.goto("/dashboard/keys/")
     expect(guest.get_by_role("heading", name="laptop")).to_be_visible()
     expect(guest.get_by_role("link", name="New key")).to_have_count(0)
-    picture(guest, f"members-{name}-viewer")
+    look(guest, f"members-{name}-viewer")
 
     page.goto("/dashboard/members/")
     page.get_by_role("link", name="Role of new@example.org").click()
     page.get_by_label("Owner:").check()
-    picture(page, f"members-{name}-role")
+    look(page, f"members-{name}-role")
     page.get_by_role("button", name="Save role").click()
     expect(page.get_by_text("new@example.org is now Owner.")).to_be_visible()
-    picture(page, f"members-{name}")
+    look(page, f"members-{name}")
     assert fits(page)
     page.get_by_role("link", name="Leave").click()
-    picture(page, f"members-{name}-leave")
+    look(page, f"members-{name}-leave")
     page.get_by_role("button", name="Leave account").click()
     expect(page.get_by_text("You are no longer a member of Bob.")).to_be_visible()
     assert [(member.user.email, member.role) for member in Membership.objects.filter(account=bob)] == [

@@ -14,7 +14,7 @@ from billing.models import LedgerEntry
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
 from tests import factories
-from tests.browser import PHONE, fits, picture, sign_in, violations
+from tests.browser import PHONE, fits, look, sign_in, violations
 from tests.pages.conftest import SUPPORT_PERMISSIONS, make_staff
 from tests.pages.test_dashboard import use
 from tests.pages.test_support import account_page
@@ -48,7 +48,7 @@ def test_a_password_can_be_revealed_and_a_new_one_shows_its_strength(open_page, 
         expect(page.get_by_role("status")).to_contain_text(words)
     page.locator("#id_new_password1 + button").click()
     expect(new).to_have_attribute("type", "text")
-    picture(page, "password")
+    look(page, "password")
     page.locator("#id_new_password1 + button").click()
     expect(new).to_have_attribute("type", "password")
     assert fits(page)
@@ -62,7 +62,7 @@ def test_the_password_is_asked_again_on_a_page_of_its_own(open_page, transaction
     page.get_by_label("Name").fill("laptop")
     page.get_by_role("button", name="Create key").click()
     expect(page.get_by_label("Password of alice@example.org")).to_be_visible()
-    picture(page, "reauthentication")
+    look(page, "reauthentication")
     assert fits(page)
     page.get_by_label("Password of alice@example.org").fill(factories.PASSWORD)
     page.get_by_role("button", name="Continue").click()
@@ -81,7 +81,7 @@ def test_a_form_shows_the_fields_of_the_limit_that_is_chosen(transactional_db, a
         page.get_by_label(limit).check()
         expect(amount).to_be_visible(visible=shows_amount)
         expect(period).to_be_visible(visible=shows_period)
-    picture(page, "owner-new-key")
+    look(page, "owner-new-key")
 
 
 def test_going_back_shows_no_secret_and_makes_no_key(transactional_db, alice, open_page):
@@ -135,7 +135,7 @@ def test_the_overview_sees_the_first_request_arrive(transactional_db, alice, ope
     page.clock.install()
     sign_in(page, "alice@example.org")
     expect(page.get_by_text("Waiting for your first request.")).to_be_visible()
-    picture(page, "owner-first-steps")
+    look(page, "owner-first-steps")
     with transaction.atomic():
         use(key, cost_nanos=1)
     page.clock.run_for(3_000)
@@ -160,7 +160,7 @@ def test_the_exact_amount_shows_on_a_tap_without_scripts(rich, open_page):
     expect(exact).to_be_hidden()
     balance.tap()
     expect(exact).to_be_in_viewport(ratio=1)
-    picture(page, "phone-exact-balance")
+    look(page, "phone-exact-balance")
     page.locator("h2").first.tap()
     expect(exact).to_be_hidden()
 
@@ -177,7 +177,7 @@ def test_the_exact_amount_shows_on_hover_and_keyboard_focus_until_escape(rich, o
     page.keyboard.press("Tab")
     expect(exact).to_be_in_viewport(ratio=1)
     assert violations(page) == []
-    picture(page, "exact-balance")
+    look(page, "exact-balance")
     page.keyboard.press("Escape")
     expect(exact).to_be_hidden()
 
@@ -204,7 +204,7 @@ def test_a_double_click_of_support_credits_once(transactional_db, alice, open_pa
     page.get_by_label("Reason").fill("Sorry for the outage")
     page.get_by_role("button", name="Issue credit").dblclick()
     expect(page.locator("#account-entries").get_by_text("Sorry for the outage")).to_be_visible()
-    picture(page, "support-credited")
+    look(page, "support-credited")
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.last_seq) == (money.nanos(1500), 2)
     assert Activity.objects.count() == 1

@@ -161,7 +161,7 @@ def test_one_box_finds_by_each_kind_of_id_and_a_pasted_secret_gets_into_no_addre
     page.wait_for_url(f"**{key_page(key)}")
     follow(page, str(alice))
     page.wait_for_url(f"**{account_page(alice)}")
-    browser.picture(page, "day-account")
+    browser.look(page, "day-account")
     page.locator("#account-completions tbody a").first.click()
     page.wait_for_url(f"**{page_of(completion)}")
     search(page, "pi_nobody")
@@ -187,7 +187,7 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     alice.refresh_from_db()
     assert (asked.amount_cents, asked.decision, alice.balance_nanos) == (20_000, "", money.nanos(1_000))
     lead.reload()
-    browser.picture(lead, "day-home-of-a-lead")
+    browser.look(lead, "day-home-of-a-lead")
     follow(lead, "Approvals")
     lead.locator("#result_list tbody a").first.click()
     follow(lead, "Approve…")
@@ -208,7 +208,7 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
     expect(lead.locator("#account-entries tr", has_text="+$200.00").get_by_role("link", name="Correct")).to_have_count(0)
     page.goto(account_page(alice))
     page.locator(".support-sums").get_by_text("$160.00").first.wait_for()
-    browser.picture(page, "day-corrected")
+    browser.look(page, "day-corrected")
     assert LedgerEntry.objects.get(account=alice, seq=3).metadata == {"reason": "$150.00 were due", "entryId": str(credit.pk)}
     assert acts()[-3:] == [("CREDIT_REQUESTED", SUPPORT), ("CREDITED", LEAD), ("CORRECTED", LEAD)]
     assert audit.verify() == []
@@ -239,7 +239,7 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     page.get_by_label("Reason").fill("A batch over the weekend")
     press(page, "Raise limit")
     page.get_by_text(f"$0.00 per day, raised to $5.00 until {timestamps.in_words(until)}").first.wait_for()
-    browser.picture(page, "day-raised")
+    browser.look(page, "day-raised")
     key.refresh_from_db()
     assert (key.spending_limit_cents, key.raised_limit_cents, key.raised_until.astimezone(UTC)) == (0, 500, until)
     assert acts()[-1] == ("KEY_RAISED", SUPPORT)
@@ -278,7 +278,7 @@ def test_a_price_that_changes_by_more_than_a_quarter_is_confirmed_twice(desk_of,
     page.get_by_text("Review the change: input $0.50 -> $0.80 (+60 %), at once.").wait_for()
     press(page, "Set price")
     page.get_by_text("Select this to confirm.").wait_for()
-    browser.picture(page, "day-price")
+    browser.look(page, "day-price")
     assert LanguageModel.objects.get().prices.count() == 1
     page.get_by_label("Confirm large change").check()
     press(page, "Set price")
