@@ -22,7 +22,7 @@ from gateway_project.web import error_handlers
 ENTRIES_PER_PAGE = 25
 MONTHS_SHOWN = 24
 _MODEL_CHARACTERS_MAX = 200
-_TYPES = [("", "all")] + [(kind.value, LedgerEntry(type=kind).title) for kind in LedgerEntry.Type]
+_TYPES = [("", "All")] + [(kind.value, LedgerEntry(type=kind).title) for kind in LedgerEntry.Type]
 
 
 class StatementForm(ListForm):

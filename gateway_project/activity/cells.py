@@ -29,7 +29,7 @@ def moment(at: datetime) -> SafeString:
     """Return a time in UTC, with its seconds."""
     utc = at.astimezone(UTC)
     title = f"{utc:%Y-%m-%d %H:%M:%S} UTC"
-    return format_html('<time datetime="{}" title="{}">{}</time>', utc.isoformat(), title, timestamps.in_words(at))
+    return format_html('<time datetime="{}" title="{}" data-utc>{}</time>', utc.isoformat(), title, timestamps.in_words(at))
 
 
 def word(text: str, stored: str) -> SafeString:

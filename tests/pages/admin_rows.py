@@ -31,6 +31,8 @@ from completions.models import (
     RoutableAlias,
     UpstreamList,
 )
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
 from keys import management_keys
 from keys.models import FormerSecret, ManagementReply
 from rankings.models import DailyRank, Profile, Source, SourceState
@@ -48,6 +50,7 @@ def fill(key, completion_id):
     _of_completions(key.account, completion_id)
     _of_rankings()
     Group.objects.create(name="Night shift")
+    log.record(None, Activity.Act.CHANGED, key, "Changed it.")
 
 
 def _of_billing(account):

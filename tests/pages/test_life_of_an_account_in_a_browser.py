@@ -1,4 +1,4 @@
-"""The whole life of an account in a real Chromium: from signing up to signing out everywhere."""
+"""The whole life of an account in a real Chromium: from signing up to closing it."""
 
 import re
 
@@ -6,9 +6,11 @@ import openai
 import pytest
 from django.core import mail
 from playwright.sync_api import expect
+from pypdf import PdfReader
 
 from billing import audit, tasks
 from billing.models import Account, LedgerEntry, Membership, Role
+from gateway_project import dollars
 from tests import second_factors
 from tests.browser import look
 from tests.pages.test_pages_in_a_browser import SECRET
@@ -53,7 +55,7 @@ def sign_in(page, email):
 
 
 @pytest.mark.usefixtures("_gateway", "echo_model")
-def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open_page):
+def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, open_page):
     page = open_page(viewport={"width": 1280, "height": 900})
 
     # Sign up, and prove the address.
@@ -119,6 +121,20 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     with pytest.raises(openai.RateLimitError, match="spending limit"):
         ask(live_server, secret, max_tokens=4_096, n=1, text="x" * 20_000)
 
+    # The statement of the month adds up, and the payment has its invoice.
+    page.goto("/dashboard/ledger/")
+    page.locator("section[aria-labelledby=months] a").first.click()
+    page.get_by_role("heading", name="Statement of").wait_for()
+    balance = Account.objects.get().balance_nanos
+    assert dollars.format_usd(balance) in page.locator(".facts .total dd").inner_text()
+    look(page, "life-statement")
+    page.goto("/dashboard/billing/")
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Invoice").click()
+    drawn = PdfReader(downloading.value.path()).pages[0].extract_text()
+    assert "Total in US dollars" in drawn
+    assert "$10.00" in drawn
+
     # The seller refunds what was paid: the balance is below zero, and requests are refused.
     page.goto("/dashboard/billing/")
     page.get_by_role("link", name="$10.00").first.click()
@@ -154,7 +170,23 @@ def test_an_account_from_sign_up_to_sign_out(transactional_db, live_server, open
     elsewhere.goto("/dashboard/")
     elsewhere.wait_for_url("**/accounts/login/**")
 
+    # Close the account: its keys stop.
+    page.goto("/dashboard/settings/")
+    page.get_by_role("link", name="Close account").click()
+    look(page, "life-close")
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_label("Password of").fill(PASSWORD)
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_label("to confirm").fill(Account.objects.get().name)
+    look(page, "life-close-confirm")
+    page.get_by_role("button", name="Close account").click()
+    page.get_by_text("The account is closed. Its keys stopped.").wait_for()
+    with pytest.raises(openai.APIStatusError) as stopped:
+        ask(live_server, secret, max_tokens=1)
+    assert stopped.value.status_code in (401, 403)
+
     account = Account.objects.get()
+    assert not account.is_active
     assert set(Membership.objects.values_list("user__email", "role")) == {(ANN, Role.OWNER), (BEN, Role.DEVELOPER)}
     assert [entry.type for entry in LedgerEntry.objects.order_by("seq")] == [
         "CREDIT_PURCHASE", "USAGE_DEBIT", "USAGE_DEBIT", "REFUND_DEBIT"

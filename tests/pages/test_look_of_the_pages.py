@@ -8,17 +8,23 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.db import transaction
+from django.urls import URLResolver, get_resolver, resolve
 
-from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.models import AccountWarning, Membership, WarningDelivery, WebhookEndpoint
 from billing.warnings import deliveries
 from billing.warnings.deliveries import Attempt
 from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle, management_keys
-from tests import factories, usage
+from keys.refusal_history import collector
+from tests import chat, factories, usage
 from tests.browser import faults, faults_in_the_dark, faults_on_a_dark_phone, found_on, sign_in
+from tests.conftest import client_for
+from tests.keys.refusal_history.conftest import _nothing_collected
 from tests.pages.conftest import owner_of
 from tests.pages.test_dashboard import use
+
+__all__ = ["_nothing_collected"]
 
 DARK = ["/rankings", "/dashboard/alerts/"]  # together they have text in, or on, each colour that colours.css names for text
 PUBLIC = [
@@ -35,6 +41,8 @@ PUBLIC = [
     "/accounts/login/",
     "/accounts/signup/",
     "/accounts/password/reset/",
+    "/accounts/inactive/",
+    "/mails/",
 ]
 OWNERS = [
     "/dashboard/",
@@ -54,15 +62,25 @@ OWNERS = [
     "/dashboard/keys/management/new/",
     "/dashboard/keys/management/{manager}/revoke/",
     "/dashboard/ledger/",
+    "/dashboard/ledger/{month}/",
+    "/dashboard/requests/{completion}/",
+    "/dashboard/requests/?status=refused",
+    "/dashboard/usage/?by=key",
     "/dashboard/billing/",
     "/dashboard/billing/details/",
     "/dashboard/billing/top-up/",
+    "/dashboard/billing/payments/{payment}/",
+    "/dashboard/billing/payments/{payment}/receipt/",
     "/dashboard/alerts/",
     "/dashboard/alerts/threshold/",
     "/dashboard/alerts/webhooks/new/",
     "/dashboard/alerts/webhooks/{webhook}/",
+    "/dashboard/alerts/webhooks/{webhook}/rotate/",
+    "/dashboard/alerts/webhooks/{webhook}/delete/",
     "/dashboard/members/",
     "/dashboard/members/invite/",
+    "/dashboard/members/{member}/role/",
+    "/dashboard/members/{member}/end/",
     "/dashboard/settings/",
     "/dashboard/settings/activity/",
     "/dashboard/settings/emails/",
@@ -76,6 +94,35 @@ OWNERS = [
     "/accounts/sessions/",
     "/accounts/3rdparty/",
 ]
+# Pages that are looked at where they belong to what people do there: ``tests/pages/test_*_in_a_browser.py``.
+ON_THE_WAY = {
+    *("join", "sign-up-link", "password-link", "account_confirm_email", "undo-address", "demo-payment"),
+    *(
+        "mfa_authenticate",
+        "mfa_deactivate_totp",
+        "mfa_view_recovery_codes",
+        "mfa_generate_recovery_codes",
+        "mfa_remove_webauthn",
+    ),
+}
+# What is no page: it redirects, is a file, answers a program, or is only posted to.
+NOT_PAGES = {
+    *("sign-in", "sign-out", "choose-account", "account_logout", "account_change_password", "mfa_list_webauthn"),
+    *("revoke-invitation", "cancel-payment", "retry-payment", "undo-closing", "pause-webhook", "test-webhook"),
+    *("send-delivery-again", "pause-key", "resume-key", "end-former-secrets", "end-session", "mfa_login_webauthn"),
+    *("google_login", "google_callback", "github_login", "github_callback", "playground-charge", "requests-csv"),
+    *(
+        "openapi",
+        "invoice",
+        "export-file",
+        "activity-csv",
+        "statement-csv",
+        "usage-csv",
+        "usage-focus",
+        "sitemap",
+        "status-feed",
+    ),
+}
 
 
 @pytest.fixture
@@ -86,15 +133,28 @@ def owners_paths(transactional_db, alice):
     factories.make_model("acme/large")
     facts.forget()
     public_page.forget()
-    key, _ = factories.make_key(alice, "laptop")
+    key, secret = factories.make_key(alice, "laptop")
     lifecycle.set_spending_limit(key, limit_cents=500, type="RECURRING", period="DAILY")
     factories.make_key(alice, "W" * 100, limit_cents=922_337_203_685, type="FIXED")
-    usage.buy(alice, 900_000_000_000, "pi_1")
+    payment = usage.pay(alice, 900_000_000_000, "pi_1")
+    asked = chat.ask(client_for(secret), model="acme/large", user="u" * 200, metadata={"team": "W" * 100})
+    assert (asked.status_code, chat.ask(client_for(secret), model="acme/none").status_code) == (200, 404)
+    collector.write()
     with transaction.atomic():
         use(key, cost_nanos=1_234_567_891)
     manager, _ = management_keys.issue(alice, name="terraform", created_by=owner_of(alice))
-    webhook = warn(alice)
-    return [path.format(key=key.pk, manager=manager.pk, webhook=webhook.pk) for path in OWNERS]
+    ids = {
+        "key": key.pk,
+        "manager": manager.pk,
+        "webhook": warn(alice).pk,
+        "completion": asked.json()["id"],
+        "month": f"{payment.created_at:%Y/%-m}",
+        "payment": payment.pk,
+        "member": Membership.objects.create(
+            account=alice, user=factories.make_user(f"{'w' * 60}@example.org"), role="VIEWER"
+        ).pk,
+    }
+    return [path.format(**ids) for path in OWNERS]
 
 
 def warn(account):
@@ -118,6 +178,23 @@ def test_everybody_can_use_the_pages(open_page, owners_paths):
     assert found_on(page, PUBLIC, faults) == {}
     sign_in(page, "alice@example.org")
     assert found_on(page, owners_paths, faults) == {}
+
+
+def test_every_page_is_looked_at():
+    ids = {"key": "k", "manager": "m", "completion": "c", "month": "2026/11", "member": 1}
+    ids |= dict.fromkeys(("webhook", "payment"), "019aaf3e-2bc4-7000-8000-000000000000")
+    looked_at = {resolve(path.format(**ids).partition("?")[0]).url_name for path in (*PUBLIC, *OWNERS)}
+    names = set(names_of(get_resolver())) - looked_at - ON_THE_WAY - NOT_PAGES
+    assert names == set()
+
+
+def names_of(resolver):
+    """Return the names of all paths but those of the API and of the admin."""
+    for each in resolver.url_patterns:
+        if isinstance(each, URLResolver):
+            yield from [] if str(each.pattern).startswith(("admin", "api", "v1")) else names_of(each)
+        elif each.name:
+            yield each.name
 
 
 def test_every_colour_of_the_dark_can_be_read(open_page, owners_paths):

@@ -63,6 +63,8 @@ def test_staff_set_up_a_passkey_and_sign_in_with_it_alone(open_page, scheme):
     browser.look(page, f"second-factors-{scheme}")
     page.goto("/accounts/sessions/")
     browser.look(page, f"sessions-{scheme}")
+    page.goto(f"/accounts/2fa/webauthn/keys/{Authenticator.objects.get(type='webauthn').pk}/remove/")
+    browser.look(page, f"passkey-remove-{scheme}")
     sign_out(page)
     page.goto("/admin/")
     page.get_by_role("button", name="Sign in with a passkey").click()
@@ -100,7 +102,7 @@ def test_an_app_is_set_up_without_scripts_on_a_telephone(open_page, alice):
     page.get_by_text("Save these codes now").wait_for()
     for path in ("", "webauthn/add/", "totp/deactivate/", "recovery-codes/generate/"):
         page.goto(f"/accounts/2fa/{path}")
-        assert browser.fits(page), path
+        browser.look(page, f"app-{path.replace('/', '-')}phone")
 
 
 @PHONE_OR_DARK
@@ -117,6 +119,7 @@ def test_a_person_signs_up_and_changes_the_address(open_page, settings, tmp_path
     browser.look(page, f"mail-sent-{name}")
     page.get_by_role("link", name="read the email here").click()
     page.get_by_role("link", name="http").first.click()
+    browser.look(page, f"sign-up-link-{name}")
     page.get_by_label("New password", exact=True).fill("a wholly new sentence")
     page.get_by_label("New password confirmation").fill("a wholly new sentence")
     page.get_by_role("button", name="Open account").click()
@@ -132,6 +135,9 @@ def test_a_person_signs_up_and_changes_the_address(open_page, settings, tmp_path
     browser.look(page, f"confirm-{name}")
     page.get_by_role("button", name="Change address").click()
     page.get_by_text("You now sign in as ann@example.com").wait_for()
+    page.goto("/mails/")
+    page.get_by_role("link", name="/undo-email/").first.click()
+    browser.look(page, f"undo-{name}")
 
 
 @PHONE_OR_DARK

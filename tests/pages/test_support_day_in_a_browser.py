@@ -94,6 +94,7 @@ def test_a_colleague_is_invited_into_a_group_and_signs_in_with_a_password_and_a_
     page = open_page(**DESK)
     page.goto("/mails/")
     page.get_by_role("link", name="http").first.click()
+    browser.look(page, "day-password")
     for label in ("New password", "New password confirmation"):
         page.get_by_label(label, exact=True).fill("a wholly new sentence")
     press(page, "Set password")

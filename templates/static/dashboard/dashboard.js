@@ -1,11 +1,11 @@
 // Enhancements. Every page works without scripts.
 "use strict";
 
-// Show times in the reader's time zone, with UTC in the title. Days stay UTC days.
+// Show times in the reader's time zone, with UTC in the title. Days stay UTC days. Staff, who compare times, see them in UTC.
 const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const seconds = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
-for (const time of document.querySelectorAll("time[datetime]")) {
+for (const time of document.querySelectorAll("time[datetime]:not([data-utc])")) {
   const format = !time.dateTime.includes("T") ? days : "seconds" in time.dataset ? seconds : moments;
   time.textContent = format.format(new Date(time.dateTime));
 }
