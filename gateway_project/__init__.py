@@ -30,6 +30,7 @@ app. import-linter checks this and the layers inside each package: the contracts
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API
 - ``file_lock``         a lock that processes of a host take on a directory
+- ``formats``           how Django writes times and days
 - ``identifiers``       UUIDv7 ids
 - ``installation``      where templates, configuration and data are
 - ``large_work``        CPU work of large requests, in slices, one request at a time

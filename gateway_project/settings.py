@@ -297,7 +297,7 @@ LANGUAGE_CODE = "en-us"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
-DATETIME_FORMAT = "j M Y, H:i:s \\U\\T\\C"  # of the admin: no time without its zone
+FORMAT_MODULE_PATH = ["gateway_project.formats"]
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [installation.TEMPLATES / "static"]

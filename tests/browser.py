@@ -196,6 +196,13 @@ def faults_on_a_dark_phone(page, name):
     return found + violations(page)
 
 
+def faults_everywhere(page, name):
+    """Return what is wrong with an open page in the light and in the dark, on a desk and on a phone."""
+    found = faults(page, name) + faults_on_a_dark_phone(page, name)
+    page.emulate_media(color_scheme="light")
+    return found
+
+
 def found_on(page, paths, look):
     """Visit the pages and return what ``look`` finds, by the path of each that has a fault."""
     found = {}

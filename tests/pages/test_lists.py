@@ -224,5 +224,13 @@ def test_no_time_is_shown_without_its_zone(root, alice, page):
     entry = LedgerEntry.objects.get(reference=completion.pk)
     shown = root.get(f"/admin/{page.format(entry=entry.pk, hold=completion.pk)}change/").content.decode()
     assert not re.search(r"\d [ap]\.m\.", shown)
-    assert re.search(r'<time datetime="[^"]+" title="[^"]+ UTC">[^<]+ UTC</time>', shown)
+    assert re.search(r'<time datetime="[^"]+" title="[^"]+ UTC" data-utc>[^<]+ UTC</time>', shown)
     assert "dashboard/dashboard.js" in shown
+
+
+@pytest.mark.parametrize("page", ["keys/apikey/", "keys/apikey/{key}/change/"])
+def test_a_plain_column_of_times_has_seconds_and_a_zone(root, alice, page):
+    key, _ = factories.make_key(alice)
+    shown = root.get(f"/admin/{page.format(key=key.pk)}").content.decode()
+    assert re.search(r">\d{1,2} \w{3} \d{4}, \d\d:\d\d:\d\d UTC<", shown)
+    assert not re.search(r"\d [ap]\.m\.", shown)

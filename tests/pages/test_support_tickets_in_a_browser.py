@@ -105,7 +105,7 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     finance = desk_of(FINANCE, "Finance")
     page.goto(account_page(alice))
     follow(page, "Hand over")
-    page.get_by_label("To").select_option("Finance")
+    page.locator("#id_group").select_option(label="Finance")
     explain(page, "Refund of the payment", "T-8")
     press(page, "Hand over")
     page.wait_for_url(f"**{account_page(alice)}")
