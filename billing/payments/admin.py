@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 
 from billing.desk.pages import possible_acts_on_entry
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
+from billing.payments import summaries
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 
@@ -19,8 +20,8 @@ class PaymentAdmin(ReadOnlyAdmin):
     search_fields = ("intent_id__exact", "session_id__exact")
     search_help_text = "The exact ID of the payment at the processor."
     fields = (
-        *("id", "account", "amount", "state", "failure", "taken_back", "refunded", "disputed", "credit"),
-        *("processor", "is_live", "intent_id", "session_id", "created_by", "created_at", "paid_at", "billed_to"),
+        *("id", "receipt", "account", "amount", "state", "failure", "taken_back", "refunded", "disputed", "credit"),
+        *("processor", "mode", "intent", "session", "created_by", "created_at", "paid_at", "billed_to"),
     )
     ordering = ("-id",)
     change_form_template = "admin/billing/credit_acts.html"
@@ -37,6 +38,22 @@ class PaymentAdmin(ReadOnlyAdmin):
     @admin.display(ordering="status")
     def state(self, payment: Payment) -> str:
         return payment.get_status_display()
+
+    @admin.display(description="receipt and invoice number", empty_value="-")
+    def receipt(self, payment: Payment) -> str | None:
+        return summaries.receipt_number(payment) if payment.receipt_number else None
+
+    @admin.display
+    def mode(self, payment: Payment) -> str:
+        return "live" if payment.is_live else "test: no money moves"
+
+    @admin.display(description="payment at the processor", empty_value="-")
+    def intent(self, payment: Payment) -> str | None:
+        return payment.intent_id
+
+    @admin.display(description="page at the processor", empty_value="-")
+    def session(self, payment: Payment) -> str | None:
+        return payment.session_id
 
     @admin.display(description="taken back")
     def taken_back(self, payment: Payment) -> str:
