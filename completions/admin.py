@@ -21,7 +21,7 @@ from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
 from gateway_project import dollars
 from gateway_project.activity import cells
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
 from gateway_project.templatetags.amounts import usd
@@ -175,7 +175,7 @@ class IdempotentRequestAdmin(NewestFirstAdmin):
         return request.sealed_reply is not None
 
 
-class IncidentUpdateInline(admin.TabularInline):
+class IncidentUpdateInline(NamedTimesMixin, admin.TabularInline):
     model = IncidentUpdate
     extra = 1
     fields = ("at", "text")

@@ -13,6 +13,7 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import construct_change_message, flatten_fieldsets, quote, unquote
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.core.exceptions import PermissionDenied
 from django.db import connection, transaction
 from django.db.models import Model
@@ -27,7 +28,18 @@ from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
 
 
-class RecordedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class NamedTimesMixin:
+    """Names both fields of a time, which Django leaves without a label."""
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)  # type: ignore[misc]
+        if field and isinstance(field.widget, AdminSplitDateTime):
+            for part, widget in zip(("date", "time"), field.widget.widgets, strict=True):
+                widget.attrs["aria-label"] = f"{field.label}, {part}"
+        return field
+
+
+class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     """A ModelAdmin whose acts are recorded. Subclasses that have an account override ``account_id_of``."""
 
     def account_id_of(self, target: Any) -> UUID | None:

@@ -71,6 +71,8 @@ PAGES = [
     "/admin/completions/completion/{completion}/change/",
     "/admin/completions/provider/",
     "/admin/completions/providerday/",
+    "/admin/completions/providerprice/add/",
+    "/admin/completions/incident/add/",
     "/admin/completions/route/{route}/call/",
 ]
 # Further acts, whose pages are made of the same parts.

@@ -1,6 +1,15 @@
-// Mends what Django's scripts add to a page: a name on an icon, which screen readers read only where it has a role.
+// Mends what Django's scripts add to a page: a name on an icon, which screen readers read only where it has a role, and fields
+// with a search, which have no name of their own.
 "use strict";
 
 window.addEventListener("load", () => {
   for (const icon of document.querySelectorAll(".help-tooltip[aria-label]")) icon.setAttribute("role", "img");
+  for (const field of document.querySelectorAll("select.admin-autocomplete")) {
+    const label = document.querySelector(`label[for="${field.id}"]`);
+    const box = field.parentElement.querySelector("[role=combobox]");
+    if (!label || !box) continue;
+    label.id ||= `${field.id}_label`;
+    box.setAttribute("aria-labelledby", `${label.id} ${box.getAttribute("aria-labelledby")}`);
+    box.querySelector("[role=textbox]")?.setAttribute("aria-labelledby", label.id);
+  }
 });
