@@ -273,7 +273,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
     def standings_count(self, snapshot: Any) -> int:
         return int(snapshot.count)
 
-    @admin.display(description="")
+    @admin.display(description="list")
     def listing(self, snapshot: Snapshot) -> str:
         address = reverse("admin:rankings_standing_changelist")
         return format_html('<a href="{}?snapshot__id__exact={}">standings</a>', address, snapshot.pk)

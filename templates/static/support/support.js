@@ -4,6 +4,10 @@
 
 window.addEventListener("load", () => {
   for (const icon of document.querySelectorAll(".help-tooltip[aria-label]")) icon.setAttribute("role", "img");
+  window.django?.jQuery?.(nameSearches);  // after what makes the searches, which waits for the same
+});
+
+function nameSearches() {
   for (const field of document.querySelectorAll("select.admin-autocomplete")) {
     const label = document.querySelector(`label[for="${field.id}"]`);
     const box = field.parentElement.querySelector("[role=combobox]");
@@ -12,4 +16,4 @@ window.addEventListener("load", () => {
     box.setAttribute("aria-labelledby", `${label.id} ${box.getAttribute("aria-labelledby")}`);
     box.querySelector("[role=textbox]")?.setAttribute("aria-labelledby", label.id);
   }
-});
+}
