@@ -35,7 +35,7 @@ END $$
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0014_owners_settings")]
+    dependencies = [("billing", "0015_statements_are_found_by_number")]
 
     # The former release works with either function, so nothing is undone.
     operations = [migrations.RunSQL([(_BALANCE, [])], migrations.RunSQL.noop)]
