@@ -133,6 +133,7 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     assert list(tickets) == [
         ("T-5", "CREDITED"),
         ("T-6", "SECOND_FACTOR_REQUESTED"),
+        ("T-6", "SECOND_FACTOR_REMOVED"),
         ("T-8", "HANDED_OVER"),
         ("T-8", "REFUNDED"),
         ("T-9", "CLOSED"),
