@@ -17,7 +17,7 @@ from completions.catalog import lookup, rules
 from completions.charging import idempotency, stored_responses
 from completions.models import LanguageModel, Obstacle, Provider
 from completions.relay import slots
-from gateway_project import environment
+from gateway_project import environment, installation
 
 TRACES_ARE_SENT_BY = "opentelemetry.exporter.otlp.proto.http"
 
@@ -128,7 +128,7 @@ def _warning(model: LanguageModel, obstacle: Obstacle) -> CheckMessage:
     return Warning(message, hint=_HINT, id="gateway.W003")
 
 
-_HINT = "Give it one in a catalog file (manage.py load_catalog FILE.toml) or in the admin, or disable the model."
+_HINT = f"Give it one in a catalog file ({installation.COMMAND} load_catalog FILE.toml) or in the admin, or disable the model."
 
 
 def _private_addresses() -> list[CheckMessage]:

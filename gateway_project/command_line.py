@@ -58,6 +58,7 @@ def _become_owner(directory: Path) -> None:
         os.setgroups([])
         os.setgid(owner.st_gid)
         os.setuid(owner.st_uid)
+        os.environ["HOME"] = str(directory)  # libpq reads certificates there, and gives TLS up if it may not look for them
 
 
 def _become(arguments: list[str]) -> None:

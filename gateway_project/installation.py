@@ -11,6 +11,7 @@ VERSION = "0.2.0"  # pyproject.toml reads it here
 _PACKAGE = Path(__file__).resolve().parent
 CODE = _PACKAGE.parent  # the directory of all packages
 IS_CHECKOUT = (CODE / "manage.py").is_file()
+COMMAND = "manage.py" if IS_CHECKOUT else "model-gateway"  # as messages name it
 
 _FILES = CODE if IS_CHECKOUT else _PACKAGE
 TEMPLATES = _FILES / "templates"

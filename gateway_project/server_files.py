@@ -213,18 +213,17 @@ TLS: put fullchain.pem and privkey.pem of {host} into {compose / "tls"}.
     settings = root / "etc/model-gateway"
     if not is_first:
         return """
-Next, as root:
-  model-gateway migrate
+Next, as root, when the addresses in gateway.env are those of this server, and the server with owner.env has migrated:
   model-gateway check --deploy --database default
   systemctl enable --now model-gateway.target
-Of several servers, one runs beat: on the others, systemctl disable --now model-gateway-beat
+One server alone runs model-gateway-beat. List this server in model-gateway-hosts.conf of nginx.
 """
     return f"""
 Next, as root:
   runuser -u postgres -- psql --file=- < {settings}/roles.sql
   model-gateway migrate
   model-gateway load_catalog
-  systemctl enable --now model-gateway.target
+  systemctl enable --now model-gateway.target model-gateway-beat
   model-gateway create_account you@example.com --credit 1000
   model-gateway create_key you@example.com
   curl http://127.0.0.1:8000/v1/chat/completions -H "Host: {host}" \\

@@ -325,7 +325,7 @@ def test_documented_settlements_are_exactly_the_charged_ones():
 
 # --- Examples of commands -----------------------------------------------------------------------------------------
 
-_PROMPT = "$ .venv/bin/python manage.py "
+_PROMPT = "$ model-gateway "
 
 
 def shown_commands(page: str) -> list[tuple[list[str], str]]:

@@ -9,6 +9,7 @@ from django.core.validators import validate_email
 
 from billing import accounts
 from billing.models import Account
+from gateway_project import installation
 
 
 def whole_number(argument: str, typed: str, *, minimum: int, maximum: int) -> int:
@@ -62,6 +63,6 @@ def account(options: dict[str, Any]) -> Account:
     try:
         return accounts.find_account(email("EMAIL", options["email"]), chosen)
     except accounts.NoAccount as error:
-        raise CommandError(f"EMAIL: {error}. manage.py create_account makes one.") from None
+        raise CommandError(f"EMAIL: {error}. {installation.COMMAND} create_account makes one.") from None
     except accounts.SeveralAccounts as error:
         raise CommandError(f"EMAIL: {error}. Choose one with --account.") from None

@@ -11,7 +11,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.crypto import constant_time_compare
 
-from gateway_project import errors, logs, metrics
+from gateway_project import errors, installation, logs, metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 from gateway_project.deadline import ends_within
@@ -91,7 +91,7 @@ def require_migrated() -> None:
     """Raises NotMigrated, or the database's errors."""
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise NotMigrated("migrations are missing: run manage.py migrate")
+        raise NotMigrated(f"migrations are missing: run {installation.COMMAND} migrate")
 
 
 # --- Metrics ------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tests.conftest import client_for
 from tests.faults import fault
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
-NAME, MANAGE = "GATEWAY_ENCRYPTION_KEYS=", ".venv/bin/python manage.py "
+NAME, MANAGE = "GATEWAY_ENCRYPTION_KEYS=", "model-gateway "
 
 
 def documented_steps() -> list[str]:

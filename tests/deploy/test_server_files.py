@@ -65,7 +65,8 @@ def test_a_server_with_the_settings_of_another_gets_no_passwords_of_its_own(tmp_
     said = init(capsys, "--root", str(tmp_path))
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"gateway.env": "GATEWAY_API_HOST=other\n"}
     assert "roles.sql" not in said
-    assert "disable --now model-gateway-beat" in said
+    assert "enable --now model-gateway.target\n" in said  # beat runs on the first server
+    assert "model-gateway migrate" not in said
 
 
 def test_the_files_of_a_compose_project_are_closed_to_others(tmp_path, capsys):

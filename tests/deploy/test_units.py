@@ -52,8 +52,22 @@ def test_a_stop_waits_longer_than_running_requests_may_take(tmp_path):
     assert (unit("web")["KillMode"], unit("web")["ExecReload"]) == ("mixed", "/bin/kill -HUP $MAINPID")
 
 
-def test_every_timer_has_its_service_and_the_target_starts_what_serves():
+def test_every_timer_has_its_service():
     for timer in UNITS.glob("*.timer"):
         assert Path(timer).with_suffix(".service").exists()
-    target = (UNITS / "model-gateway.target").read_text()
-    assert [f"model-gateway-{name}.service" in target for name in SERVICES] == [True] * 3
+
+
+@pytest.mark.skipif(not shutil.which("systemctl"), reason="systemd is not installed")
+def test_beat_starts_with_the_others_only_where_it_is_enabled(tmp_path):
+    server_files.main(["gateway.example.com", "--root", str(tmp_path)])
+    units = tmp_path / "etc/systemd/system"
+    enable = ["systemctl", f"--root={tmp_path}", "enable"]
+    subprocess.run([*enable, "model-gateway.target"], check=True, capture_output=True)
+    target = (units / "model-gateway.target").read_text()
+    assert [f"model-gateway-{name}.service" in target for name in SERVICES] == [True, True, False]
+    assert not list(units.glob("*.wants/model-gateway-beat.service"))
+    subprocess.run([*enable, "model-gateway-beat"], check=True, capture_output=True)
+    assert {str(path.relative_to(units)) for path in units.glob("*.wants/*")} == {
+        "multi-user.target.wants/model-gateway.target",
+        "model-gateway.target.wants/model-gateway-beat.service",
+    }

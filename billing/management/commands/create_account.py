@@ -8,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from billing import accounts, money
 from billing.management import arguments
+from gateway_project import installation
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -30,7 +31,7 @@ class Command(OperatorCommand):
         except accounts.SeveralAccounts as error:
             raise CommandError(f"EMAIL: {error}.") from None
         sentence = (
-            f"Opened account {account.pk} for {email}. A password is set with: manage.py changepassword {email}"
+            f"Opened account {account.pk} for {email}. A password is set with: {installation.COMMAND} changepassword {email}"
             if is_new
             else f"{email} already has account {account.pk}, {account.name!r}; nothing was changed."
         )
