@@ -22,6 +22,12 @@ def _margins(column: str) -> str:
     return f"SELECT model_id, provider_id, {column} FROM ({found}) AS margins WHERE priced_nanos > 0"  # noqa: S608  of this code
 
 
+# Two days, so that a price that has just changed shows at once, and is not balanced by a good month before.
+_LOSSES = f"""
+    SELECT model_id, provider_id, cost_nanos - priced_nanos
+    FROM ({margins.statement("day >= (now() AT TIME ZONE 'UTC')::date - 1")}) AS margins WHERE cost_nanos > priced_nanos
+"""  # noqa: S608  of this code
+
 FACTS = [
     Fact(
         "gateway_archive_lag_days",
@@ -38,6 +44,12 @@ FACTS = [
         "gateway_margin_cost_nanos",
         "What providers cost of gateway_margin_charged_nanos.",
         _margins("cost_nanos"),
+        ("model", "provider"),
+    ),
+    Fact(
+        "gateway_margin_loss_nanos",
+        "What providers cost more than was charged yesterday and today, by UTC, by model and provider: only where they do.",
+        _LOSSES,
         ("model", "provider"),
     ),
     Fact(

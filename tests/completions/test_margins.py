@@ -149,16 +149,34 @@ def test_metrics_have_the_sums_of_30_days(echo_model: LanguageModel) -> None:
     ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=0, output_nanos=10**9)
     use_day()
     use_day(day=pool.database_time().date() - timedelta(days=30))
+    assert facts() == {
+        "gateway_margin_charged_nanos": [("demo/echo", "echo", 1_000_000_000)],
+        "gateway_margin_cost_nanos": [("demo/echo", "echo", 1_000_000)],
+        "gateway_margin_loss_nanos": [],
+    }
+
+
+def facts() -> dict[str, list[Any]]:
     found = {}
     for fact in FACTS:
         if fact.name.startswith("gateway_margin_"):
             with connection.cursor() as cursor:
                 cursor.execute(fact.sql)
                 found[fact.name] = cursor.fetchall()
-    assert found == {
-        "gateway_margin_charged_nanos": [("demo/echo", "echo", 1_000_000_000)],
-        "gateway_margin_cost_nanos": [("demo/echo", "echo", 1_000_000)],
-    }
+    return found
+
+
+def test_a_model_that_sells_below_cost_shows_its_loss_whatever_it_earned_before(echo_model: LanguageModel) -> None:
+    today = pool.database_time().date()
+    dear = {"input_nanos": 0, "output_nanos": 1_001 * 10**9}  # of a million tokens: $1.001 for the thousand of a day
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=0, output_nanos=0)
+    use_day(day=today - timedelta(days=2))
+    use_day(day=today)
+    assert facts()["gateway_margin_loss_nanos"] == []
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today, **dear)
+    assert facts()["gateway_margin_loss_nanos"] == [("demo/echo", "echo", 1_000_000)]
+    use_day(day=today - timedelta(days=1))  # it earned more yesterday, at no cost
+    assert facts()["gateway_margin_loss_nanos"] == []
 
 
 def test_staff_enter_and_correct_what_a_provider_charges(echo_model: LanguageModel, root: Client) -> None:

@@ -42,6 +42,7 @@ def test_before_anything_has_run_every_fact_is_there(db):
         "gateway_holds_overdue": {"": 0},
         "gateway_margin_charged_nanos": {},
         "gateway_margin_cost_nanos": {},
+        "gateway_margin_loss_nanos": {},
         "gateway_circuits_hinted": {},
         "gateway_provider_key_refused": {},
     }
