@@ -22,7 +22,7 @@ from completions.catalog.previews import PreviewedAdmin
 from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
-from completions.models import LanguageModel, LanguageModelQuerySet, Price, Provider, RoutableAlias, Route
+from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
 from gateway_project import dollars
 from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
@@ -286,12 +286,10 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
             return
         details = {"before": form.before, "after": {**form.after, "request": str(asked.pk)}, "reason": asked.reason}
         self.record(request, Activity.Act.PRICE_REQUESTED, model, f"Asked for a price: {form.change}.", **details)
-        address = reverse("admin:completions_pricerequest_change", args=[asked.pk])
-        text = '<a href="{}">The price</a> waits until a colleague approves it. Nothing is changed until then.'
-        messages.success(request, format_html(text, address))
+        self._say_it_waits(request, asked, "The price")
 
     def withdraw_view(self, request: HttpRequest, object_id: str, price_id: int) -> HttpResponse:
-        """Delete a price that has not begun. Show a confirmation first."""
+        """Withdraw a price that has not begun, or ask a second person to. Show a confirmation first."""
         model = self.object_for(request, object_id, _SET_PRICE)
         with transaction.atomic():
             writes.lock_catalog()
@@ -299,13 +297,37 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
             if price is None:
                 messages.error(request, "This price has already started or was withdrawn. Nothing was changed.")
                 return self.back_to(model)
-            text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
+            before = price_requests.before_it(model, price.effective_from)
             if request.method == "POST":
-                self.record(request, Activity.Act.PRICED, model, text, before=diff.price_values(price))
-                price.delete()
-                messages.success(request, text)
+                if settings.PRICES_NEED_APPROVAL and before:
+                    self._ask_to_withdraw(request, model, price, before)
+                else:
+                    self._withdraw(request, model, price)
                 return self.back_to(model)
-        return self.show_action(request, "admin/completions/languagemodel/withdraw.html", "Withdraw", model, price=price)
+        context = {"price": price, "before": before, "needs_approval": settings.PRICES_NEED_APPROVAL and before}
+        return self.show_action(request, "admin/completions/languagemodel/withdraw.html", "Withdraw", model, **context)
+
+    def _withdraw(self, request: HttpRequest, model: LanguageModel, price: Price) -> None:
+        text = f"Withdrew the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
+        self.record(request, Activity.Act.PRICED, model, text, before=diff.price_values(price))
+        price.delete()
+        messages.success(request, text)
+
+    def _ask_to_withdraw(self, request: HttpRequest, model: LanguageModel, price: Price, before: Price) -> None:
+        try:
+            asked = price_requests.ask_to_withdraw(price, before, staff_of(request))
+        except price_requests.PriceRefused as refusal:
+            messages.error(request, str(refusal))
+            return
+        text = f"Asked to withdraw the price from {price.effective_from:%Y-%m-%d %H:%M} UTC."
+        details = {"before": diff.price_values(price), "after": {**diff.price_values(asked), "request": str(asked.pk)}}
+        self.record(request, Activity.Act.PRICE_REQUESTED, model, text, **details)
+        self._say_it_waits(request, asked, "The withdrawal")
+
+    def _say_it_waits(self, request: HttpRequest, asked: PriceRequest, what: str) -> None:
+        address = reverse("admin:completions_pricerequest_change", args=[asked.pk])
+        text = '<a href="{}">{}</a> waits until a colleague approves it. Nothing is changed until then.'
+        messages.success(request, format_html(text, address, what))
 
 
 @admin.register(Price)

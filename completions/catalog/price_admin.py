@@ -106,7 +106,9 @@ class PriceRequestAdmin(WaitingActAdmin):
 
     def approve(self, request: HttpRequest, asked: PriceRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
         price = price_requests.approve(asked.pk, by=by)
-        return Activity.Act.PRICED, diff.price_values(price), f"It starts at {price.effective_from:%Y-%m-%d %H:%M} UTC."
+        is_new = price.effective_from > asked.requested_at
+        text = f"{'It starts at' if is_new else 'In force stays the price from'} {price.effective_from:%Y-%m-%d %H:%M} UTC."
+        return Activity.Act.PRICED, diff.price_values(price), text
 
 
 @admin.register(ProviderPrice)

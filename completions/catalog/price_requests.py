@@ -4,6 +4,7 @@ What a price does to holds and margins is said with it: running requests keep th
 catalog file sets prices without a second person, and so does the approval of what a provider's list says.
 """
 
+from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -40,20 +41,50 @@ def ask(model: LanguageModel, by: User, **columns: object) -> PriceRequest:
     return PriceRequest.objects.create(model=model, before=model.prices.at(), requested_by=by, **columns)
 
 
+def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
+    """Ask that ``before`` stays in force instead of the next price, which has not begun. The catalog is locked.
+
+    Raises PriceRefused if another price waits.
+    """
+    staying = diff.price_values(before)
+    change = diff.describe_price_change(diff.price_values(price), staying)
+    reason = f"Withdraws the price from {price.effective_from:%Y-%m-%d %H:%M} UTC: {change}."
+    return ask(price.model, by, **diff.price_columns(staying), starts_at=price.effective_from, reason=reason[:500])
+
+
+def before_it(model: LanguageModel, moment: datetime) -> Price | None:
+    """Return the price of the model that holds until the moment."""
+    return model.prices.filter(effective_from__lt=moment).order_by("-effective_from").first()
+
+
 def approve(id: UUID, *, by: User) -> Price:
-    """Set the price that was asked for, once. Raises ApprovalRefused, PriceRequest.DoesNotExist."""
+    """Set the price that was asked for, once, or withdraw the one it was asked for. Return the price that holds then.
+
+    Raises ApprovalRefused, PriceRequest.DoesNotExist.
+    """
     with transaction.atomic():
         writes.lock_catalog()
         asked = approvals.lock(PriceRequest, id, by.pk)
         if reason := refusal(asked, by):
             raise PriceRefused(reason)
-        price = Price.objects.create(
-            model_id=asked.model_id,
-            **diff.price_columns(diff.price_values(asked)),
-            **({"effective_from": asked.starts_at} if asked.starts_at else {}),
-        )
+        price = _set(asked)
         approvals.decide(asked, Decision.APPROVED, by, price=price)
     return price
+
+
+def _set(asked: PriceRequest) -> Price:
+    if (staying := _staying(asked)) is not None:
+        asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
+        return staying
+    columns = diff.price_columns(diff.price_values(asked))
+    starts_at = {"effective_from": asked.starts_at} if asked.starts_at else {}
+    return Price.objects.create(model_id=asked.model_id, **columns, **starts_at)
+
+
+def _staying(asked: PriceRequest) -> Price | None:
+    """Return the price that stays in force if the request asks for no other: what it withdraws is the next one."""
+    before = before_it(asked.model, asked.starts_at) if asked.starts_at else None
+    return before if before and diff.price_values(before) == diff.price_values(asked) else None
 
 
 def refusal(asked: PriceRequest, by: User) -> str:
@@ -64,7 +95,7 @@ def refusal(asked: PriceRequest, by: User) -> str:
         return "Another price was set since this was asked for. Decline it, and ask again if it is still due."
     if asked.starts_at and asked.starts_at <= pool.database_time():
         return "It was to start before now. Decline it, and ask again if it is still due."
-    if asked.starts_at and asked.model.prices.filter(effective_from=asked.starts_at).exists():
+    if asked.starts_at and asked.model.prices.filter(effective_from=asked.starts_at).exists() and not _staying(asked):
         return "Another price starts at the same time."
     return ""
 
@@ -73,7 +104,7 @@ def describe(asked: PriceRequest) -> str:
     """Return what the price changes of the one that its author saw, in percent, and from when on."""
     before = diff.price_values(asked.before) if asked.before else {}
     start = f"from {asked.starts_at:%Y-%m-%d %H:%M} UTC" if asked.starts_at else "when it is approved"
-    return f"{diff.describe_price_change(before, diff.price_values(asked))}, {start}"
+    return f"{diff.describe_price_change(before, diff.price_values(asked)) or 'no other price'}, {start}"
 
 
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:

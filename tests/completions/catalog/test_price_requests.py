@@ -152,16 +152,64 @@ def test_a_price_begins_at_its_time_unless_that_has_passed(echo_model: LanguageM
     assert Price.objects.get(effective_from=start).input_nanos == 600_000_000
 
 
-def test_an_approved_price_can_be_withdrawn_until_it_begins(echo_model: LanguageModel, asker: Client, second: Client) -> None:
+@pytest.fixture
+def later(echo_model: LanguageModel, asker: Client, second: Client) -> Price:
+    """A price that is approved, and has not begun."""
     start = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
     ask(asker, starts_at=f"{start:%Y-%m-%dT%H:%M}")
     second.post(page("approve"))
-    later = Price.objects.get(effective_from=start)
+    return Price.objects.get(effective_from=start)
+
+
+def newest_page(act: str) -> str:
+    return f"/admin/completions/pricerequest/{PriceRequest.objects.latest('requested_at').pk}/{act}/"
+
+
+def test_an_approved_price_is_withdrawn_when_a_second_person_approves_it(later: Price, asker: Client, second: Client) -> None:
+    start = f"{later.effective_from:%Y-%m-%d %H:%M} UTC"
+    assert "A colleague approves it first" in text(asker.get(f"{PAGE}{later.pk}/"))
     assert asker.post(f"{PAGE}{later.pk}/").status_code == 302
+    assert prices() == [BEFORE, 600_000_000]
+    shown = text(second.get(newest_page("approve")))
+    assert f"no other price, from {start}" in shown
+    assert f"The reason: Withdraws the price from {start}: input $0.60 -> $0.50 (-16.7 %)." in shown
+    assert asker.post(newest_page("approve")).status_code == 403
+    assert prices() == [BEFORE, 600_000_000]
+    assert second.post(newest_page("approve")).status_code == 302
     assert prices() == [BEFORE]
-    asked = PriceRequest.objects.get()
-    assert (asked.decision, asked.price_id) == ("APPROVED", later.pk)
-    assert "is approved and set" in text(second.get(page("change")))
+    first, withdrawal = PriceRequest.objects.order_by("requested_at")
+    assert (first.decision, first.price_id) == ("APPROVED", later.pk)
+    assert (withdrawal.decision, withdrawal.price) == ("APPROVED", Price.objects.get())
+    assert [(act.act, act.actor.email) for act in Activity.objects.order_by("id")][2:] == [
+        ("PRICE_REQUESTED", "asker@example.org"),
+        ("PRICED", "second@example.org"),
+    ]
+
+
+def test_a_temporary_price_does_not_stay_because_one_person_withdraws_the_next(
+    later: Price, asker: Client, second: Client
+) -> None:
+    after = Price.objects.create(
+        model_id="demo/echo", input_nanos=1, output_nanos=1, effective_from=later.effective_from + timedelta(days=1)
+    )
+    asker.post(f"{PAGE}{after.pk}/")
+    assert prices() == [BEFORE, 600_000_000, 1]
+    second.post(newest_page("approve"))
+    assert prices() == [BEFORE, 600_000_000]
+
+
+def test_a_declined_withdrawal_leaves_the_price(later: Price, asker: Client, second: Client) -> None:
+    asker.post(f"{PAGE}{later.pk}/")
+    assert second.post(newest_page("decline"), {"reason": "It was announced"}).status_code == 302
+    assert prices() == [BEFORE, 600_000_000]
+
+
+def test_one_person_withdraws_a_price_that_has_none_before(echo_model: LanguageModel, asker: Client) -> None:
+    factories.change_prices(Price.objects, effective_from=timezone.now() + timedelta(days=1))
+    first = f"{PAGE}{Price.objects.get().pk}/"
+    assert "the model is not served, as it has no other price" in text(asker.get(first))
+    asker.post(first)
+    assert (prices(), PriceRequest.objects.count()) == ([], 0)
 
 
 def test_both_pages_say_what_it_does_to_holds_and_margins(echo_model: LanguageModel, asker: Client, second: Client) -> None:
