@@ -1,0 +1,26 @@
+"""Runs a periodic task now and here, as beat and a worker would when it is due."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from gateway_project.operator_command import OperatorCommand
+
+
+class Command(OperatorCommand):
+    help = "Run a periodic task now, without beat, a worker or Redis."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("task", metavar="TASK", help="Its name, such as billing.tasks.verify_ledger.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from gateway_project.celery import app
+
+        name = options["task"]
+        if name not in (names := {entry["task"] for entry in settings.PERIODIC_TASKS.values()}):
+            raise CommandError(f"TASK: {name!r} is not one of {', '.join(sorted(names))}.")
+        app.loader.import_default_modules()
+        result = app.tasks[name].apply(throw=True).result
+        self.write_result(options, {"task": name, "result": result}, f"{name} has ended. Result: {result}")
