@@ -73,7 +73,7 @@ def approve(id: UUID, *, by: User) -> Price:
 
 
 def _set(asked: PriceRequest) -> Price:
-    if (staying := _staying(asked)) is not None:
+    if asked.starts_at and (staying := _staying(asked)):
         asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
         return staying
     columns = diff.price_columns(diff.price_values(asked))
