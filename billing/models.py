@@ -525,7 +525,7 @@ class Hold(models.Model):
 
 
 class AuditedDay(models.Model):
-    """A UTC day that the audit found consistent and signed off. ``billing.signed_days`` writes it.
+    """A UTC day that the audit found consistent and signed off. ``billing.ledger.signed_days`` writes it.
 
     Its digest is made of those of its accounts and of the day before: who keeps one elsewhere can prove every day up to it.
     """

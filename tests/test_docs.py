@@ -26,8 +26,8 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from prometheus_client.metrics import MetricWrapperBase
 
-from billing import audit
 from billing.filters import LedgerPageFilterSet
+from billing.ledger import audit
 from completions.catalog import file as catalog_file
 from completions.models import Completion, Price, Provider
 from completions.providers.base import RETRYABLE_STATUSES

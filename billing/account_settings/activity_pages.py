@@ -10,10 +10,10 @@ from django.views.decorators.http import require_GET, require_safe
 
 from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter, Doer
-from billing.list_forms import ListForm
-from billing.members.roles import Act
+from billing.accounts.list_forms import ListForm
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page_for
 from gateway_project import errors
 from gateway_project.activity.models import Activity
 from gateway_project.web import downloads, error_handlers

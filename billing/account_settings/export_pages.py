@@ -11,9 +11,9 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from billing.account_settings import exports
 from billing.account_settings.exports import ExportRefused, State
-from billing.members.roles import Act
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors
 from gateway_project.web import downloads, error_handlers

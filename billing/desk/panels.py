@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Sum
 
-from billing import support_credit
 from billing.models import LedgerEntry, PaymentDifference
+from billing.staff import support_credit
 from gateway_project import dollars, identifiers
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.monitoring.models import TaskRun

@@ -12,8 +12,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from billing import locks, staff_permissions
-from billing.members import notices, roles
-from billing.members.roles import Act
+from billing.accounts import roles
+from billing.accounts.roles import Act
+from billing.members import notices
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import links, mails
 from billing.sign_in.links import Purpose

@@ -14,9 +14,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from billing.members.roles import Act
+from billing.accounts.member_pages import Page, Pager, member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account, BillingDetails, Payment, TopUpRule
-from billing.pages import Page, Pager, member_page_for
 from billing.payments import booking, configuration, invoices, purchases, reports, summaries, taxes, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.invoices import Invoice

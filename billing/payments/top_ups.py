@@ -17,8 +17,8 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 
 from billing import locks, money
-from billing.members import roles
-from billing.members.roles import Act
+from billing.accounts import roles
+from billing.accounts.roles import Act
 from billing.models import Account, AccountWarning, Membership, Payment, TopUpRule
 from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated

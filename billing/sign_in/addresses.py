@@ -12,7 +12,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
-from billing import accounts, locks
+from billing import locks
+from billing.accounts import lifecycle
 from billing.models import AddressChange, Invitation, User
 from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
@@ -65,7 +66,7 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
     try:
         with transaction.atomic():
             user = User.objects.create(email=email, password=password_hash)
-            account, _ = accounts.open_account(email, name=email)
+            account, _ = lifecycle.open_account(email, name=email)
             log.record(request, Activity.Act.ADDED, user, "Signed up.", account_id=account.pk)
     except IntegrityError:
         return False

@@ -15,10 +15,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks, money
+from billing.accounts.member_pages import Pager, member_page, member_page_for
+from billing.accounts.roles import Act
 from billing.forms import DollarsField
-from billing.members.roles import Act
 from billing.models import Account, WarningDelivery, WebhookEndpoint
-from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from billing.warnings import endpoints, summaries
 from billing.warnings.endpoints import EndpointRefused

@@ -8,8 +8,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from billing.approval_admin import WaitingActAdmin
 from billing.models import User
+from billing.staff.approval_admin import WaitingActAdmin
 from completions import margins
 from completions.catalog import lookup, price_requests
 from completions.catalog.forms import ProviderPriceForm

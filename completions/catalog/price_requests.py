@@ -8,9 +8,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from billing import approvals, money
-from billing.approvals import ApprovalRefused, Decision
+from billing import money
 from billing.models import User
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
 from completions import margins
 from completions.catalog import open_holds, writes
 from completions.catalog.sync import diff

@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from django.db import IntegrityError
 
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
 from completions.catalog import lookup
 from completions.charging import batch
@@ -142,7 +142,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
 
 def _returned(runs: list[Completion]) -> dict[str, int]:
     """Return what corrections gave back of these runs, by completion id."""
-    references = {f"{ledger.OVERCHARGE}{run.pk}": run.pk for run in runs}
+    references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}
     entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
     return {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
 
@@ -235,7 +235,7 @@ class Correction(Resolution):
         Resolution._add_writes(self, hold, account, rows)
         for completion_id, nanos in self.overcharges:
             model = self.served_by.model_id
-            entry = ledger.return_overcharge(account, amount_nanos=nanos, reference=completion_id, model=model)
+            entry = writer.return_overcharge(account, amount_nanos=nanos, reference=completion_id, model=model)
             rows.writes.entries_inserted.append(entry)
             rows.writes.manual_entries_inserted.append(entry)
 

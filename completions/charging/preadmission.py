@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from billing import holds
+from billing.ledger import holds
 from billing.models import Account
 from completions.models import IdempotentRequest, Price
 from gateway_project import dollars, errors

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from django.db import connection
 from django.urls import reverse
 
-from billing import approvals
+from billing.staff import approvals
 from completions import measurements
 from completions.models import CatalogProposal, Completion, CompletionHour, PriceRequest, Route
 from gateway_project import dollars

@@ -10,9 +10,9 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from billing.ledger import OVERCHARGE
+from billing.accounts.member_pages import Pager, member_page
+from billing.ledger.writer import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
-from billing.pages import Pager, member_page
 from completions.history import explanation, files, reading
 from completions.history.forms import HistoryForm
 from completions.models import Completion

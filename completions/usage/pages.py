@@ -12,8 +12,8 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from billing.accounts.member_pages import member_page
 from billing.models import Account
-from billing.pages import member_page
 from completions.usage import figures, files, plot, ranges, sums
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range

@@ -7,7 +7,8 @@ import pytest
 from django.core import mail
 from playwright.sync_api import expect
 
-from billing import audit, tasks
+from billing import tasks
+from billing.ledger import audit
 from billing.models import Account, LedgerEntry, Membership, Role
 from tests import second_factors
 from tests.browser import picture

@@ -14,7 +14,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from billing import audit, money
+from billing import money
+from billing.ledger import audit
 from billing.models import CreditRequest, LedgerEntry, User
 from completions.models import Completion, LanguageModel
 from gateway_project import timestamps

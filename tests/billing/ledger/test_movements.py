@@ -2,9 +2,10 @@
 
 from django.db import connection, transaction
 
-from billing import holds, ledger, locks, movements
+from billing import locks
+from billing.ledger import holds, movements, writer
+from billing.ledger.movements import NewHold
 from billing.models import Account, Hold
-from billing.movements import NewHold
 from gateway_project.db import pipelined_transaction
 from tests import usage
 
@@ -26,7 +27,7 @@ def test_an_account_changes_once_for_all_that_is_written(alice, charlie):
         account = locks.lock_account(alice.pk)
         hold = Hold.objects.get(pk="one")
         holds.resolve(account, hold, Hold.State.SETTLED, cost_nanos=3)
-        entry = ledger.debit_usage(
+        entry = writer.debit_usage(
             account,
             cost_nanos=3,
             reference="one",

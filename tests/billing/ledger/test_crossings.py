@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection, transaction
 
-from billing import ledger, locks
+from billing import locks
+from billing.ledger import writer
 from billing.models import Account, AccountWarning
 from tests import factories, usage
 
@@ -92,7 +93,7 @@ def test_of_many_debits_and_credits_at_once_each_crossing_is_told_once():
                     if (place + step) % 2:
                         usage.debit(locked, min(7 * CENT, locked.balance_nanos), f"{place}-{step}")
                     else:
-                        ledger.credit_purchase(locked, amount_cents=7, processor="stripe", payment_id=f"{place}-{step}")
+                        writer.credit_purchase(locked, amount_cents=7, processor="stripe", payment_id=f"{place}-{step}")
         finally:
             connection.close()
 

@@ -12,7 +12,9 @@ from celery.signals import task_prerun
 from django.db import OperationalError, connection, transaction
 from django.db.models import F
 
-from billing import audit, facts, ledger, locks, money, tasks
+from billing import audit as billing_audit
+from billing import facts, locks, money, tasks
+from billing.ledger import audit, writer
 from billing.models import Account, CreditRequest, Hold, LedgerEntry, ManualEntry, Membership, Payment, User
 from gateway_project.celery import app
 from gateway_project.db import pool
@@ -99,7 +101,7 @@ def take_back(account: Account, **changes: Any) -> None:
     staff = factories.make_user("staff@example.org")
     with transaction.atomic():
         locked = locks.lock_account(account.pk)
-        booked = ledger.correct_credit(locked, entries(seq=1).get(), amount_nanos=1, reason="typo", issued_by=staff)
+        booked = writer.correct_credit(locked, entries(seq=1).get(), amount_nanos=1, reason="typo", issued_by=staff)
     entries(pk=booked.entry.pk).update(**changes)
 
 
@@ -214,7 +216,7 @@ def credit_without_a_source(account: Account) -> None:
 
 def approve_another_amount(account: Account) -> None:
     asker, approver = factories.make_user("asker@example.org"), factories.make_user("approver@example.org")
-    booked = ledger.grant_support_credit(account.pk, amount_cents=500, reason="sorry", reference="form", issued_by=asker)
+    booked = writer.grant_support_credit(account.pk, amount_cents=500, reason="sorry", reference="form", issued_by=asker)
     CreditRequest.objects.create(
         reference="form",
         account=account,
@@ -321,7 +323,7 @@ def test_a_violation_is_found_by_its_invariant_alone(busy, subtests):
 def test_every_invariant_of_billing_has_a_planted_violation():
     asked = {name for _, names in BREAKS for name in names} | {"triggers_stand_guard", "constraints_stand_guard"}
     asked |= {"signed_ledgers_stand", "signed_entries_are_as_signed", "signed_days_are_as_signed"}  # test_signed_days
-    assert asked == {invariant.name for invariant in audit.INVARIANTS}
+    assert asked == {invariant.name for invariant in billing_audit.INVARIANTS}
 
 
 def test_a_refund_may_overdraw_what_was_admitted_before_it(alice):
@@ -339,7 +341,7 @@ def test_a_refund_may_overdraw_what_was_admitted_before_it(alice):
 def test_invariants_that_share_a_query_count_and_show_their_own_rows(busy):
     skip_a_seq(busy)
     entries(seq=2).update(balance_after_nanos=F("balance_after_nanos") + 1)
-    gaps, chain = [each for each in audit.verify() if each.invariant.shared is audit.ENTRIES_IN_ORDER]
+    gaps, chain = [each for each in audit.verify() if each.invariant.shared is billing_audit.ENTRIES_IN_ORDER]
     assert (gaps.invariant.name, gaps.count, [row["seq"] for row in gaps.rows]) == ("seq_has_no_gaps", 1, [4])
     assert (chain.invariant.name, chain.count, [row["seq"] for row in chain.rows]) == ("balances_chain", 2, [2, 4])
 

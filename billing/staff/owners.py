@@ -8,10 +8,11 @@ from uuid import UUID
 from django.db import transaction
 from django.http import HttpRequest
 
-from billing import approvals, locks, staff_permissions
-from billing.approvals import ApprovalRefused, Decision
+from billing import locks, staff_permissions
 from billing.members import notices
 from billing.models import Account, Membership, OwnerRequest, Role, User
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 

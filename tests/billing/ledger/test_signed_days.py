@@ -6,7 +6,8 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import F
 
-from billing import audit, signed_days, tasks
+from billing import tasks
+from billing.ledger import audit, signed_days
 from billing.models import AuditedDay, AuditedLedger, LedgerEntry
 from completions.models import UsageHour
 from completions.tasks import sum_up_usage

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-from billing import ledger_pages, money
+from billing import money
+from billing.ledger import reading
 from billing.models import Account, LedgerEntry
 from gateway_project import csv_text, dollars, timestamps
 from gateway_project.web import downloads
@@ -37,7 +38,7 @@ COLUMNS = [
 
 
 def download(
-    account: Account, entry_filter: ledger_pages.EntryFilter = ledger_pages.ALL_ENTRIES, *, downloader: str
+    account: Account, entry_filter: reading.EntryFilter = reading.ALL_ENTRIES, *, downloader: str
 ) -> StreamingHttpResponse:
     """Return the streaming reply. Raises RateLimitExceeded when ``downloader`` has too many files under way."""
     parts = _parts(account, entry_filter)
@@ -46,9 +47,9 @@ def download(
     )
 
 
-def _parts(account: Account, entry_filter: ledger_pages.EntryFilter) -> Generator[bytes, None, None]:
+def _parts(account: Account, entry_filter: reading.EntryFilter) -> Generator[bytes, None, None]:
     head = csv_text.write_lines([COLUMNS])
-    for batch in ledger_pages.read_batches(account, entry_filter):
+    for batch in reading.read_batches(account, entry_filter):
         yield head + csv_text.write_lines(map(_row, batch))
         head = b""
     if head:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.db.models import Sum
 
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Account, LedgerEntry
 
 
@@ -39,12 +39,12 @@ def is_credit(entry: LedgerEntry) -> bool:
 
     A refund that came back belongs to the credit that it was of, and usage that was charged too much to what had paid it.
     """
-    is_returned = "entryId" in entry.metadata or entry.reference.startswith(ledger.OVERCHARGE)
+    is_returned = "entryId" in entry.metadata or entry.reference.startswith(writer.OVERCHARGE)
     return entry.amount_nanos > 0 and not is_returned
 
 
 def is_corrected(credit: LedgerEntry) -> bool:
-    return LedgerEntry.objects.filter(reference=f"{ledger.CORRECTION}{credit.pk}").exists()
+    return LedgerEntry.objects.filter(reference=f"{writer.CORRECTION}{credit.pk}").exists()
 
 
 def read_credits(account: Account) -> list[Credit]:
@@ -58,7 +58,7 @@ def read_credits(account: Account) -> list[Credit]:
     corrected = {entry.reference for entry in entries}
     unused = unused_parts([entry.amount_nanos - returned[str(entry.pk)] for entry in credits], account.balance_nanos)
     return [
-        Credit(entry, returned[str(entry.pk)], part, f"{ledger.CORRECTION}{entry.pk}" in corrected)
+        Credit(entry, returned[str(entry.pk)], part, f"{writer.CORRECTION}{entry.pk}" in corrected)
         for entry, part in zip(credits, unused, strict=True)
     ]
 

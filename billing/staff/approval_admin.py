@@ -10,13 +10,13 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
-from billing import approvals, owners, second_factor_removals, support_credit
-from billing.approvals import ApprovalRefused, Decision
-from billing.forms import DeclineForm
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
-from billing.people_admin import staff_of
 from billing.sign_in import mails
-from billing.support_credit import RequestedCredit
+from billing.staff import approvals, owners, second_factor_removals, support_credit
+from billing.staff.approvals import ApprovalRefused, Decision
+from billing.staff.forms import DeclineForm
+from billing.staff.people_admin import staff_of
+from billing.staff.support_credit import RequestedCredit
 from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity

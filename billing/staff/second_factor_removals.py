@@ -11,11 +11,12 @@ from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
 
-from billing import approvals, locks, staff_permissions
-from billing.approvals import ApprovalRefused, Decision
+from billing import locks, staff_permissions
 from billing.members import notices
 from billing.models import Account, SecondFactorRequest, User
 from billing.sign_in import mails, second_factor
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 

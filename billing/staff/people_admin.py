@@ -18,10 +18,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from billing import accounts, staff_permissions
-from billing.forms import MembershipFormSet, NewUserForm, UserForm
+from billing import staff_permissions
+from billing.accounts import lifecycle
 from billing.models import AddressChange, Invitation, Membership, PasswordLink, User
 from billing.sign_in import addresses, password_links, second_factor
+from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
 from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
@@ -72,7 +73,7 @@ class ClosesAbandonedAccounts:
     def _closing(self, request: HttpRequest, objects: QuerySet[Any]) -> Iterator[None]:
         with transaction.atomic():
             # A list, because the objects may be gone after the block.
-            with accounts.closing_abandoned(list(self.account_ids(objects))) as closed:
+            with lifecycle.closing_abandoned(list(self.account_ids(objects))) as closed:
                 yield
             for account in closed:
                 text = "Closed, because no member is active."

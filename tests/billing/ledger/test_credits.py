@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, invariant, rule
 
-from billing import credits, ledger, locks, money, movements
+from billing import locks, money
+from billing.ledger import credits, movements, writer
 from billing.models import Account, LedgerEntry
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
@@ -53,7 +54,7 @@ class CreditsStateMachine(state_machines.StateMachine):
     @rule(target=entries, cents=st.integers(1, 3))
     def grant(self, cents: int) -> LedgerEntry:
         reference = identifiers.short_uuid7()
-        booked = ledger.grant_support_credit(self.account.pk, amount_cents=cents, reason="machine", reference=reference)
+        booked = writer.grant_support_credit(self.account.pk, amount_cents=cents, reason="machine", reference=reference)
         return self.credited(booked.entry)
 
     @rule(share=st.integers(1, 3))
@@ -76,7 +77,7 @@ class CreditsStateMachine(state_machines.StateMachine):
             return
         if self.take_back(entry, nanos, None):
             self.corrected.add(entry.pk)
-            with transaction.atomic(), pytest.raises(ledger.ReferenceReused):
+            with transaction.atomic(), pytest.raises(writer.ReferenceReused):
                 self.book(entry, nanos + 1, None)
 
     def take_back(self, entry: LedgerEntry, nanos: int, reference: str | None) -> bool:
@@ -90,12 +91,12 @@ class CreditsStateMachine(state_machines.StateMachine):
         self.lots[entry.pk] -= nanos
         return True
 
-    def book(self, entry: LedgerEntry, nanos: int, reference: str | None) -> ledger.BookedEntry:
+    def book(self, entry: LedgerEntry, nanos: int, reference: str | None) -> writer.BookedEntry:
         with transaction.atomic():
             account = locks.lock_account(self.account.pk)
             if reference is None:
-                return ledger.correct_credit(account, entry, amount_nanos=nanos, reason="typo", issued_by=self.staff)
-            return ledger.refund_credit(
+                return writer.correct_credit(account, entry, amount_nanos=nanos, reason="typo", issued_by=self.staff)
+            return writer.refund_credit(
                 account, entry, amount_nanos=nanos, reference=reference, reason="returned", issued_by=self.staff
             )
 
@@ -129,7 +130,7 @@ def test_credits_are_read_with_one_query_by_the_index_that_leaves_usage_out(bob,
     with transaction.atomic():
         account = locks.lock_account(bob.pk)
         use: Any = {"cost_nanos": 1, "model": "demo/echo", "prompt_tokens": 3, "completion_tokens": 4, "settlement": "reported"}
-        debits = [ledger.debit_usage(account, reference=f"used {number}", **use) for number in range(2_000)]
+        debits = [writer.debit_usage(account, reference=f"used {number}", **use) for number in range(2_000)]
         pipelined_transaction.execute(movements.write_statement(entries=debits))
     bob.refresh_from_db()
     with django_assert_num_queries(1) as queries:

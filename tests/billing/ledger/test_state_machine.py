@@ -7,7 +7,8 @@ from django.db import transaction
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, invariant, rule
 
-from billing import ledger, money
+from billing import money
+from billing.ledger import writer
 from billing.models import Account, Hold
 from gateway_project import errors, identifiers
 from tests import state_machines, usage
@@ -51,7 +52,7 @@ class LedgerStateMachine(state_machines.StateMachine):
     @rule(payment=payments, cents=cents)
     def claim_another_amount(self, payment: tuple[str, int], cents: int) -> None:
         if cents != payment[1]:
-            with pytest.raises(ledger.ReferenceReused):
+            with pytest.raises(writer.ReferenceReused):
                 usage.buy(self.account, cents, payment[0])
 
     @rule(payment=consumes(payments))
@@ -64,7 +65,7 @@ class LedgerStateMachine(state_machines.StateMachine):
     def grant(self, cents: int) -> None:
         reference = identifiers.short_uuid7()
         for _ in range(2):
-            ledger.grant_support_credit(self.account.pk, amount_cents=cents, reason="machine", reference=reference)
+            writer.grant_support_credit(self.account.pk, amount_cents=cents, reason="machine", reference=reference)
         self.entered(money.nanos(cents))
 
     @rule(target=holds, nanos=nanos)

@@ -14,11 +14,11 @@ from uuid import UUID
 import msgspec
 from django.db import IntegrityError, transaction
 
-from billing import locks, money, movements
+from billing import locks, money
+from billing.ledger import crossings, movements
+from billing.ledger.crossings import NewWarning
+from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
-from billing.movements import NewEntry
-from billing.warnings import crossings
-from billing.warnings.crossings import NewWarning
 from gateway_project import dollars, identifiers, operator_command
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
@@ -145,7 +145,7 @@ def refund_credit(
 ) -> BookedEntry:
     """Take back ``amount_nanos`` of one earlier credit of the account, because that money was paid back.
 
-    A trigger refuses more than is left of the credit (IntegrityError): ``billing.credits`` says how much that is.
+    A trigger refuses more than is left of the credit (IntegrityError): ``billing.ledger.credits`` says how much that is.
     Raises ReferenceReused, AmountNotPositive.
     """
     metadata = {"reason": reason, **_of(credit)}

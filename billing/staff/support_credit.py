@@ -14,10 +14,12 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet, Sum
 
-from billing import approvals, ledger, locks, money, staff_permissions
-from billing.approvals import ApprovalRefused, Decision
-from billing.ledger import BookedEntry
+from billing import locks, money, staff_permissions
+from billing.ledger import writer
+from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project import dollars
 from gateway_project.db import pool
 
@@ -50,12 +52,12 @@ def issue(
         locks.lock_users([issued_by.pk])
         if asked := CreditRequest.objects.filter(reference=reference).first():
             return RequestedCredit(_require_same(asked, account_id, amount_cents, issued_by), is_new=False)
-        if not ledger.is_support_credit_booked(reference):
+        if not writer.is_support_credit_booked(reference):
             account = locks.lock_account(account_id)
             _require_allowed(account, amount_cents, issued_by)
             if _needs_approval(account, amount_cents, issued_by):
                 return _ask(account, issued_by, reference, amount_cents=amount_cents, reason=reason, ticket=ticket)
-        return ledger.grant_support_credit(
+        return writer.grant_support_credit(
             account_id, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issued_by
         )
 
@@ -68,7 +70,7 @@ def _ask(account: Account, requester: User, reference: str, **terms: int | str) 
 
 def _require_same(asked: CreditRequest, account_id: UUID, amount_cents: int, requester: User) -> CreditRequest:
     if (asked.account_id, asked.amount_cents, asked.requested_by_id) != (account_id, amount_cents, requester.pk):
-        raise ledger.ReferenceReused(f"{asked.reference} already asks for something else")
+        raise writer.ReferenceReused(f"{asked.reference} already asks for something else")
     return asked
 
 
@@ -146,7 +148,7 @@ def approve(request_id: UUID, *, by: User) -> BookedEntry:
 
 def _book(asked: CreditRequest) -> BookedEntry:
     if asked.kind == Kind.SUPPORT_CREDIT:
-        booked = ledger.grant_support_credit(
+        booked = writer.grant_support_credit(
             asked.account_id,
             amount_cents=asked.amount_cents,
             reason=asked.reason,
@@ -157,14 +159,14 @@ def _book(asked: CreditRequest) -> BookedEntry:
             raise CreditRefused("An operator booked a credit with the same reference.")
         return booked
     try:
-        booked = ledger.credit_purchase(
+        booked = writer.credit_purchase(
             asked.account,
             amount_cents=asked.amount_cents,
             processor="bank",
             payment_id=asked.payment_id,
             issued_by=asked.requested_by,
         )
-    except ledger.ReferenceReused:
+    except writer.ReferenceReused:
         raise CreditRefused("This payment is already booked with other terms.") from None
     if not booked.is_new:
         raise CreditRefused("This payment is already booked.")

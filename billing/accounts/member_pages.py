@@ -1,28 +1,19 @@
-"""Pages for members of an account: selection of the account, and its statement. Only members can open them."""
+"""The frame of members' pages: who is signed in, the selected account, and what the role allows. Only members open them."""
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from allauth.account.signals import password_changed
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.views import PasswordChangeView
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.urls import reverse_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from billing.forms import NewPasswordForm
-from billing.members.roles import ACTS, Act
-from billing.models import Account, Membership, Role, User
-from billing.sign_in import links, mails
-from gateway_project.activity import log
-from gateway_project.activity.models import Activity
+from billing.accounts.roles import ACTS, Act
+from billing.models import Account, Membership, Role
 
 _ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a member of several
 
@@ -185,25 +176,3 @@ class Pager:
     @property
     def older(self) -> int | None:
         return self.number + 1 if self.number < self.last else None
-
-
-class ChangePassword(PasswordChangeView):
-    """Django's password change, which signs out the user's other sessions."""
-
-    form_class = NewPasswordForm
-    template_name = "dashboard/password.html"
-    success_url = reverse_lazy("dashboard")
-
-    def get_form_kwargs(self) -> dict[str, Any]:
-        return {**super().get_form_kwargs(), "request": self.request}
-
-    def form_valid(self, form: Any) -> HttpResponse:
-        assert isinstance(self.request.user, User)
-        with transaction.atomic():
-            response = super().form_valid(form)
-            links.void(self.request.user)
-            log.record(self.request, Activity.Act.PASSWORD_CHANGED, self.request.user, "Changed their own password.")
-            mails.notify(self.request.user, "The password was changed.")
-        password_changed.send(User, request=self.request, user=self.request.user)  # for allauth's list of sessions
-        messages.success(self.request, "Your password was changed.")
-        return response

@@ -21,14 +21,28 @@ from itertools import chain
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
 
-from billing import audit
-from billing.audit import Scope, Violation
+from billing.ledger import audit
+from billing.ledger.audit import Scope, Violation
 from billing.models import AuditedDay
 
 logger = logging.getLogger("gateway.audit")
 
 _SETTLED_AFTER = timedelta(hours=2)  # a day is signed off when what began on it has ended
 _DAY = timedelta(days=1)
+
+# Of some entries in the order of their seq: numbers and words as PostgreSQL writes a row, whatever the time zone.
+PART_DIGEST = """sha256(string_agg(sha256(convert_to(ROW(
+    id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id, extract(epoch FROM created_at)
+)::text, 'UTF8')), ''::bytea ORDER BY seq))"""
+PART = "seq / 10000"  # how many make a part, so that no value is too large for PostgreSQL, however much an account books
+DIGEST = "encode(sha256(string_agg(part_digest, ''::bytea ORDER BY part)), 'hex')"
+# Of the day ``new``: of the digests of its accounts, and of the day before.
+SEAL = """encode(sha256(convert_to(
+    coalesce((SELECT digest FROM billing_auditedday WHERE day < new.day ORDER BY day DESC LIMIT 1), '')
+    || coalesce((
+        SELECT string_agg(concat_ws(' ', account_id, last_seq, balance_nanos, digest), ',' ORDER BY account_id)
+        FROM billing_auditedledger WHERE day = new.day
+    ), ''), 'UTF8')), 'hex')"""
 
 
 def verify(now: datetime) -> list[Violation]:
@@ -119,11 +133,11 @@ _SIGN_LEDGERS = f"""
     SELECT days.account_id, day, days.last_seq, last.created_at, last.balance_after_nanos,
         coalesce(signed.debited_nanos, 0) + sum(days.debited_nanos) OVER (PARTITION BY days.account_id ORDER BY day), digest
     FROM (
-        SELECT account_id, day, max(last_seq) AS last_seq, sum(debited_nanos) AS debited_nanos, {audit.DIGEST} AS digest
+        SELECT account_id, day, max(last_seq) AS last_seq, sum(debited_nanos) AS debited_nanos, {DIGEST} AS digest
         FROM (
-            SELECT account_id, greatest((created_at AT TIME ZONE 'UTC')::date, %(since)s) AS day, {audit.PART} AS part,
+            SELECT account_id, greatest((created_at AT TIME ZONE 'UTC')::date, %(since)s) AS day, {PART} AS part,
                 max(seq) AS last_seq, coalesce(-sum(amount_nanos) FILTER (WHERE type = 'USAGE_DEBIT'), 0) AS debited_nanos,
-                {audit.PART_DIGEST} AS part_digest
+                {PART_DIGEST} AS part_digest
             FROM (
                 SELECT entry.* FROM billing_account AS account LEFT JOIN LATERAL ({_LAST_OF_ACCOUNT}) AS signed ON true
                 JOIN LATERAL (
@@ -139,6 +153,6 @@ _SIGN_LEDGERS = f"""
     LEFT JOIN LATERAL ({_LAST_OF_ACCOUNT}) AS signed ON true
 """  # noqa: S608  constants of this code
 _SEAL = f"""
-    INSERT INTO billing_auditedday (day, digest, rows_changed) SELECT new.day, {audit.SEAL}, %(rows_changed)s
+    INSERT INTO billing_auditedday (day, digest, rows_changed) SELECT new.day, {SEAL}, %(rows_changed)s
     FROM (SELECT %(day)s::date AS day) AS new
 """  # noqa: S608  constants of this code

@@ -1,8 +1,8 @@
 """Writes holds and ledger entries together with the rows of their accounts, which change once for all of them.
 
 ``write_statement`` builds the SQL. The rows that it changes are locked, and what is to be written was decided under the locks
-(``billing.holds``, ``billing.ledger``). A batch writes hundreds of holds and entries of few accounts: were an account changed
-for the holds that are resolved, for those that are placed and for the entries, its row would have three new versions each time.
+(``holds``, ``writer``). A batch writes hundreds of holds and entries of few accounts. Were an account changed for resolved
+holds, for placed holds and for entries, its row would have three new versions each time.
 """
 
 from collections.abc import Callable, Sequence

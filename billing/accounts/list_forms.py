@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from django import forms
 
-from billing import spenders
+from billing.accounts import spenders
 from billing.models import Account
 from gateway_project import errors
 

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing import ledger_pages
+from billing.ledger import reading
 from billing.models import LedgerEntry
 from gateway_project import timestamps
 from tests import chat, factories
@@ -162,13 +162,13 @@ def test_a_deep_page_is_one_index_seek(entries, bobs_client):
 def test_batches_of_any_filter_have_every_entry_once(entries, bob):
     bob.refresh_from_db()
     for entry_filter in (
-        ledger_pages.ALL_ENTRIES,
-        ledger_pages.EntryFilter(type="USAGE_DEBIT"),
-        ledger_pages.EntryFilter(type="REFUND_DEBIT"),
-        ledger_pages.EntryFilter(spender="key-a", until=entries[5].created_at),
+        reading.ALL_ENTRIES,
+        reading.EntryFilter(type="USAGE_DEBIT"),
+        reading.EntryFilter(type="REFUND_DEBIT"),
+        reading.EntryFilter(spender="key-a", until=entries[5].created_at),
     ):
-        found = list(ledger_pages.read_batches(bob, entry_filter))
-        expected = ledger_pages.read_page(bob, limit=100, offset=0, entry_filter=entry_filter)
+        found = list(reading.read_batches(bob, entry_filter))
+        expected = reading.read_page(bob, limit=100, offset=0, entry_filter=entry_filter)
         assert expected
         assert [len(batch) for batch in found[:-1]] == [5] * (len(found) - 1)
         assert [entry for batch in found for entry in batch] == expected

@@ -12,7 +12,8 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Q
 
-from billing import ledger, money
+from billing import money
+from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
 from gateway_project import errors
 from tests import factories, usage
@@ -79,7 +80,7 @@ def test_placing_a_hold_waits_for_concurrent_holds_and_counts_them():
 def test_concurrent_grants_with_one_reference_credit_once():
     account = factories.make_account("Bob")
     outcomes = at_once(
-        10, lambda number: ledger.grant_support_credit(account.pk, amount_cents=500, reason="sorry", reference="ticket-1")
+        10, lambda number: writer.grant_support_credit(account.pk, amount_cents=500, reason="sorry", reference="ticket-1")
     )
     assert len({booked.entry.pk for booked in outcomes}) == 1
     assert [booked.is_new for booked in outcomes].count(True) == 1
@@ -101,7 +102,7 @@ def test_a_hold_resolved_concurrently_is_resolved_once():
 def test_a_payment_claimed_concurrently_is_booked_for_one_account():
     accounts = [factories.make_account(f"Claimant {number}") for number in range(6)]
     outcomes = at_once(6, lambda number: usage.buy(accounts[number], 500, "pi_1"))
-    assert Counter(map(type, outcomes)) == {ledger.BookedEntry: 1, ledger.ReferenceReused: 5}
+    assert Counter(map(type, outcomes)) == {writer.BookedEntry: 1, writer.ReferenceReused: 5}
     assert LedgerEntry.objects.count() == 1
     assert usage.violations() == []
 
