@@ -22,12 +22,12 @@ from billing.staff import approval_admin, support_credit
 from billing.staff.forms import AccountForm, SupportCreditForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.staff.support_credit import RequestedCredit
-from gateway_project import dollars
 from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
+from gateway_project.formats import dollars
 from gateway_project.templatetags.amounts import balance_usd, usd
 
 

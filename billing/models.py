@@ -18,7 +18,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import money
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
+from gateway_project.formats import dollars
 
 
 class UserManager(BaseUserManager["User"]):

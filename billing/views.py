@@ -12,11 +12,11 @@ from billing.ledger.reading import EntryPage
 from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
 from gateway_project import errors
-from gateway_project.web import openapi
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 
-_ERRORS = openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
+_ERRORS = specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
 
 
 class BalanceView(APIView):
@@ -24,7 +24,7 @@ class BalanceView(APIView):
         operation_id="retrieveBalance",
         summary="Retrieve the balance",
         description="The account's balance. Holds of running requests are not subtracted.",
-        responses={200: BalanceSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: BalanceSerializer, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> Response:
         return Response(BalanceSerializer(_account(request)).data)

@@ -32,8 +32,9 @@ from completions.catalog import file as catalog_file
 from completions.models import Completion, Price, Provider
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
-from gateway_project import errors, logs, metrics, urls_health
+from gateway_project import errors, logs, metrics
 from gateway_project.monitoring import collector, facts
+from gateway_project.urls import health
 from keys import management_keys
 from keys.key_api.request_fields import NewKeySerializer, RotationSerializer
 from keys.key_api.views import PageFilterSet
@@ -221,7 +222,7 @@ def test_the_map_of_a_request_is_the_way_that_one_takes(alice):
     finally:
         sys.setprofile(None)
     way = [path for path in called if path.removeprefix(f"{ROOT}/") in documented]
-    not_taken = {"gateway_project/urls.py", "completions/charging/outbox.py"}
+    not_taken = {"gateway_project/urls/both.py", "completions/charging/outbox.py"}
     assert [path.removeprefix(f"{ROOT}/") for path in way] == [path for path in documented if path not in not_taken]
 
 
@@ -232,7 +233,7 @@ def test_documented_loggers_are_exactly_the_declared_ones():
 
 def test_every_probe_is_documented():
     described = section(MONITORING, "## Probes") + section(MONITORING, "## Metrics")
-    assert all(f"`/{route.pattern}`" in described for route in urls_health.urlpatterns)
+    assert all(f"`/{route.pattern}`" in described for route in health.urlpatterns)
 
 
 def test_documented_tasks_are_exactly_the_scheduled_ones():

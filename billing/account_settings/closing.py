@@ -24,10 +24,10 @@ from billing.models import Account, AccountClosing, Payment, TopUpRule
 from billing.payments import configuration, reports
 from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
 from billing.sign_in import mails
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")

@@ -10,8 +10,8 @@ from billing.account_settings.activity import ActFilter
 from billing.account_settings.contributions import Read
 from billing.ledger import reading
 from billing.models import Account, BillingDetails
-from gateway_project import dollars, timestamps
 from gateway_project.db import pool
+from gateway_project.formats import dollars, timestamps
 
 _ROWS_AT_ONCE = 500
 Rows = Iterator[dict[str, Any]]

@@ -18,10 +18,10 @@ from billing.ledger.credits import Credit
 from billing.models import Account, LedgerEntry, User
 from billing.sign_in import mails
 from billing.staff import support_credit
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 from gateway_project.web import hosts
 
 Given = dict[str, Any]  # the cleaned data of a form

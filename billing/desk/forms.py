@@ -13,8 +13,8 @@ from billing.ledger import credits, statement
 from billing.ledger.credits import Credit
 from billing.models import Account, Hold, LedgerEntry
 from billing.staff import support_credit
-from gateway_project import dollars
 from gateway_project.desk.forms import ReasonForm
+from gateway_project.formats import dollars
 
 _READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces

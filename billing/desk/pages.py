@@ -21,11 +21,11 @@ from billing.models import Account, LedgerEntry, User
 from billing.sign_in import password_links, second_factor
 from billing.staff import second_factor_removals
 from billing.staff.people_admin import staff_of
-from gateway_project import dollars
 from gateway_project.activity import sent_forms
 from gateway_project.activity.admin_pages import ActionsMixin
 from gateway_project.desk.acts import act_once
 from gateway_project.desk.forms import ActForm, ReasonForm
+from gateway_project.formats import dollars
 
 
 @dataclass(frozen=True)

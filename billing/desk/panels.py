@@ -6,8 +6,9 @@ from django.db.models import Count, Sum
 
 from billing.models import LedgerEntry, PaymentDifference
 from billing.staff import support_credit
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
 from gateway_project.desk.panels import Content, Panel, Row
+from gateway_project.formats import dollars
 from gateway_project.monitoring.models import TaskRun
 
 _DAY = timedelta(days=1)

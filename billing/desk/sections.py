@@ -10,10 +10,10 @@ from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff.people_admin import staff_of
 from billing.warnings import summaries as warnings
-from gateway_project import dollars
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section
+from gateway_project.formats import dollars
 
 HOLDS_SHOWN = 10
 ENTRIES_SHOWN = 20

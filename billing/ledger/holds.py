@@ -13,8 +13,9 @@ from django.db.models.functions import Coalesce
 
 from billing import locks
 from billing.models import Account, Hold
-from gateway_project import dollars, errors
+from gateway_project import errors
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 
 logger = logging.getLogger("gateway.audit")
 

@@ -19,9 +19,10 @@ from billing.ledger import crossings, movements
 from billing.ledger.crossings import NewWarning
 from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
-from gateway_project import dollars, identifiers, operator_command
+from gateway_project import identifiers, operator_command
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
+from gateway_project.formats import dollars
 
 CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
 OVERCHARGE = "overcharge:"  # begins that of what usage was charged too much; the reference of the usage follows

@@ -21,10 +21,10 @@ from billing.payments import booking, configuration, invoices, purchases, report
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.invoices import Invoice
 from billing.payments.processor import Processor, ProcessorUnavailable
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 
 PAYMENTS_PER_PAGE = 25
 ASKED_AGAIN_AFTER = timedelta(seconds=3)

@@ -27,8 +27,8 @@ from billing.payments.processor import (
     printable,
     require_recent,
 )
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 
 TIMEOUT_SECONDS = 20
 SIGNATURE_AGE_SECONDS_MAX = 300  # Stripe signs each delivery anew, so that one that is repeated later is young as well

@@ -24,10 +24,10 @@ from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Declined, Processor, ProcessorUnavailable
 from billing.sign_in import mails
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")

@@ -17,9 +17,9 @@ from billing.staff.approvals import ApprovalRefused, Decision
 from billing.staff.forms import DeclineForm
 from billing.staff.people_admin import staff_of
 from billing.staff.support_credit import RequestedCredit
-from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.formats import dollars
 
 
 class StateFilter(admin.SimpleListFilter):

@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 
 from billing import locks
 from billing.models import AccountAct, User, WaitingAct
-from gateway_project import timestamps
 from gateway_project.db import pool
+from gateway_project.formats import timestamps
 
 WAITS_TIME = timedelta(days=7)  # then what is asked for can no longer be approved
 Decision = WaitingAct.Decision

@@ -16,7 +16,8 @@ from billing.ledger.writer import BookedEntry
 from billing.models import Account, Membership, User
 from billing.staff import owners, support_credit
 from billing.staff.support_credit import RequestedCredit
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
+from gateway_project.formats import dollars
 
 
 class SupportCreditForm(forms.Form):

@@ -20,8 +20,8 @@ from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 
 Kind = CreditRequest.Kind
 

@@ -22,10 +22,10 @@ from billing.models import Account, WarningDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
 from billing.warnings import endpoints, summaries
 from billing.warnings.endpoints import EndpointRefused
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 
 logger = logging.getLogger("gateway.warnings")
 

@@ -16,10 +16,10 @@ from completions.catalog.forms import ProviderPriceForm
 from completions.catalog.sync import diff
 from completions.chat import TIERS
 from completions.models import Price, PriceRequest, ProviderDay, ProviderPrice, TokenPrices
-from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.formats import dollars
 
 _SPANS_DAYS = (1, 7, 30, 90, 365)
 

@@ -5,9 +5,9 @@ import re
 from django.db.models import QuerySet
 
 from completions.models import Completion
-from gateway_project import dollars, timestamps
 from gateway_project.desk import short_ids
 from gateway_project.desk.search import Finder
+from gateway_project.formats import dollars, timestamps
 
 _PREFIX = "chatcmpl-"
 _ID = re.compile(rf"(?:{_PREFIX})?([0-9a-f]{{8,32}})", re.ASCII)

@@ -13,7 +13,8 @@ from django.conf import settings
 from completions import sse
 from completions.chat import Chunk, Usage, WholeReply
 from completions.relay.attempts import Dispatch
-from gateway_project import compact_json, dollars, errors
+from gateway_project import errors
+from gateway_project.formats import compact_json, dollars
 
 
 class EventWriter(ABC):

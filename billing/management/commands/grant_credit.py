@@ -8,9 +8,10 @@ from django.db import DataError, transaction
 from billing import money
 from billing.ledger import writer
 from billing.management import arguments
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.formats import dollars
 from gateway_project.operator_command import OperatorCommand
 
 

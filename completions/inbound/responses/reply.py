@@ -16,7 +16,8 @@ from completions.providers import sealed_reasoning
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
-from gateway_project import compact_json, dollars, errors
+from gateway_project import errors
+from gateway_project.formats import compact_json, dollars
 
 
 class ResponsesFormat(ReplyFormat):

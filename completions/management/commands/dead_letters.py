@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from completions.charging import dead_letters
 from completions.charging.dead_letters import DeadLetter, NotBooked
-from gateway_project import dollars
+from gateway_project.formats import dollars
 from gateway_project.operator_command import OperatorCommand
 
 _ALL = "all"

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from gateway_project import timestamps
+from gateway_project.formats import timestamps
 from gateway_project.operator_command import OperatorCommand
 from keys import lifecycle, rotation, secret
 from keys.models import ApiKey

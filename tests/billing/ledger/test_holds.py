@@ -5,7 +5,8 @@ from django.db import connection
 
 from billing import locks, tasks
 from billing.models import Account, Hold
-from gateway_project import dollars, errors
+from gateway_project import errors
+from gateway_project.formats import dollars
 from tests import usage
 from tests.waiting import meanwhile
 

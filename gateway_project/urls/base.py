@@ -5,9 +5,10 @@ from django.urls import URLResolver, path
 from django.urls.resolvers import RoutePattern
 from django.views.generic import RedirectView
 
-from gateway_project import urls_health
-from gateway_project.urls_health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
-from gateway_project.web import api_reference, crawlers, mailbox, openapi
+from gateway_project.urls import health
+from gateway_project.urls.health import handler400, handler403, handler404, handler500  # noqa: F401  Django looks them up here
+from gateway_project.web import crawlers, mailbox
+from gateway_project.web.openapi import reference, specification
 from gateway_project.web.page_middleware import counts_as_page
 
 
@@ -20,8 +21,8 @@ base = [
     lead_to("api/billing/", "billing.urls"),
     lead_to("api/", "keys.key_api.urls"),
     lead_to("api/", "rankings.api.urls"),
-    path("api/openapi.json", counts_as_page(openapi.document), name="openapi"),
-    path("docs/reference", api_reference.show, name="reference"),
+    path("api/openapi.json", counts_as_page(specification.document), name="openapi"),
+    path("docs/reference", reference.show, name="reference"),
     lead_to("dashboard/", "billing.page_urls"),
     lead_to("dashboard/", "keys.page_urls"),
     lead_to("dashboard/usage/", "completions.usage.page_urls"),
@@ -36,4 +37,4 @@ base = [
     lead_to("", "rankings.pages.urls"),
 ]
 
-urlpatterns = [*urls_health.urlpatterns, *base]
+urlpatterns = [*health.urlpatterns, *base]

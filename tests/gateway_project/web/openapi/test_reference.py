@@ -7,14 +7,15 @@ import pytest
 from django.template.loader import render_to_string
 
 from gateway_project import errors
-from gateway_project.web import api_reference, openapi, public_page
+from gateway_project.web import public_page
+from gateway_project.web.openapi import reference, specification
 from tests.conftest import client_for
-from tests.gateway_project.web.test_openapi import OPERATIONS
+from tests.gateway_project.web.openapi.test_specification import OPERATIONS
 
 
 @pytest.fixture(autouse=True)
 def _empty_caches():
-    for forget in (public_page.forget, api_reference.read_operations.cache_clear, openapi._rendered_document.cache_clear):
+    for forget in (public_page.forget, reference.read_operations.cache_clear, specification._rendered_document.cache_clear):
         forget()
     yield
     public_page.forget()
@@ -34,7 +35,7 @@ def test_every_operation_is_shown_with_an_example():
     shown = text()
     for path, method in OPERATIONS:
         assert f"{method.upper()} {path} " in shown
-    operations = api_reference.read_operations("http://api.test", "http://test")
+    operations = reference.read_operations("http://api.test", "http://test")
     assert {each.path for each in operations} == {path for path, _ in OPERATIONS}
     for each in operations:
         assert each.curl.startswith(("curl http", 'curl "http'))
@@ -43,7 +44,7 @@ def test_every_operation_is_shown_with_an_example():
 
 
 def test_the_examples_of_management_take_its_key():
-    operations = {each.id: each for each in api_reference.read_operations("http://api.test", "http://test")}
+    operations = {each.id: each for each in reference.read_operations("http://api.test", "http://test")}
     assert "Bearer $GATEWAY_MANAGEMENT_KEY" in operations["createKey"].curl
     assert operations["updateKey"].curl.startswith("curl http://test/api/keys/0352")
     assert "-X PATCH" in operations["updateKey"].curl
@@ -61,7 +62,7 @@ def test_fields_show_their_type_their_bounds_and_where_they_stand():
 
 
 def test_alternatives_are_shown_as_one_field_of_each_name():
-    operations = {each.id: each for each in api_reference.read_operations("http://api.test", "http://test")}
+    operations = {each.id: each for each in reference.read_operations("http://api.test", "http://test")}
     fields = {each.name: each for each in operations["createMessage"].replies[0].fields}
     kinds = "text or thinking or redacted_thinking or tool_use or server_tool_use or web_search_tool_result"
     assert fields["content[].type"].kind == kinds
@@ -80,7 +81,7 @@ def test_events_of_a_stream_are_shown_by_their_types():
 
 def test_the_table_of_errors_has_every_code():
     classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.ApiError)]
-    assert set(api_reference.MEANINGS) == {each.code for each in classes}
+    assert set(reference.MEANINGS) == {each.code for each in classes}
     assert "insufficient_quota The account has too few credits" in text()
 
 
@@ -94,7 +95,7 @@ def test_examples_go_to_the_host_that_serves_them(settings):
 
 
 def test_the_public_operation_is_shown_without_a_key():
-    [rankings] = [each for each in api_reference.read_operations("http://api.test", "http://test") if each.is_public]
+    [rankings] = [each for each in reference.read_operations("http://api.test", "http://test") if each.is_public]
     assert rankings.curl == 'curl "http://test/api/rankings?limit=1"'
 
 
@@ -120,7 +121,7 @@ def test_the_reference_is_rendered_once_and_a_search_renders_what_it_found(monke
         rendered.append(context["words"])
         return render_to_string(template, context)
 
-    monkeypatch.setattr(api_reference, "render_to_string", render)
+    monkeypatch.setattr(reference, "render_to_string", render)
     whole = [client_for(None).get("/docs/reference", {"unknown": str(number)}).content for number in range(3)]
     assert (rendered, len({*whole})) == ([""], 1)
     kept = len(public_page._pages), len(public_page._documents)

@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from gateway_project import settings_file
+from gateway_project.command_line import settings_file
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ from completions.request import schema
 from completions.request.messages import ROLES
 from completions.views import UnknownPathView
 from gateway_project import errors
-from gateway_project.web import openapi, public_page
+from gateway_project.web import public_page
+from gateway_project.web.openapi import specification
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -69,7 +70,7 @@ ERRORS = [error for error in vars(errors).values() if isinstance(error, type) an
 
 @pytest.fixture(scope="module")
 def document() -> dict:
-    openapi._rendered_document.cache_clear()  # a test with other addresses may have made it
+    specification._rendered_document.cache_clear()  # a test with other addresses may have made it
     GENERATOR_STATS.reset()
     reply = client_for(None).get("/api/openapi.json")
     assert reply.status_code == 200
@@ -219,7 +220,7 @@ def test_the_servers_are_the_two_addresses_where_there_are_two(settings):
 
 
 def _forget() -> None:
-    openapi._rendered_document.cache_clear()
+    specification._rendered_document.cache_clear()
     public_page.forget()
 
 
@@ -260,7 +261,7 @@ def validate(document: dict, media: dict) -> None:
 
 
 def test_every_operation_has_examples_of_its_schemas(document, subtests):
-    """They stand in gateway_project/web/openapi_examples.json, by the operation's id."""
+    """They stand in gateway_project/web/openapi/examples.json, by the operation's id."""
     for path, method in OPERATIONS:
         with subtests.test(f"{method} {path}"):
             operation = document["paths"][path][method]
@@ -280,7 +281,7 @@ def test_every_operation_has_examples_of_its_schemas(document, subtests):
 
 def test_there_is_no_example_of_what_is_no_operation(document):
     names = {operation["operationId"] for operations in document["paths"].values() for operation in operations.values()}
-    assert set(json.loads(openapi._EXAMPLES.read_text())) == names
+    assert set(json.loads(specification._EXAMPLES.read_text())) == names
 
 
 @pytest.mark.parametrize("path", [path for path, method in PATHS.items() if path.startswith("/v1/") and method == "post"])
@@ -493,7 +494,7 @@ def test_the_described_entries_are_the_served_ones(document, alice, api, echo_mo
 
 
 def test_parameters_have_the_bounds_and_words_that_are_accepted():
-    paths = openapi.read_document()["paths"]
+    paths = specification.read_document()["paths"]
     described = {
         (operation["operationId"], parameter["name"]): parameter
         for operations in paths.values()

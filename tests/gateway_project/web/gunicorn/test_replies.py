@@ -8,15 +8,15 @@ from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.http.wsgi import Response
 
-from gateway_project.web import gunicorn_replies
+from gateway_project.web.gunicorn import replies
 
 LARGE = b"x" * 100_000
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch):
-    monkeypatch.setattr(gunicorn_replies, "_SEND_SECONDS", 0.1)
-    monkeypatch.setattr(gunicorn_replies, "_SENT_BYTES_PER_SECOND_MIN", 10_000_000)
+    monkeypatch.setattr(replies, "_SEND_SECONDS", 0.1)
+    monkeypatch.setattr(replies, "_SENT_BYTES_PER_SECOND_MIN", 10_000_000)
 
 
 def never_read(response, data):
@@ -25,12 +25,12 @@ def never_read(response, data):
 
 def test_a_large_reply_that_its_client_does_not_read_ends_the_connection():
     with pytest.raises(ConnectionError, match="does not read"):
-        gunicorn_replies._write_in_time(never_read)(None, LARGE)
+        replies._write_in_time(never_read)(None, LARGE)
 
 
 def test_a_large_reply_that_is_read_is_sent_as_before():
     sent = []
-    gunicorn_replies._write_in_time(lambda response, written: sent.append((response, written)))("response", LARGE)
+    replies._write_in_time(lambda response, written: sent.append((response, written)))("response", LARGE)
     assert sent == [("response", LARGE)]
 
 
@@ -48,7 +48,7 @@ def answer(method: str, parts: list[bytes], headers: list[tuple[str, str]], *, i
     """Return what gunicorn sends for a reply of these parts, by its own functions or by ours."""
     write, close = Response.write, Response.close
     if is_ours:
-        write, close = gunicorn_replies._write_in_time(write), gunicorn_replies._close_at_once(close)
+        write, close = replies._write_in_time(write), replies._close_at_once(close)
     request = SimpleNamespace(method=method, version=(1, 1), should_close=lambda: False)
     connection = Connection()
     response = Response(request, connection, Config())

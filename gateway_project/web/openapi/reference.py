@@ -19,7 +19,8 @@ from django.utils.html import escape
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
-from gateway_project.web import hosts, openapi, public_page
+from gateway_project.web import hosts, public_page
+from gateway_project.web.openapi import specification
 
 Schema = dict[str, Any]
 SEARCH_CHARACTERS_MAX = 100
@@ -161,7 +162,7 @@ def _found(operation: Operation, words: str) -> list[Field] | None:
 @lru_cache(maxsize=4)
 def read_operations(api_url: str, base_url: str) -> list[Operation]:
     """Return the operations of the OpenAPI description, those of a group together. The addresses are for the examples."""
-    document = openapi.read_document()
+    document = specification.read_document()
     order = list(dict.fromkeys(_GROUPS.values()))
     found = [
         _operation(document, path, method, operation, api_url if path.startswith("/v1/") else base_url)

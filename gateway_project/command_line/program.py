@@ -9,7 +9,8 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from gateway_project import installation, process_commands, settings_file
+from gateway_project import installation, process_commands
+from gateway_project.command_line import settings_file
 from gateway_project.local import development, embedded
 
 USAGE = """\
@@ -33,7 +34,7 @@ def main() -> None:
             sys.stdout.write(f"{installation.VERSION}\n")
             return
         if word == "init":
-            from gateway_project import server_files
+            from gateway_project.command_line import server_files
 
             server_files.main(rest)
             return

@@ -17,7 +17,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
 from gateway_project import errors
-from gateway_project.web import descriptions, public_page
+from gateway_project.web import public_page
+from gateway_project.web.openapi import descriptions
 
 
 @require_safe
@@ -162,7 +163,7 @@ def _url(host: str) -> str:
     return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}"
 
 
-_EXAMPLES = Path(__file__).with_name("openapi_examples.json")
+_EXAMPLES = Path(__file__).with_name("examples.json")
 _TEXT = {"type": "string"}
 _ERROR_REFERENCE = {"$ref": "#/components/schemas/ErrorResponse"}
 _NULL_REFERENCE = {"$ref": "#/components/schemas/Null"}
