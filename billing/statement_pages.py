@@ -16,9 +16,7 @@ from billing.accounts.member_pages import member_page
 from billing.ledger import csv_file, reading, statement
 from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
-from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import error_handlers
 
 ENTRIES_PER_PAGE = 25
 MONTHS_SHOWN = 24
@@ -87,11 +85,8 @@ def download_statement(request: HttpRequest, account: Account) -> HttpResponseBa
     """Download the entries that the filters select as CSV."""
     form = StatementForm(account, request.GET)
     if not form.is_valid():
-        return error_handlers.respond(request, form.refusal())
-    try:
-        return csv_file.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
+        raise form.refusal()
+    return csv_file.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
 
 
 def _entry(account: Account, entry_id: str) -> LedgerEntry:
