@@ -33,7 +33,7 @@ class AccountForm(ReasonForm):
 
 
 class CloseForm(AccountForm):
-    """Closing an account, whose keys are refused from then on. One that its owner closed is closed so that staff decide."""
+    """Closes an account: its keys are refused from then on. If its owner closed it before, only staff can reopen it now."""
 
     def clean(self) -> dict[str, Any]:
         if not self.account.is_active and lifecycle.find_open_closing(self.account) is None:

@@ -108,7 +108,7 @@ def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
 @require_POST
 @payer_page
 def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Close the page of a payment that waits for its payer, so that it cannot be paid by mistake."""
+    """Close the processor's page of an open payment. Nobody can pay it by mistake any more."""
     payment = get_object_or_404(account.payments, pk=payment_id)
     processor = configuration.processor()
     if processor and processor.name == payment.processor and summaries.summarize(payment).page_url:

@@ -77,10 +77,12 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
-    """Tell the user's present address, and send a link to the new one. Somebody else's is told that it is taken.
+    """Mail a link that undoes the change to the present address, then a link that confirms it to the new one.
 
-    The present one gets the link that undoes the change before there can be one; a new address that is taken makes no
-    difference that the user sees. Must not run in a transaction, because the mail server may take long. Raises FormerNotTold.
+    So the owner can undo a change as soon as there is one. If the new address belongs to somebody else, they get a mail that
+    says so, and the user sees no difference. Must not run in a transaction: the mail server may take long.
+
+    Raises FormerNotTold.
     """
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():

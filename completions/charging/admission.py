@@ -139,7 +139,7 @@ def _countable_tokens(request: ChatRequest, offer: Offer) -> int:
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True):
-    """A chat request that waits for its admission, with the completion id that it gets when it is admitted."""
+    """A chat request before its admission, with the id of the completion that it will become."""
 
     completion_id: str
     request: ChatRequest

@@ -20,7 +20,7 @@ from gateway_project.formats import compact_json, dollars
 class EventWriter(ABC):
     """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key.
 
-    ``is_kept``: the reply may be asked for again, so that it is written to its end after its client left.
+    ``is_kept``: a client may ask for the reply again, so it is written to its end even without a client.
     """
 
     def __init__(self, dispatch: Dispatch) -> None:

@@ -136,7 +136,7 @@ class BlockStream:
         return events
 
     def _read_call(self, call: Fields) -> list[bytes]:
-        """Read a delta of a call. Only the first of a call has its id; arguments that were complete get nothing added."""
+        """Read a delta of a call. Only the first delta of a call has the id. Complete arguments stay as they are."""
         function, key = call.get("function") or {}, call.get("index", 0)
         block = next((block for block in self._blocks if block.key == key), None)
         if block is None and not call.get("id"):

@@ -309,9 +309,9 @@ def _chosen(given: Any, path: str, kinds: tuple[str, ...]) -> Fields:
 
 
 def custom_input(arguments: str) -> str:
-    """Return the input of a custom tool that a model called as a function; if it wrote no object with it, all that it wrote."""
-    given = (_object(arguments) or {}).get("input")
-    return given if isinstance(given, str) else arguments
+    """Return the input of a custom tool that a model called as a function: the field ``input``, or else the whole text."""
+    text = (_object(arguments) or {}).get("input")
+    return text if isinstance(text, str) else arguments
 
 
 def find(called: Mapping[str, Called], name: Any) -> Called:
