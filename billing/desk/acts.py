@@ -118,8 +118,8 @@ def _end_closing_of_owner(account: Account) -> None:
 
 
 def _record(request: HttpRequest, act: Activity.Act, account: Account, summary: str, given: Given, **values: Any) -> None:
-    said = {name: given[name] for name in ("reason", "ticket")}
-    log.record(request, act, account, summary, account_id=account.pk, **said, **values)
+    notes = {name: given[name] for name in ("reason", "ticket")}
+    log.record(request, act, account, summary, account_id=account.pk, **notes, **values)
 
 
 def _record_entry(

@@ -154,8 +154,8 @@ def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> b
         return False
     # Bound to nobody: whoever has taken the user over can void the user's links.
     key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
-    told = {"address": asked.address, "cause": mails.Cause.SECURITY}
-    return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **told)
+    details = {"address": asked.address, "cause": mails.Cause.SECURITY}
+    return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **details)
 
 
 # --- Undoing it ---------------------------------------------------------------------------------------------------

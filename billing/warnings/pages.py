@@ -162,8 +162,8 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     is_paused = "pause" in request.POST
     endpoints.set_paused(request, endpoint, is_paused=is_paused)
-    said = "is paused. We send nothing to it" if is_paused else "is resumed. Waiting deliveries are sent now"
-    messages.success(request, f"{endpoint.url} {said}.")
+    outcome = "is paused. We send nothing to it" if is_paused else "is resumed. Waiting deliveries are sent now"
+    messages.success(request, f"{endpoint.url} {outcome}.")
     return redirect("webhook", endpoint_id)
 
 

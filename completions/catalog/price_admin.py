@@ -56,10 +56,10 @@ class PricesInDollars:
         """Return the input and output of the service tiers that have prices."""
         found = lookup.price_list(price) if price.pk else None
         tiers = [(name, found.of_tier(name)) for name in TIERS] if found else []
-        told = [
+        descriptions = [
             f"{name} {_format_price(tier.input_nanos)} / {_format_price(tier.output_nanos)}" for name, tier in tiers if tier
         ]
-        return ", ".join(told) or "none"
+        return ", ".join(descriptions) or "none"
 
     @admin.display(description="Each image, $")
     def image_dollars(self, price: TokenPrices) -> str:

@@ -130,8 +130,8 @@ class AnswerEventWriter(ChatEventWriter):
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 
 
-def _without_reasoning(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name not in _REASONING}
+def _without_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in _REASONING}
 
 
 def _answer_choices(choices: bytes) -> bytes:

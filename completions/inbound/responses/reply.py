@@ -80,8 +80,8 @@ class ResponsesFormat(ReplyFormat):
     def failed(self, dispatch: Dispatch, error: errors.ApiError, output: list[Fields]) -> Fields:
         """Return the response object of a reply that broke off, or never began."""
         code = "rate_limit_exceeded" if error.status == 429 else "server_error"
-        told = {"code": code, "message": error.message}
-        return self.response(dispatch, status="failed", output=output, error=told, store=False)
+        failure = {"code": code, "message": error.message}
+        return self.response(dispatch, status="failed", output=output, error=failure, store=False)
 
     def response(self, dispatch: Dispatch, **fields: Any) -> Fields:
         completion = dispatch.admitted.completion

@@ -103,8 +103,8 @@ class StreamReader:
                     if thoughts and (self._is_plain or self._begins_plain(thoughts[2])):
                         before, text, others, after = thoughts.groups()
                         if text.isascii() or _is_utf8(text):
-                            told = _TOLD % (before, text, others, text, text, after)
-                            chunks.append(Chunk(told, _unescaped_text_bytes(text) if b"\\" in text else len(text)))
+                            rewritten = _TOLD % (before, text, others, text, text, after)
+                            chunks.append(Chunk(rewritten, _unescaped_text_bytes(text) if b"\\" in text else len(text)))
                             continue
                 chunks += self._read(data)
         except UnusableResponse as unusable:
