@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -54,7 +53,6 @@ PARAMETERS = Path(parameters.__file__)
 CATALOG, CHARGING, INVARIANTS, SECURITY = (
     (ROOT / "docs" / f"{name}.md").read_text() for name in ("catalog", "charging", "invariants", "security")
 )
-README_MAP = (ROOT / "README.md").read_text().partition("A request, file after file:")[2].partition("A cent,")[0]
 COMMANDS, DEPLOYING, FAILURES, MONITORING, SETTINGS_PAGE, SUPPORT = (
     (ROOT / "docs" / "operating" / f"{name}.md").read_text()
     for name in ("commands", "deploying", "failures", "monitoring", "settings", "support")
@@ -200,30 +198,6 @@ def declared_metrics() -> dict[str, str]:
 def test_documented_metrics_and_labels_are_exactly_the_declared_ones():
     table = rows(section(MONITORING, "## Metrics"))
     assert {row[0].strip("`"): row[1] for row in table} == declared_metrics()
-
-
-@pytest.mark.django_db
-def test_the_map_of_a_request_is_the_way_that_one_takes(alice):
-    """But for the addresses, which the first request of a process reads, and for what an outage leads to."""
-    documented = re.findall(r"^    ([\w/]+\.py) ", README_MAP, re.MULTILINE)
-    factories.make_model()
-    client = client_for(factories.make_key(alice)[1])
-    ask = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    called: dict[str, None] = {}
-
-    def note(frame: Any, event: str, argument: object) -> None:
-        if event == "call":
-            called.setdefault(frame.f_code.co_filename)
-
-    client.get("/v1/models")
-    sys.setprofile(note)
-    try:
-        client.post("/v1/chat/completions", ask).getvalue()
-    finally:
-        sys.setprofile(None)
-    way = [path for path in called if path.removeprefix(f"{ROOT}/") in documented]
-    not_taken = {"gateway_project/urls/both.py", "completions/charging/outbox.py"}
-    assert [path.removeprefix(f"{ROOT}/") for path in way] == [path for path in documented if path not in not_taken]
 
 
 def test_documented_loggers_are_exactly_the_declared_ones():
