@@ -27,8 +27,8 @@ from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
-from gateway_project.formats import dollars
 from gateway_project.templatetags.amounts import balance_usd, usd
+from gateway_project.text import dollars
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from billing import money
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 # As much of the world writes it. After a comma come two digits: "1,200" is twelve hundred, and "1,5" may be a slip for it.
 _WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)

@@ -19,7 +19,7 @@ from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import money
 from gateway_project import identifiers
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 
 class UserManager(BaseUserManager["User"]):

@@ -22,8 +22,8 @@ from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
-from gateway_project.formats import dollars
 from gateway_project.templatetags.amounts import usd
+from gateway_project.text import dollars
 
 
 @admin.register(Completion)

@@ -15,7 +15,7 @@ from django.db import connection
 
 from completions.models import LanguageModel, ProviderPrice
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)

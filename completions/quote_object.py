@@ -11,7 +11,7 @@ from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer, Route
 from completions.pricing import cost
 from gateway_project import errors
-from gateway_project.formats import compact_json, dollars
+from gateway_project.text import compact_json, dollars
 from keys.authentication import Caller
 
 

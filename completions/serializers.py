@@ -18,7 +18,7 @@ from completions.models import Category, Completion, LanguageModel, ModelKind, P
 from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 from keys.models import SpendingPeriod, SpendingType

@@ -22,7 +22,8 @@ package: the contracts are in pyproject.toml.
 - ``local``             ``make run``: the whole gateway on one machine
 - ``urls``              which app serves a path, for each kind of host
 - ``command_line``      ``model-gateway`` and ``manage.py``
-- ``formats``           how values are written: amounts, times, JSON, CSV, charts
+- ``text``              how values are written: amounts, times, JSON, CSV
+- ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
 - ``deadline``          deadlines of waits, looked at a few times a second
 - ``environment``       typed readers of environment variables

@@ -13,7 +13,7 @@ from billing.models import Account, User
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import timestamps
+from gateway_project.text import timestamps
 from keys import lifecycle, locks, management_keys, maxima, rotation, summaries
 from keys.models import ApiKey, ManagementKey
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
-from gateway_project.formats import timestamps
+from gateway_project.text import timestamps
 
 RATE_MAX = 2**31 - 1  # of the columns
 TAGS_MAX = 10

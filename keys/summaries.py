@@ -10,7 +10,8 @@ from django.db.models.functions import Coalesce
 
 from billing.models import Account
 from billing.warnings import summaries as warnings
-from gateway_project.formats import bar_chart, dollars, timestamps
+from gateway_project import bar_chart
+from gateway_project.text import dollars, timestamps
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow

@@ -11,7 +11,7 @@ from billing.account_settings.contributions import Read
 from billing.ledger import reading
 from billing.models import Account, BillingDetails
 from gateway_project.db import pool
-from gateway_project.formats import dollars, timestamps
+from gateway_project.text import dollars, timestamps
 
 _ROWS_AT_ONCE = 500
 Rows = Iterator[dict[str, Any]]

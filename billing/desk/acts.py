@@ -21,7 +21,7 @@ from billing.staff import support_credit
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 Given = dict[str, Any]  # the cleaned data of a form

@@ -14,7 +14,7 @@ from billing.ledger.credits import Credit
 from billing.models import Account, Hold, LedgerEntry
 from billing.staff import support_credit
 from gateway_project.desk.forms import ReasonForm
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 _READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces

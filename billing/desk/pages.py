@@ -25,7 +25,7 @@ from gateway_project.activity import sent_forms
 from gateway_project.activity.admin_pages import ActionsMixin
 from gateway_project.desk.acts import act_once
 from gateway_project.desk.forms import ActForm, ReasonForm
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from billing.warnings import summaries as warnings
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 HOLDS_SHOWN = 10
 ENTRIES_SHOWN = 20

@@ -12,7 +12,7 @@ from django.http import StreamingHttpResponse
 from billing import money
 from billing.ledger import reading
 from billing.models import Account, LedgerEntry
-from gateway_project.formats import csv_text, dollars, timestamps
+from gateway_project.text import csv_text, dollars, timestamps
 from gateway_project.web import downloads
 
 CONTENT_TYPE = "text/csv"

@@ -15,7 +15,7 @@ from billing import locks
 from billing.models import Account, Hold
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 logger = logging.getLogger("gateway.audit")
 

@@ -22,7 +22,7 @@ from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from gateway_project import identifiers, operator_command
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
 OVERCHARGE = "overcharge:"  # begins that of what usage was charged too much; the reference of the usage follows

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from billing.desk.pages import possible_acts_on_entry
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 
 @admin.register(Payment)

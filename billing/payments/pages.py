@@ -24,7 +24,7 @@ from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 PAYMENTS_PER_PAGE = 25
 ASKED_AGAIN_AFTER = timedelta(seconds=3)

@@ -14,7 +14,7 @@ from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 BEGUN_MAX, BEGUN_TIME = 20, timedelta(hours=1)  # of one account: nobody tries many cards, or floods the processor

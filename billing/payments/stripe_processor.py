@@ -28,7 +28,7 @@ from billing.payments.processor import (
     require_recent,
 )
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 TIMEOUT_SECONDS = 20
 SIGNATURE_AGE_SECONDS_MAX = 300  # Stripe signs each delivery anew, so that one that is repeated later is young as well

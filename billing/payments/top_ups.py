@@ -27,7 +27,7 @@ from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")

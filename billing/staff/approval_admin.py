@@ -19,7 +19,7 @@ from billing.staff.people_admin import staff_of
 from billing.staff.support_credit import RequestedCredit
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 
 class StateFilter(admin.SimpleListFilter):

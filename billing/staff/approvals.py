@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from billing import locks
 from billing.models import AccountAct, User, WaitingAct
 from gateway_project.db import pool
-from gateway_project.formats import timestamps
+from gateway_project.text import timestamps
 
 WAITS_TIME = timedelta(days=7)  # then what is asked for can no longer be approved
 Decision = WaitingAct.Decision

@@ -17,7 +17,7 @@ from billing.models import Account, Membership, User
 from billing.staff import owners, support_credit
 from billing.staff.support_credit import RequestedCredit
 from gateway_project import identifiers
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 
 class SupportCreditForm(forms.Form):

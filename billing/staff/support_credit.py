@@ -21,7 +21,7 @@ from billing.models import Account, CreditRequest, LedgerEntry, User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 Kind = CreditRequest.Kind
 

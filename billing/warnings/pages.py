@@ -25,7 +25,7 @@ from billing.warnings.endpoints import EndpointRefused
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 logger = logging.getLogger("gateway.warnings")
 

@@ -27,7 +27,7 @@ from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 _SET_PRICE = "completions.add_price"
 _CHANGE_ROUTE = "completions.change_route"

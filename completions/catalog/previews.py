@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from completions.catalog import open_holds
 from completions.models import LanguageModel, LanguageModelQuerySet, Provider, Route
 from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 CONFIRMED = "_confirmed"
 _UNSEEN = {"csrfmiddlewaretoken", CONFIRMED}

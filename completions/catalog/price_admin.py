@@ -19,7 +19,7 @@ from completions.models import Price, PriceRequest, ProviderDay, ProviderPrice, 
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 _SPANS_DAYS = (1, 7, 30, 90, 365)
 

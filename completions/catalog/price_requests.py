@@ -17,7 +17,7 @@ from completions.catalog import open_holds, writes
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 _EXAMPLE_TOKENS = 1_000
 

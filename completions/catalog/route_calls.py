@@ -13,7 +13,7 @@ from completions.providers.base import ProviderFailed
 from completions.request import schema
 from gateway_project import errors, secretbox
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 WORDS = "Say hello in one word."
 _TOKENS_MAX = 32

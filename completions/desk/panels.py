@@ -10,7 +10,7 @@ from billing.staff import approvals
 from completions import measurements
 from completions.models import CatalogProposal, Completion, CompletionHour, PriceRequest, Route
 from gateway_project.desk.panels import Content, Panel, Row, build_chart
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 HOURS = 24
 _HOUR = timedelta(hours=1)

@@ -16,7 +16,7 @@ from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project.db import pool
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 from keys.authentication import Caller
 
 

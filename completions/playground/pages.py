@@ -19,7 +19,7 @@ from completions.models import Completion, ModelKind
 from completions.playground import completion, key
 from completions.playground.forms import PlaygroundForm
 from gateway_project import errors
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from gateway_project.web import error_replies, hosts
 from keys.authentication import Caller
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from completions.chat import Call, ChatRequest, RequestBody
 from completions.request.fields import Fields
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 _PARAMETERS = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 

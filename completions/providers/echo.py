@@ -30,8 +30,8 @@ from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
 from gateway_project import errors, large_work
-from gateway_project.formats import compact_json
 from gateway_project.net import http
+from gateway_project.text import compact_json
 
 _WORD = re.compile(r"\S+\s*|\s+")
 _TOKEN_CHARACTERS_MAX = 16

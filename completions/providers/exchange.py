@@ -22,8 +22,8 @@ from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import errors, large_work, logs
-from gateway_project.formats import compact_json
 from gateway_project.net import http
+from gateway_project.text import compact_json
 
 logger = logging.getLogger("gateway.providers")
 

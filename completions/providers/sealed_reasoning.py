@@ -17,7 +17,7 @@ from typing import Any
 from completions.chat import Call
 from completions.request.fields import Fields
 from gateway_project import secretbox
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})  # of a message
 Seal = Callable[[Fields], str]

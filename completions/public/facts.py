@@ -12,7 +12,7 @@ from completions.measurements import MeasuredModel
 from completions.models import LanguageModel, ModelKind, Price
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 READ_SECONDS = 30
 WINDOW = timedelta(hours=24)

@@ -14,7 +14,7 @@ from completions import sse
 from completions.chat import Chunk, Usage, WholeReply
 from completions.relay.attempts import Dispatch
 from gateway_project import errors
-from gateway_project.formats import compact_json, dollars
+from gateway_project.text import compact_json, dollars
 
 
 class EventWriter(ABC):

@@ -48,7 +48,7 @@ from completions.request.fields import (
     refuse,
 )
 from gateway_project import errors
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 FIELDS_MAX = 1_000  # of the body itself; providers know about fifty
 MODEL_CHARACTERS_MAX = 200

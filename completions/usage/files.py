@@ -16,7 +16,7 @@ from completions.usage import figures
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
 from gateway_project.db import pool
-from gateway_project.formats import compact_json, csv_text, dollars, timestamps
+from gateway_project.text import compact_json, csv_text, dollars, timestamps
 
 CONTENT_TYPE = "text/csv"
 COLUMNS = [

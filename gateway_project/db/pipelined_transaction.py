@@ -25,7 +25,7 @@ from gateway_project import identifiers
 from gateway_project.db import direct_connections, lost_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 Result = TypeVar("Result")
 

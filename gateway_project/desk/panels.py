@@ -11,9 +11,9 @@ from datetime import datetime
 from django.http import HttpRequest
 from django.urls import reverse
 
+from gateway_project import bar_chart
 from gateway_project.db import pool
 from gateway_project.desk import contributions
-from gateway_project.formats import bar_chart
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from billing import money
 from billing.forms import DollarsField
 from gateway_project.db import pool
 from gateway_project.desk.forms import ReasonForm
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from keys import summaries
 from keys.forms import NO_LIMIT, TYPES, LimitForm
 from keys.models import RATE_MAX, ApiKey

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet, Sum
 
 from billing.models import Account
-from gateway_project.formats import bar_chart
+from gateway_project import bar_chart
 from keys.models import ApiKey, RefusalCount, RefusedRequest
 from keys.refusal_history import tables
 

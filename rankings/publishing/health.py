@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from gateway_project.db import pool
-from gateway_project.formats import timestamps
-from gateway_project.formats.timestamps import iso_millis
+from gateway_project.text import timestamps
+from gateway_project.text.timestamps import iso_millis
 from rankings.identity import mapping
 from rankings.models import Source, SourceState
 from rankings.sources import registry

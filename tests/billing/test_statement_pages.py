@@ -15,7 +15,7 @@ from billing.ledger import movements, reading, writer
 from billing.models import BillingDetails, LedgerEntry, Membership, Role
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from tests import chat, factories
 from tests.billing import guards
 from tests.pages.conftest import other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures

@@ -19,7 +19,7 @@ from billing.ledger import audit
 from billing.models import CreditRequest, LedgerEntry, User
 from completions.models import Completion, LanguageModel
 from gateway_project.activity.models import Activity
-from gateway_project.formats import timestamps
+from gateway_project.text import timestamps
 from keys import lifecycle
 from keys.models import ApiKey
 from keys.refusal_history import collector

@@ -11,8 +11,8 @@ from billing.management import arguments
 from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.formats import dollars
 from gateway_project.operator_command import OperatorCommand
+from gateway_project.text import dollars
 
 
 class Command(OperatorCommand):

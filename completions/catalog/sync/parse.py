@@ -12,7 +12,7 @@ from typing import Any
 
 from billing import money
 from gateway_project import errors
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from gateway_project.web import strict_json
 
 _COUNT_MAX = 2**31 - 1

@@ -24,7 +24,7 @@ from completions.inbound.messages.serializers import (
 from completions.request import schema
 from completions.request.fields import Fields
 from completions.serializers import QuoteSerializer
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 from gateway_project.web import error_replies
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema

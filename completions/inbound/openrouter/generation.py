@@ -10,7 +10,7 @@ from completions.completion_object import find_completion
 from completions.history import explanation
 from completions.models import Completion, ModelKind
 from gateway_project import errors
-from gateway_project.formats import compact_json, dollars, timestamps
+from gateway_project.text import compact_json, dollars, timestamps
 
 NOT_KEPT = (
     *("app_id", "cache_discount", "cancelled", "finish_reason", "http_referer", "moderation_latency", "native_finish_reason"),

@@ -18,7 +18,7 @@ from completions.relay.slots import Slot
 from completions.request.fields import Fields
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 from gateway_project.web import error_replies
 from gateway_project.web.bodies_in_flight import process_bodies
 

@@ -19,7 +19,7 @@ from completions.inbound.responses import keeping
 from completions.models import StoredResponse
 from completions.request.fields import Fields, check_members, check_string, read_required, refuse
 from gateway_project import errors
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 PREVIOUS = "previous_response_id"
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_([0-9]{1,6})")  # as ``output`` makes them, after the id of the response

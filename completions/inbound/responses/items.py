@@ -23,7 +23,7 @@ from completions.request.fields import (
     read_string,
     refuse,
 )
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 ROLES = ("user", "system", "developer", "assistant")
 _LABELS = frozenset({"id", "status", "type"})  # of an item of an earlier reply; models are told none of them

@@ -17,7 +17,7 @@ from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
 from gateway_project import errors
-from gateway_project.formats import compact_json, dollars
+from gateway_project.text import compact_json, dollars
 
 
 class ResponsesFormat(ReplyFormat):

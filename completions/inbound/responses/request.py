@@ -33,7 +33,7 @@ from completions.request.fields import (
 )
 from completions.request.messages import no_pause
 from gateway_project import errors
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 LOGPROBS, ENCRYPTED = "message.output_text.logprobs", "reasoning.encrypted_content"
 INCLUDED = (LOGPROBS, ENCRYPTED, "web_search_call.action.sources")

@@ -28,7 +28,7 @@ from completions.request.fields import (
     read_string,
     refuse,
 )
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 _NAME_CHARACTERS_MAX = 64  # of a function, at most providers
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}

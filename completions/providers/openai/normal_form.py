@@ -16,7 +16,7 @@ from typing import Any
 from completions.providers import sealed_reasoning
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import identifiers
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 Fields = dict[str, Any]
 

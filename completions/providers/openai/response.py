@@ -10,7 +10,7 @@ from completions.providers import error_body, wire
 from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.openai.normal_form import FAILED, FORMAT, ChoiceNormalizer
 from completions.providers.sealed_reasoning import Seal
-from gateway_project.formats import compact_json
+from gateway_project.text import compact_json
 
 # Matches the whole ``choices`` array of an event that brings text and nothing else, in the normal form already. A match is
 # valid JSON by itself.

@@ -6,7 +6,7 @@ from django.db import connection
 from billing import locks, tasks
 from billing.models import Account, Hold
 from gateway_project import errors
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from tests import usage
 from tests.waiting import meanwhile
 

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.ledger import reading
 from billing.models import LedgerEntry
-from gateway_project.formats import timestamps
+from gateway_project.text import timestamps
 from tests import chat, factories
 from tests.billing.ledger_entries import CSV, LEDGER, ids, iso, listed
 from tests.conftest import client_for

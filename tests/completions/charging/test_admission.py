@@ -15,7 +15,7 @@ from billing.ledger import writer
 from billing.models import Account, Hold
 from completions.models import Completion
 from gateway_project.db import pool
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 from keys import lifecycle
 from keys.limits import limit_state_cache
 from keys.models import ApiKey, SpendingDay

@@ -16,7 +16,7 @@ from completions import tasks
 from completions.charging import checkpoints
 from completions.models import Completion
 from gateway_project.db.pipelined_transaction import PipelinedConnection
-from gateway_project.formats import compact_json, dollars
+from gateway_project.text import compact_json, dollars
 from tests import waiting
 from tests.completions.rows import MESSAGES, ask, parsed
 from tests.outage import with_the_database_unavailable

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway_project.formats import bar_chart
-from gateway_project.formats.bar_chart import STACK_HEIGHT
+from gateway_project import bar_chart
+from gateway_project.bar_chart import STACK_HEIGHT
 
 
 def test_the_parts_of_a_bar_stand_on_each_other_without_gaps():

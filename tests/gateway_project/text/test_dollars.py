@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_project.formats import dollars
+from gateway_project.text import dollars
 
 amounts = st.integers(-(2**63), 2**63 - 1)
 
