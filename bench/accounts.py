@@ -23,13 +23,13 @@ ACCOUNTS = 100
 CLIENTS = 64
 _FILL = """
 import json
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Account
 from keys import lifecycle
 secrets = []
 for number in range(%d):
     account = Account.objects.create()
-    ledger.grant_support_credit(account.pk, amount_cents=10_000_000, reason="bench", reference=f"bench {number}")
+    writer.grant_support_credit(account.pk, amount_cents=10_000_000, reason="bench", reference=f"bench {number}")
     secrets.append(lifecycle.issue_key(account, name="bench")[1])
 print(json.dumps([str(account.pk), secrets]))
 """

@@ -152,8 +152,8 @@ def _buy(account: UUID) -> str:
     """Book a payment of the account. Return its processor's id."""
     from django.db import transaction
 
-    from billing import ledger as book
     from billing import locks
+    from billing.ledger import writer as book
 
     with transaction.atomic():
         book.credit_purchase(locks.lock_account(account), amount_cents=100_000, processor="stripe", payment_id="pi_bench")

@@ -265,7 +265,7 @@ def _report_export(ledger: Ledger) -> None:
 
 
 def _report_audit() -> None:
-    from billing import audit
+    from billing.ledger import audit
 
     write_line("\nverify_ledger, seconds by invariant")
     lines: list[tuple[float, str]] = []

@@ -59,7 +59,7 @@ def report_sizes(completions: int) -> None:
 
 
 def report_audit(days: int) -> None:
-    from billing import audit, signed_days
+    from billing.ledger import audit, signed_days
     from billing.models import AuditedDay
     from completions import hours
     from completions.retention import archive

@@ -160,7 +160,7 @@ def _cost_of_page(client: Any, query: str, runs: int = RUNS) -> str:
 
 
 def _report_audit() -> None:
-    from billing import audit
+    from billing.ledger import audit
     from completions.audit import LABELS_SUM_TO_THE_LEDGER, USAGE_COUNTS_WHAT_FAILED, USAGE_SUMS_TO_THE_LEDGER
 
     asked = (USAGE_SUMS_TO_THE_LEDGER, USAGE_COUNTS_WHAT_FAILED, LABELS_SUM_TO_THE_LEDGER)

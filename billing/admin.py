@@ -10,22 +10,25 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.text import Truncator
 
-from billing import accounts, approval_admin, money, staff_permissions, statement, support_credit
+from billing import money, staff_permissions
+from billing.accounts import lifecycle
 from billing.desk import search
 from billing.desk.pages import AccountActPages, possible_acts_on_entry
-from billing.forms import AccountForm, SupportCreditForm
-from billing.ledger import BookedEntry
+from billing.ledger import statement
+from billing.ledger.writer import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
-from billing.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
-from billing.support_credit import RequestedCredit
-from gateway_project import dollars
+from billing.staff import approval_admin, support_credit
+from billing.staff.forms import AccountForm, SupportCreditForm
+from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
+from billing.staff.support_credit import RequestedCredit
 from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
 from gateway_project.templatetags.amounts import balance_usd, usd
+from gateway_project.text import dollars
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):
@@ -36,7 +39,7 @@ class ActiveMemberFilter(admin.SimpleListFilter):
         return [("yes", "Yes"), ("no", "No")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Account]) -> QuerySet[Account]:
-        wanted = {"yes": accounts.HAS_ACTIVE_MEMBER, "no": ~accounts.HAS_ACTIVE_MEMBER}.get(self.value() or "")
+        wanted = {"yes": lifecycle.HAS_ACTIVE_MEMBER, "no": ~lifecycle.HAS_ACTIVE_MEMBER}.get(self.value() or "")
         return queryset if wanted is None else queryset.filter(wanted)
 
 
@@ -104,7 +107,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         return {
             "acts": self.possible_acts(request, account),
             "may_credit": self._may_credit(request, account),
-            "has_active_member": Account.objects.filter(accounts.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
+            "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
             "sums": [
                 ("Balance", balance_usd(account.balance_nanos)),
                 ("Held by running requests", usd(account.held_nanos)),

@@ -5,7 +5,7 @@ They fill in an ``EntryFilter``, which ``ledger_pages`` reads by index seeks: no
 
 from typing import Any
 
-from billing.ledger_pages import LIMIT_DEFAULT, LIMIT_MAX
+from billing.ledger.reading import LIMIT_DEFAULT, LIMIT_MAX
 from billing.models import LedgerEntry
 from gateway_project import errors
 from gateway_project.web.query_parameters import Choice, ParameterSet, Text, Time, WholeNumber

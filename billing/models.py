@@ -18,7 +18,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import money
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
+from gateway_project.text import dollars
 
 
 class UserManager(BaseUserManager["User"]):
@@ -528,7 +529,7 @@ class Hold(models.Model):
 
 
 class AuditedDay(models.Model):
-    """A UTC day that the audit found consistent and signed off. ``billing.signed_days`` writes it.
+    """A UTC day that the audit found consistent and signed off. ``billing.ledger.signed_days`` writes it.
 
     Its digest is made of those of its accounts and of the day before: who keeps one elsewhere can prove every day up to it.
     """

@@ -7,7 +7,7 @@ add up entry by entry, and no account is charged for a rounding.
 
 from decimal import Decimal
 
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 NANOS_PER_CENT = 10_000_000
 TOKENS_PER_PRICE = 1_000_000  # prices are nanodollars per million tokens

@@ -4,14 +4,16 @@ from django.urls import include, path
 from django.views.decorators.cache import never_cache
 from django.views.generic import RedirectView
 
-from billing import pages, statement_pages
+from billing import statement_pages
+from billing.accounts import member_pages
+from billing.sign_in import password_pages
 from billing.warnings import pages as alert_pages
 
 urlpatterns = [
     path("sign-in/", RedirectView.as_view(pattern_name="account_login", query_string=True), name="sign-in"),
     path("sign-out/", LogoutView.as_view(), name="sign-out"),
-    path("password/", never_cache(login_required(pages.ChangePassword.as_view())), name="password"),
-    path("account/", pages.choose_account, name="choose-account"),
+    path("password/", never_cache(login_required(password_pages.ChangePassword.as_view())), name="password"),
+    path("account/", member_pages.choose_account, name="choose-account"),
     path("ledger/", statement_pages.show_statement, name="statement"),
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from billing import money
 from billing.models import Account, LedgerEntry
-from gateway_project import timestamps
+from gateway_project.text import timestamps
 
 
 class BalanceSerializer(serializers.Serializer[Account]):

@@ -10,14 +10,13 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_GET, require_safe
 
-from billing import ledger_csv, ledger_pages, spenders, statement
-from billing.ledger_pages import EntryFilter
-from billing.list_forms import ListForm, spender_field
+from billing.accounts import spenders
+from billing.accounts.list_forms import ListForm, spender_field
+from billing.accounts.member_pages import member_page
+from billing.ledger import csv_file, reading, statement
+from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
-from billing.pages import member_page
-from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import error_handlers
 
 ENTRIES_PER_PAGE = 25
 MONTHS_SHOWN = 24
@@ -57,9 +56,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     opened = _entry(account, request.GET["entry"]) if "entry" in request.GET else None
     older_than = opened.seq + 1 if opened else form.cleaned_data["older"]
     newer_than = None if opened else form.cleaned_data["newer"]
-    page = ledger_pages.read_beside(
-        account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than
-    )
+    page = reading.read_beside(account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than)
     names = spenders.named(account, {entry.spender for entry in page.entries if entry.spender})
     rows = [statement.format_entry(entry, names=names) for entry in page.entries]
     places = {
@@ -77,7 +74,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
         "csv_query": form.address() if form.filters else "",
         "months": months_of(account),
         "searched_to": searched.values_list("created_at", flat=True).first() if searched is not None else None,
-        "searched_max": ledger_pages.SEARCHED_MAX,
+        "searched_max": reading.SEARCHED_MAX,
     }
     return render(request, "dashboard/statement.html", context)
 
@@ -88,11 +85,8 @@ def download_statement(request: HttpRequest, account: Account) -> HttpResponseBa
     """Download the entries that the filters select as CSV."""
     form = StatementForm(account, request.GET)
     if not form.is_valid():
-        return error_handlers.respond(request, form.refusal())
-    try:
-        return ledger_csv.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
+        raise form.refusal()
+    return csv_file.download(account, form.entry_filter, downloader=f"user {request.user.pk}")
 
 
 def _entry(account: Account, entry_id: str) -> LedgerEntry:

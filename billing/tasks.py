@@ -4,8 +4,8 @@ import logging
 
 from django.contrib.sessions.backends.db import SessionStore
 
-from billing import holds, signed_days
 from billing.account_settings import closing, erasure, exports
+from billing.ledger import holds, signed_days
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import addresses, limits

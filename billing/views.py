@@ -6,17 +6,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from billing import ledger_csv, ledger_pages
 from billing.filters import LedgerFilterSet, LedgerPageFilterSet
-from billing.ledger_pages import EntryPage
+from billing.ledger import csv_file, reading
+from billing.ledger.reading import EntryPage
 from billing.models import Account, LedgerEntry
 from billing.serializers import BalanceSerializer, LedgerEntrySerializer, LedgerPageSerializer
 from gateway_project import errors
-from gateway_project.web import openapi
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 
-_ERRORS = openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
+_ERRORS = specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded)
 
 
 class BalanceView(APIView):
@@ -24,7 +24,7 @@ class BalanceView(APIView):
         operation_id="retrieveBalance",
         summary="Retrieve the balance",
         description="The account's balance. Holds of running requests are not subtracted.",
-        responses={200: BalanceSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: BalanceSerializer, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> Response:
         return Response(BalanceSerializer(_account(request)).data)
@@ -43,7 +43,7 @@ class LedgerView(FilteredView):
     )
     def get(self, request: Request) -> Response:
         page = self.select(EntryPage())
-        entries = ledger_pages.read_page(_account(request), limit=page.limit, offset=page.offset, entry_filter=page)
+        entries = reading.read_page(_account(request), limit=page.limit, offset=page.offset, entry_filter=page)
         represent = LedgerEntrySerializer().to_representation
         data = [represent(entry) for entry in entries]
         return Response({"entries": data, "limit": page.limit, "offset": page.offset, "count": len(data)})
@@ -59,11 +59,11 @@ class LedgerCsvView(FilteredView):
         summary="Download ledger entries as a CSV file",
         description="All entries of the account that match the filters, the most recent first, with a header line.",
         filters=True,
-        responses={(200, ledger_csv.CONTENT_TYPE): OpenApiTypes.STR, **_ERRORS},
+        responses={(200, csv_file.CONTENT_TYPE): OpenApiTypes.STR, **_ERRORS},
     )
     def get(self, request: Request) -> StreamingHttpResponse:
-        entry_filter = self.select(ledger_pages.ALL_ENTRIES)
-        return ledger_csv.download(_account(request), entry_filter, downloader=request.auth.pk)
+        entry_filter = self.select(reading.ALL_ENTRIES)
+        return csv_file.download(_account(request), entry_filter, downloader=request.auth.pk)
 
 
 def _account(request: Request) -> Account:

@@ -19,12 +19,12 @@ from completions.history import comparison
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
-from gateway_project import dollars
 from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
 from gateway_project.templatetags.amounts import usd
+from gateway_project.text import dollars
 
 
 @admin.register(Completion)

@@ -1,6 +1,6 @@
-"""The audit's invariants of completions (``billing.audit`` runs them): completions, holds and keys' spending days agree."""
+"""Invariants of completions, which ``billing.ledger.audit`` checks: completions, holds and keys' spending days agree."""
 
-from billing.audit import Invariant, Reach, SharedQuery, dollars_sql, guarding
+from billing.ledger.audit import Invariant, Reach, SharedQuery, dollars_sql, guarding
 from keys.audit import KEY_TABLES
 
 COMPLETION_TABLES = {

@@ -6,7 +6,8 @@ from uuid import UUID
 from billing.models import Hold, LedgerEntry
 from completions.history import explanation
 from completions.models import Completion
-from gateway_project import compact_json, dollars, errors, timestamps
+from gateway_project import errors
+from gateway_project.text import compact_json, dollars, timestamps
 
 
 def find_completion(completion_id: str, account_id: UUID) -> Completion:

@@ -14,8 +14,8 @@ from itertools import groupby
 from django.db import connection
 
 from completions.models import LanguageModel, ProviderPrice
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)

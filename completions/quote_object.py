@@ -10,7 +10,8 @@ from completions.charging import admission, batch
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer, Route
 from completions.pricing import cost
-from gateway_project import compact_json, dollars, errors
+from gateway_project import errors
+from gateway_project.text import compact_json, dollars
 from keys.authentication import Caller
 
 

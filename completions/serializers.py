@@ -18,9 +18,9 @@ from completions.models import Category, Completion, LanguageModel, ModelKind, P
 from completions.request import reasoning, schema
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
-from gateway_project import dollars
-from gateway_project.web import openapi
-from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, TextOr, optional
+from gateway_project.text import dollars
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 from keys.models import SpendingPeriod, SpendingType
 
 
@@ -565,7 +565,7 @@ class ChatCompletionChunkSerializer(serializers.Serializer[Any]):
 
 CHAT_COMPLETION_STREAM_EVENT = PolymorphicProxySerializer(
     component_name="ChatCompletionStreamEvent",
-    serializers=[ChatCompletionChunkSerializer, openapi.ErrorResponseSerializer],
+    serializers=[ChatCompletionChunkSerializer, specification.ErrorResponseSerializer],
     resource_type_field_name=None,
 )
 

@@ -34,8 +34,9 @@ from completions.serializers import (
 )
 from gateway_project import errors
 from gateway_project.cache import TTLCache
-from gateway_project.web import openapi, query_parameters, wrong_paths
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web import query_parameters, wrong_paths
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from keys.authentication import AnyCallerAuthentication
 from keys.models import ApiKey
 from keys.usage import describe_usage
@@ -77,7 +78,7 @@ class ChatCompletionsView(CompletionView):
         responses={
             (200, "application/json"): ChatCompletionSerializer,
             (200, "text/event-stream"): CHAT_COMPLETION_STREAM_EVENT,
-            **openapi.error_responses(*descriptions.ERRORS),
+            **specification.error_responses(*descriptions.ERRORS),
         },
     )
     def post(self, request: Request) -> HttpResponseBase:
@@ -95,7 +96,7 @@ class QuoteView(RequestView):
         summary="Quote a completion",
         description=descriptions.QUOTE,
         request=ChatCompletionRequestSerializer,
-        responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+        responses={200: QuoteSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponse:
         return self.quote(request)
@@ -110,7 +111,7 @@ class PastCompletionView(RatedView):
         description="Who answered a completion of the account, its tokens, its exact cost and how it was settled.",
         responses={
             200: CompletionSerializer,
-            **openapi.error_responses(errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded),
+            **specification.error_responses(errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded),
         },
     )
     def get(self, request: Request, completion_id: str) -> HttpResponse:
@@ -125,7 +126,7 @@ class ModelListView(RatedView):
         parameters=[_AVAILABLE_PARAMETER],
         responses={
             200: ModelListSerializer,
-            **openapi.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded),
+            **specification.error_responses(errors.InvalidRequest, errors.InvalidApiKey, errors.RateLimitExceeded),
         },
     )
     def get(self, request: Request) -> HttpResponse:
@@ -164,7 +165,7 @@ class ModelView(RatedView):
         description="One model. The slashes in its id are not encoded.",
         responses={
             200: ModelSerializer,
-            **openapi.error_responses(errors.InvalidApiKey, errors.ModelNotFound, errors.RateLimitExceeded),
+            **specification.error_responses(errors.InvalidApiKey, errors.ModelNotFound, errors.RateLimitExceeded),
         },
     )
     def get(self, request: Request, model_id: str) -> Response:
@@ -180,7 +181,7 @@ class UsageView(RatedView):
         operation_id="retrieveUsage",
         summary="Retrieve the key's usage",
         description="What the key has used, its limits, and the account's balance. Also when one of them is used up.",
-        responses={200: KeyUsageSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: KeyUsageSerializer, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> Response:
         return Response(describe_usage(_key(request)))

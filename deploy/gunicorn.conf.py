@@ -225,9 +225,9 @@ def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:
     if req.unreader.buf.tell():
         time.sleep(_PIPELINED_PAUSE_SECONDS)
     if getattr(req.body.reader, "length", 0) or getattr(req.body.reader, "parser", None):
-        from gateway_project.web import gunicorn_bodies
+        from gateway_project.web.gunicorn import bodies
 
-        gunicorn_bodies.discard(req, environ.get("gunicorn.socket"))
+        bodies.discard(req, environ.get("gunicorn.socket"))
 
 
 def child_exit(server: Any, worker: Any) -> None:
@@ -255,7 +255,9 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.web import django_internals, gunicorn_internals, gunicorn_replies, health
+    from gateway_project.web import django_internals, health
+    from gateway_project.web.gunicorn import internals
+    from gateway_project.web.gunicorn import replies as gunicorn_replies
     from keys.refusal_history import collector, replies  # noqa: F401  REST framework would load the second at the first refusal
 
     if worker.joins_others:
@@ -273,7 +275,7 @@ def post_worker_init(worker: Any) -> None:
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
-    gunicorn_internals.install()
+    internals.install()
     django_internals.install()
     if settings.TRACING_ENDPOINT:
         from completions import tracing

@@ -8,10 +8,10 @@ The apps import each other downwards only, and this package imports none of them
     billing
     gateway_project
 
-The modules that configure and start the project (``settings``, ``urls``, ``urls_api``, ``urls_base``, ``urls_health``,
-``urls_metrics``, ``celery``, ``checks``, ``apps``, ``startup``, ``wsgi``, ``command_line`` and ``local``) name the apps by
-dotted path. No app imports them, but for ``celery``, on which modules of tasks declare theirs. All other modules here import no
-app. import-linter checks this and the layers inside each package: the contracts are in pyproject.toml.
+The modules that configure and start the project (``settings``, ``urls``, ``celery``, ``checks``, ``apps``, ``startup``,
+``wsgi``, ``command_line`` and ``local``) name the apps by dotted path. No app imports them, but for ``celery``, on which
+modules of tasks declare theirs. All other modules here import no app. import-linter checks this and the layers inside each
+package: the contracts are in pyproject.toml.
 
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
@@ -20,13 +20,12 @@ app. import-linter checks this and the layers inside each package: the contracts
 - ``desk``              the support desk: what the admin shows of several apps
 - ``monitoring``        what operators watch: last runs of tasks, running processes, facts of the database
 - ``local``             ``make run``: the whole gateway on one machine
+- ``urls``              which app serves a path, for each kind of host
+- ``command_line``      ``model-gateway`` and ``manage.py``
+- ``text``              how values are written: amounts, times, JSON, CSV
 - ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
-- ``command_line``      ``model-gateway`` and ``manage.py``
-- ``compact_json``      JSON without white space
-- ``csv_text``          CSV files without formulas
 - ``deadline``          deadlines of waits, looked at a few times a second
-- ``dollars``           amounts in US dollars, as text
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API
 - ``file_lock``         a lock that processes of a host take on a directory
@@ -43,10 +42,7 @@ app. import-linter checks this and the layers inside each package: the contracts
 - ``passwords``         password hashing that does not delay other requests
 - ``process_commands``  web, worker and beat, as arguments of Python
 - ``secretbox``         encryption of stored secrets
-- ``server_files``      ``model-gateway init``: the files of a server
-- ``settings_file``     variables that the environment does not have
 - ``templatetags``      filters of templates: how pages show amounts
-- ``timestamps``        the API's time format
 """
 
 import gc

@@ -23,8 +23,8 @@ def reason(error: BaseException) -> str:
 
     Errors of the database go on with values of rows, and those of connections with advice.
     """
-    said = (str(each).strip().partition("\n")[0] for each in (error, error.__cause__) if each)
-    return next(filter(None, said), type(error).__name__)
+    sentences = (str(each).strip().partition("\n")[0] for each in (error, error.__cause__) if each)
+    return next(filter(None, sentences), type(error).__name__)
 
 
 class ApiError(Exception):

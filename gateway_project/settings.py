@@ -138,7 +138,7 @@ MIDDLEWARE = [
 # TLS, which are the proxy's. The last two want that all hosts of the domain have TLS, which only their owner can say.
 SILENCED_SYSTEM_CHECKS = ["security.W003", "security.W008", "security.W005", "security.W021"]
 
-ROOT_URLCONF = "gateway_project.urls"
+ROOT_URLCONF = "gateway_project.urls.both"
 WSGI_APPLICATION = "gateway_project.wsgi.application"
 
 TEMPLATES: list[dict[str, Any]] = [
@@ -350,12 +350,12 @@ SPECTACULAR_SETTINGS = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "gateway_project.web.openapi.simplify_references",
-        "gateway_project.web.openapi.describe_errors",
+        "gateway_project.web.openapi.specification.simplify_references",
+        "gateway_project.web.openapi.specification.describe_errors",
         "keys.openapi.describe_rates",
         "completions.inbound.messages.openapi.describe_errors",
-        "gateway_project.web.openapi.describe_servers",
-        "gateway_project.web.openapi.add_examples",
+        "gateway_project.web.openapi.specification.describe_servers",
+        "gateway_project.web.openapi.specification.add_examples",
     ],
 }
 

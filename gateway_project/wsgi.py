@@ -16,6 +16,6 @@ from gateway_project.db import pool
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
 startup.start(checks_code="--check-config" in sys.argv)  # gunicorn's option: it tries new code before workers load it
-importlib.import_module("gateway_project.urls_api")
+importlib.import_module("gateway_project.urls.api")
 pool.limit_queries(settings.PAGE_QUERY_SECONDS)
 application = WSGIHandler()

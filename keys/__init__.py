@@ -24,7 +24,7 @@ May import ``billing`` and ``gateway_project``. In reading order:
 - ``management_pages``   its pages of management keys
 - ``desk``               what keys contribute to the support desk
 - ``admin``              the support pages of keys
-- ``audit``              invariants of keys, which ``billing.audit`` checks
+- ``audit``              invariants of keys, which ``billing.ledger.audit`` checks
 - ``tasks``              scheduled work: deletes old refusals, and old replies to management keys
 - ``openapi``            the security schemes and the rate-limit headers of the API description
 - ``management``         commands: create_key, revoke_key, prepare_quickstart

@@ -10,10 +10,10 @@ from django.http import HttpRequest
 
 from billing import locks as account_locks
 from billing.models import Account, User
-from gateway_project import timestamps
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import timestamps
 from keys import lifecycle, locks, management_keys, maxima, rotation, summaries
 from keys.models import ApiKey, ManagementKey
 
@@ -45,10 +45,10 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
     return key, minted
 
 
-def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any], **said: str) -> str:
+def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any], **notes: str) -> str:
     """Set the limit, which is given as the arguments of ``lifecycle.set_spending_limit``. Return it in words.
 
-    ``said`` of these functions: the reason and the ticket, if there are any.
+    ``notes`` of these functions: the reason and the ticket, if there are any.
     """
     before, before_words = _values(key, *_LIMIT), summaries.describe_limit_of(key, pool.database_time())
     with transaction.atomic():
@@ -56,7 +56,7 @@ def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any],
         words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
         summary = f"Set the spending limit to {words}; it was {before_words}."
         values = {"before": before, "after": _values(key, *_LIMIT)}
-        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=_is_lower(**values), **values, **said)
+        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=_is_lower(**values), **values, **notes)
     return words
 
 
@@ -67,25 +67,25 @@ def _is_lower(*, before: dict[str, Any], after: dict[str, Any]) -> bool:
     return now is not None and (was is None or (is_same_kind and now < was))
 
 
-def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **said: str) -> str:
+def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **notes: str) -> str:
     """Raise the limit until that moment. Return it in words."""
     before = _values(key, *_LIMIT)
     with transaction.atomic():
         lifecycle.raise_spending_limit(key, limit_cents=limit_cents, until=until)
         words = summaries.describe_limit_of(key, pool.database_time())
         summary = f"Raised the spending limit: {words}."
-        _record(request, Activity.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **said)
+        _record(request, Activity.Act.KEY_RAISED, key, summary, before=before, after=_values(key, *_LIMIT), **notes)
     return words
 
 
-def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **said: str) -> str:
+def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **notes: str) -> str:
     """Set the rates, which are given as the arguments of ``lifecycle.set_rates``. Return them in words."""
     before, before_words = _values(key, *_RATES), summaries.describe_rates(key)
     with transaction.atomic():
         lifecycle.set_rates(key, **rates)
         words = summaries.describe_rates(key)
         summary = f"Set the rates to {words}; they were {before_words}."
-        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES), **said)
+        _record(request, Activity.Act.KEY_RATED, key, summary, before=before, after=_values(key, *_RATES), **notes)
     return words
 
 
@@ -146,7 +146,7 @@ def _locked(key: ApiKey) -> Iterator[None]:
         yield
 
 
-def revoke(request: HttpRequest, key: ApiKey, **said: str) -> bool:
+def revoke(request: HttpRequest, key: ApiKey, **notes: str) -> bool:
     """Revoke the key. Return False, and record nothing, if it was revoked before."""
     with transaction.atomic():
         account_locks.lock_account(key.account_id)  # a second click waits here and then finds the key revoked
@@ -154,7 +154,7 @@ def revoke(request: HttpRequest, key: ApiKey, **said: str) -> bool:
         if key.revoked_at is not None:
             return False
         lifecycle.revoke_key(key)
-        _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **said)
+        _record(request, Activity.Act.KEY_REVOKED, key, "Revoked the key.", **notes)
         return True
 
 

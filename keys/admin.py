@@ -15,11 +15,11 @@ from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
-from gateway_project import dollars, timestamps
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
 from gateway_project.templatetags.amounts import left_usd, usd
+from gateway_project.text import dollars, timestamps
 from keys import acts, locks, rotation, secret, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay

@@ -5,8 +5,8 @@ class KeysConfig(AppConfig):
     name = "keys"
 
     def ready(self) -> None:
-        from billing import spenders
         from billing.account_settings import contributions
+        from billing.accounts import spenders
         from keys import lifecycle, summaries
 
         spenders.register(summaries.find_names)

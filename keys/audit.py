@@ -1,9 +1,9 @@
-"""Invariants of keys, which ``billing.audit`` checks.
+"""Invariants of keys, which ``billing.ledger.audit`` checks.
 
 That a key's days are the sums of its completions is checked by ``completions.audit``, which has access to both.
 """
 
-from billing.audit import LEDGER_TABLES, Invariant, Reach
+from billing.ledger.audit import LEDGER_TABLES, Invariant, Reach
 
 KEY_TABLES = {
     **LEDGER_TABLES,

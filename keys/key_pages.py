@@ -11,10 +11,10 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks as account_locks
-from billing.members import roles
-from billing.members.roles import Act
+from billing.accounts import roles
+from billing.accounts.member_pages import member_page, member_page_for, select_account
+from billing.accounts.roles import Act
 from billing.models import Account, Membership
-from billing.pages import member_page, member_page_for, select_account
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import sent_forms
 from gateway_project.db import pool

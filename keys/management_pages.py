@@ -8,9 +8,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import locks as account_locks
-from billing.members.roles import Act
+from billing.accounts.member_pages import Pager, member_page, member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors
 from gateway_project.web import hosts

@@ -10,7 +10,8 @@ from django.db.models.functions import Now
 
 from billing import money
 from billing.models import Account, User
-from gateway_project import identifiers, timestamps
+from gateway_project import identifiers
+from gateway_project.text import timestamps
 
 RATE_MAX = 2**31 - 1  # of the columns
 TAGS_MAX = 10

@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from billing import ledger_pages, statement
 from billing import locks as account_locks
-from billing.members.roles import Act
+from billing.accounts.member_pages import Pager, member_page, member_page_for
+from billing.accounts.roles import Act
+from billing.ledger import reading, statement
 from billing.models import Account
-from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors
 from gateway_project.db import pool
@@ -37,7 +37,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
         "was_used": chart is not None or SpendingDay.objects.filter(key__account=account, completions__gt=0).exists(),
         "lasts": summaries.describe_pace(account, chart),
         **_balance(account),
-        "rows": [statement.format_entry(entry) for entry in ledger_pages.read_page(account, limit=LATEST_ENTRIES, offset=0)],
+        "rows": [statement.format_entry(entry) for entry in reading.read_page(account, limit=LATEST_ENTRIES, offset=0)],
         "keys": summaries.summarize_keys(keys[:LATEST_KEYS], now),
         "keys_count": keys.count(),
         "chart": chart,

@@ -46,7 +46,7 @@ def mask_all(text: str) -> str:
 
 
 def conceal_all(text: str) -> str:
-    """Replace each secret in the text, whole or cut off, by the public id in it, and each end of one by its last four."""
+    """Replace each secret in the text by its public id, or by its last four characters where only its end is left."""
     return _ENDS_LIKE_ONE.sub(rf"{PREFIX}...\1", _BEGINS_LIKE_ONE.sub(r"\1", text))
 
 

@@ -10,7 +10,8 @@ from django.db.models.functions import Coalesce
 
 from billing.models import Account
 from billing.warnings import summaries as warnings
-from gateway_project import bar_chart, dollars, timestamps
+from gateway_project import bar_chart
+from gateway_project.text import dollars, timestamps
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
@@ -95,7 +96,7 @@ def select_keys(account: Account, *, search: str = "", tag: str = "", spent_unti
 
 
 def find_names(account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None) -> dict[str, str]:
-    """Return the names of keys of the account by their ids, the newest first: a ``billing.spenders.Finder``."""
+    """Return the names of keys of the account by their ids, the newest first: a ``billing.accounts.spenders.Finder``."""
     keys = account.keys.order_by("-id")
     if ids is not None:
         keys = keys.filter(pk__in=ids)

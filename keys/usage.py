@@ -6,7 +6,7 @@ from django.db import connection
 
 from billing import money
 from billing.serializers import BalanceSerializer
-from gateway_project import dollars, timestamps
+from gateway_project.text import dollars, timestamps
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.models import ApiKey
 

@@ -5,7 +5,8 @@ from typing import Any
 from django.db.models import ProtectedError
 from django.db.models.functions import Now
 
-from billing import ledger, money
+from billing import money
+from billing.ledger import writer
 from billing.models import Account, Membership, User
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import identifiers
@@ -30,7 +31,7 @@ def make_account(name: str = "Example", *, cents: int = 0, owner: User | None = 
 
 
 def credit(account: Account, cents: int) -> None:
-    ledger.grant_support_credit(account.pk, amount_cents=cents, reason="test", reference=identifiers.short_uuid7())
+    writer.grant_support_credit(account.pk, amount_cents=cents, reason="test", reference=identifiers.short_uuid7())
     account.refresh_from_db()
 
 

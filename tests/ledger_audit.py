@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from django.db import connection
 from psycopg import ClientCursor
 
-from billing import archived_days, audit
-from billing.archived_days import Kept
+from billing.ledger import archived_days, audit
+from billing.ledger.archived_days import Kept
 
 _prepared: WeakKeyDictionary[object, Kept] = WeakKeyDictionary()  # what the statement of a connection takes as kept
 

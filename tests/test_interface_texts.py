@@ -43,6 +43,7 @@ GONE = [  # what it is now is in the glossary and in CONTRIBUTING.md
 ]
 DESCRIBED_ELSEWHERE = (  # read by operators or generated into the reference of the API, or not shown at all
     "billing/audit.py",
+    "billing/ledger/audit.py",
     "billing/management/",
     "billing/models.py",
     "billing/payments/booking.py",

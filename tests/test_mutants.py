@@ -17,8 +17,8 @@ HARMLESS = """
 from tests import mutants
 
 def mutant(name, sound, broken):
-    mutants.mutant(name, "Nothing.", mutants.code("gateway_project.dollars:format_plain", sound, broken),
-                    "gateway_project/test_dollars.py::test_dollars_for_programs_and_for_people[0-0.00-$0.00]")
+    mutants.mutant(name, "Nothing.", mutants.code("gateway_project.text.dollars:format_plain", sound, broken),
+                    "gateway_project/text/test_dollars.py::test_dollars_for_programs_and_for_people[0-0.00-$0.00]")
 
 mutant("harmless", "abs(amount_nanos)", "abs(int(amount_nanos))")
 mutant("outdated", "amount_cents", "0")
@@ -52,7 +52,7 @@ def test_every_dangerous_mutant_runs_in_each_run_of_the_suite_and_serves():
 def test_a_surviving_mutant_and_an_outdated_mutant_fail(tmp_path):
     (tmp_path / "harmless_mutants.py").write_text(HARMLESS)
     plugins = ["-p", "no:cacheprovider", "-p", "harmless_mutants"]
-    only = ["-k", "test_dollars_for_programs", "tests/gateway_project/test_dollars.py"]
+    only = ["-k", "test_dollars_for_programs", "tests/gateway_project/text/test_dollars.py"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *plugins, "--mutants=all", "-q", "--tb=short", *only],
         cwd=ROOT,
@@ -62,7 +62,10 @@ def test_a_surviving_mutant_and_an_outdated_mutant_fail(tmp_path):
     )
     assert done.returncode == 1, done.stdout
     assert "The mutant harmless survives this test. Nothing." in done.stdout
-    assert "gateway_project.dollars:format_plain does not contain 'amount_cents' exactly once: update the mutant" in done.stdout
+    assert (
+        "gateway_project.text.dollars:format_plain does not contain 'amount_cents' exactly once: update the mutant"
+        in done.stdout
+    )
     assert "2 failed, 1 passed" in done.stdout
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from billing import ledger, locks, money
+from billing import locks, money
+from billing.ledger import writer
 from billing.models import LedgerEntry
 from completions.models import LanguageModel
 from completions.request import schema
@@ -275,7 +276,7 @@ def test_a_usage_entry_names_model_and_tokens(api, echo_model):
 
 
 def test_a_purchase_entry_names_the_payment(alice, api):
-    ledger.credit_purchase(locks.lock_account(alice.pk), amount_cents=500, processor="stripe", payment_id="pi_1")
+    writer.credit_purchase(locks.lock_account(alice.pk), amount_cents=500, processor="stripe", payment_id="pi_1")
     entry = api.get(LEDGER).json()["entries"][0]
     assert (entry["type"], entry["metadata"]) == ("CREDIT_PURCHASE", {"stripePaymentId": "pi_1"})
 

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
-from billing import audit, holds, ledger, locks, movements
-from billing.audit import Violation
-from billing.ledger import BookedEntry
+from billing import locks
+from billing.ledger import audit, crossings, holds, movements, writer
+from billing.ledger.audit import Violation
+from billing.ledger.movements import NewHold
+from billing.ledger.writer import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, Payment
-from billing.movements import NewHold
-from billing.warnings import crossings
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from keys.limits import spending
@@ -48,7 +48,7 @@ def debit(
     completion_tokens: int = 4,
     spender: str | None = None,
 ) -> LedgerEntry:
-    entry = ledger.debit_usage(
+    entry = writer.debit_usage(
         account,
         cost_nanos=nanos,
         reference=reference,
@@ -59,7 +59,7 @@ def debit(
         spender=spender,
     )
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if warning := ledger.find_crossing(account, entry):
+    if warning := writer.find_crossing(account, entry):
         pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
     return LedgerEntry.objects.get(reference=reference)
 
@@ -118,7 +118,7 @@ def spend(account: Account, nanos: int) -> LedgerEntry:
 
 def buy(account: Account, cents: int, payment_id: str) -> BookedEntry:
     with transaction.atomic():
-        return ledger.credit_purchase(
+        return writer.credit_purchase(
             locks.lock_account(account.pk), amount_cents=cents, processor="stripe", payment_id=payment_id
         )
 
@@ -133,7 +133,7 @@ def pay(account: Account, cents: int, payment_id: str) -> Payment:
 
 def refund(account: Account, cents: int, reference: str) -> BookedEntry:
     with transaction.atomic():
-        return ledger.refund(locks.lock_account(account.pk), amount_cents=cents, reference=reference, reason="returned")
+        return writer.refund(locks.lock_account(account.pk), amount_cents=cents, reference=reference, reason="returned")
 
 
 def check_deferred() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from billing.models import Account, MembershipChange
-from gateway_project import csv_text, timestamps
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import csv_text, timestamps
 
 COLUMNS = ["at", "who", "act", "summary", "object", "before", "after", "address"]
 _BATCH = 500

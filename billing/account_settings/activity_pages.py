@@ -10,13 +10,12 @@ from django.views.decorators.http import require_GET, require_safe
 
 from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter, Doer
-from billing.list_forms import ListForm
-from billing.members.roles import Act
+from billing.accounts.list_forms import ListForm
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page_for
-from gateway_project import errors
 from gateway_project.activity.models import Activity
-from gateway_project.web import downloads, error_handlers
+from gateway_project.web import downloads
 
 ACTS_PER_PAGE = 50
 _ACTS = [("", "All")] + [(act.value, f"{act.label[:1].upper()}{act.label[1:]}") for act in Activity.Act]
@@ -75,10 +74,7 @@ def download_activity(request: HttpRequest, account: Account) -> HttpResponseBas
     """Download the acts that the filters select as CSV."""
     form = ActivityForm(request.GET)
     if not form.is_valid():
-        return error_handlers.respond(request, form.refusal())
+        raise form.refusal()
     parts = activity.csv_parts(account, form.act_filter)
     file = {"filename": "activity.csv", "content_type": "text/csv"}
-    try:
-        return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the activity")
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
+    return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the activity")

@@ -16,17 +16,18 @@ from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
-from billing import accounts, credits, locks, money
-from billing.members import roles
-from billing.members.roles import Act
+from billing import locks, money
+from billing.accounts import lifecycle, roles
+from billing.accounts.roles import Act
+from billing.ledger import credits
 from billing.models import Account, AccountClosing, Payment, TopUpRule
 from billing.payments import configuration, reports
 from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
 from billing.sign_in import mails
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")
@@ -56,7 +57,7 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
             is_refunded=settings.CLOSING_REFUNDS,
             erase_at=erase_at,
         )
-        accounts.set_active(locked, is_active=False)
+        lifecycle.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
         log.record(request, Activity.Act.CLOSED, locked, "Closed the account.", account_id=locked.pk)
         _tell_owners(locked, closing)
@@ -67,14 +68,14 @@ def undo(request: HttpRequest, account: Account) -> None:
     """Open the account again. Raises ClosingRefused, also while money is on its way back: it could be spent meanwhile."""
     with transaction.atomic():
         locked = _lock(request, account)
-        closing = accounts.find_open_closing(locked)
+        closing = lifecycle.find_open_closing(locked)
         if closing is None or locked.is_active:
             raise ClosingRefused("There is no closing to undo.")
         if closing.is_being_refunded:
             raise ClosingRefused("We are still refunding what is left. Try again in a few minutes.")
         closing.undone_at = pool.database_time()
         closing.save(update_fields=["undone_at"])
-        accounts.set_active(locked, is_active=True)
+        lifecycle.set_active(locked, is_active=True)
         log.record(request, Activity.Act.REOPENED, locked, "Reopened the account.", account_id=locked.pk)
 
 
@@ -95,7 +96,7 @@ def _tell_owners(account: Account, closing: AccountClosing) -> None:
         "erase_at": closing.erase_at,
         "link": hosts.mailed_page("settings", "the Settings of your dashboard"),
     }
-    for email in accounts.active_owners(account).values_list("email", flat=True):
+    for email in lifecycle.active_owners(account).values_list("email", flat=True):
         transaction.on_commit(partial(mails.send, email, "account_closed", cause=mails.Cause.SECURITY, **context))
 
 
@@ -113,7 +114,7 @@ def _finish(closing: AccountClosing) -> bool:
     processor = configuration.processor()
     with transaction.atomic():
         account = locks.lock_account(closing.account_id)
-        if account.is_active or account.open_holds or not accounts.is_being_refunded(account):
+        if account.is_active or account.open_holds or not lifecycle.is_being_refunded(account):
             return False
     try:
         refunded_cents = _refund(closing, processor) if processor else 0

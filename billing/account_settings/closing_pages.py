@@ -11,9 +11,9 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from billing.account_settings import closing
 from billing.account_settings.closing import ClosingRefused
-from billing.members.roles import Act
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page_for
 from billing.sign_in.reauthentication import asks_anew, reauthenticates
 
 

@@ -8,9 +8,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from billing import locks
-from billing.members.roles import Act
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account, EmailChoice
-from billing.pages import member_page_for
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 

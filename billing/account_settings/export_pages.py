@@ -11,12 +11,11 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from billing.account_settings import exports
 from billing.account_settings.exports import ExportRefused, State
-from billing.members.roles import Act
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page_for
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project import errors
-from gateway_project.web import downloads, error_handlers
+from gateway_project.web import downloads
 
 SHOWN_MAX = 10
 
@@ -44,8 +43,5 @@ def download_export(request: HttpRequest, account: Account, export_id: UUID) -> 
     """Download the file of an export that is ready."""
     export = get_object_or_404(account.exports, pk=export_id, state=State.READY)
     file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
-    try:
-        parts = exports.read_parts(export)
-        return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the export")
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
+    parts = exports.read_parts(export)
+    return downloads.respond(parts, **file, downloader=f"user {request.user.pk}", subject="the export")

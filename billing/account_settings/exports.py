@@ -24,10 +24,10 @@ from billing.account_settings import contributions
 from billing.account_settings.tables import TABLES
 from billing.models import Account, AccountExport, ExportPart
 from billing.sign_in import mails
-from gateway_project import csv_text
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import csv_text
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.exports")

@@ -4,10 +4,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from billing import accounts
-from billing.members.roles import Act
+from billing.accounts import lifecycle
+from billing.accounts.member_pages import member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page_for
 
 
 @require_safe
@@ -18,6 +18,6 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
         "account_id": account.pk,
         "opened_at": account.created_at,
         "is_active": account.is_active,
-        "closing": accounts.find_open_closing(account),
+        "closing": lifecycle.find_open_closing(account),
     }
     return render(request, "settings/overview.html", context)

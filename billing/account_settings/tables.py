@@ -5,13 +5,13 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 
-from billing import ledger_pages
 from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter
 from billing.account_settings.contributions import Read
+from billing.ledger import reading
 from billing.models import Account, BillingDetails
-from gateway_project import dollars, timestamps
 from gateway_project.db import pool
+from gateway_project.text import dollars, timestamps
 
 _ROWS_AT_ONCE = 500
 Rows = Iterator[dict[str, Any]]
@@ -46,7 +46,7 @@ def _members(account: Account) -> Rows:
 
 
 def _ledger(account: Account) -> Rows:
-    for batch in ledger_pages.read_batches(account):
+    for batch in reading.read_batches(account):
         for entry in batch:
             yield {
                 "seq": entry.seq,

@@ -11,15 +11,17 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import accounts, ledger, support_credit
-from billing.credits import Credit
+from billing.accounts import lifecycle
 from billing.desk.forms import ClosingRefundForm
+from billing.ledger import writer
+from billing.ledger.credits import Credit
 from billing.models import Account, LedgerEntry, User
 from billing.sign_in import mails
-from gateway_project import dollars
+from billing.staff import support_credit
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 Given = dict[str, Any]  # the cleaned data of a form
@@ -27,7 +29,7 @@ Given = dict[str, Any]  # the cleaned data of a form
 
 def close(request: HttpRequest, account: Account, given: Given) -> str:
     """Close the account: its keys are refused from now on, and its running requests end as usual."""
-    accounts.set_active(account, is_active=False)
+    lifecycle.set_active(account, is_active=False)
     _end_closing_of_owner(account)
     _record(request, Activity.Act.CLOSED, account, "Closed the account.", given)
     return "The account is closed. Requests with its keys are now refused."
@@ -35,7 +37,7 @@ def close(request: HttpRequest, account: Account, given: Given) -> str:
 
 def reopen(request: HttpRequest, account: Account, given: Given) -> str:
     """Open the account again: its keys that are not revoked work from now on."""
-    accounts.set_active(account, is_active=True)
+    lifecycle.set_active(account, is_active=True)
     _end_closing_of_owner(account)
     _record(request, Activity.Act.REOPENED, account, "Reopened the account.", given)
     return "The account is open. Its keys work again, except those that are revoked or expired."
@@ -67,7 +69,7 @@ def ask_for_purchase(request: HttpRequest, account: Account, staff: User, given:
 
 def correct(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
     """Take back what was credited wrongly. Raises ReferenceReused."""
-    entry = ledger.correct_credit(
+    entry = writer.correct_credit(
         account, credit.entry, amount_nanos=given["amount"], reason=given["reason"], issued_by=staff
     ).entry
     summary = f"Took {dollars.format_usd(given['amount'])} back of entry {credit.entry.pk}, as a correction."
@@ -78,7 +80,7 @@ def correct(request: HttpRequest, account: Account, staff: User, credit: Credit,
 def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
     """Book that money of a purchase was paid back. Raises ReferenceReused."""
     reference, amount_nanos = given["refund_id"], given["amount"]
-    entry = ledger.refund_credit(
+    entry = writer.refund_credit(
         account, credit.entry, amount_nanos=amount_nanos, reference=reference, reason=given["reason"], issued_by=staff
     ).entry
     summary = f"Booked a refund of {dollars.format_usd(amount_nanos)} of entry {credit.entry.pk}, {reference}."
@@ -90,7 +92,7 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
     """Close the account, and take back the unused part of each of its purchases."""
     given = form.cleaned_data
     entries = [
-        ledger.refund_credit(
+        writer.refund_credit(
             account,
             credit.entry,
             amount_nanos=credit.unused_nanos,
@@ -100,7 +102,7 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
         ).entry
         for credit in form.refunded
     ]
-    accounts.set_active(account, is_active=False)
+    lifecycle.set_active(account, is_active=False)
     total = dollars.format_usd(form.sum_nanos)
     after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
@@ -110,14 +112,14 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
 
 def _end_closing_of_owner(account: Account) -> None:
     """Staff decide from now on: the owner's closing is neither undone by its owner nor erases anything."""
-    if closing := accounts.find_open_closing(account):
+    if closing := lifecycle.find_open_closing(account):
         closing.undone_at = pool.database_time()
         closing.save(update_fields=["undone_at"])
 
 
 def _record(request: HttpRequest, act: Activity.Act, account: Account, summary: str, given: Given, **values: Any) -> None:
-    said = {name: given[name] for name in ("reason", "ticket")}
-    log.record(request, act, account, summary, account_id=account.pk, **said, **values)
+    notes = {name: given[name] for name in ("reason", "ticket")}
+    log.record(request, act, account, summary, account_id=account.pk, **notes, **values)
 
 
 def _record_entry(

@@ -6,12 +6,15 @@ from django import forms
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
-from billing import accounts, credits, money, statement, support_credit
-from billing.credits import Credit
+from billing import money
+from billing.accounts import lifecycle
 from billing.forms import DollarsField
+from billing.ledger import credits, statement
+from billing.ledger.credits import Credit
 from billing.models import Account, Hold, LedgerEntry
-from gateway_project import dollars
+from billing.staff import support_credit
 from gateway_project.desk.forms import ReasonForm
+from gateway_project.text import dollars
 
 _READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
@@ -30,10 +33,10 @@ class AccountForm(ReasonForm):
 
 
 class CloseForm(AccountForm):
-    """Closing an account, whose keys are refused from then on. One that its owner closed is closed so that staff decide."""
+    """Closes an account: its keys are refused from then on. If its owner closed it before, only staff can reopen it now."""
 
     def clean(self) -> dict[str, Any]:
-        if not self.account.is_active and accounts.find_open_closing(self.account) is None:
+        if not self.account.is_active and lifecycle.find_open_closing(self.account) is None:
             raise forms.ValidationError("The account is already closed.")
         _require_no_refund_under_way(self.account)
         return super().clean()
@@ -222,7 +225,7 @@ class ClosingRefundForm(AccountForm):
 
 def _require_no_refund_under_way(account: Account) -> None:
     """Raises ValidationError while the processor pays back what is left of an account that its owner closed."""
-    if accounts.is_being_refunded(account):
+    if lifecycle.is_being_refunded(account):
         raise forms.ValidationError("The owner closed the account. What is left is being refunded: try again in a few minutes.")
 
 

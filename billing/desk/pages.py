@@ -13,16 +13,19 @@ from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_http_methods
 
-from billing import accounts, credits, ledger, locks, second_factor_removals, staff_permissions
+from billing import locks, staff_permissions
+from billing.accounts import lifecycle
 from billing.desk import acts, forms
+from billing.ledger import credits, writer
 from billing.models import Account, LedgerEntry, User
-from billing.people_admin import staff_of
 from billing.sign_in import password_links, second_factor
-from gateway_project import dollars
+from billing.staff import second_factor_removals
+from billing.staff.people_admin import staff_of
 from gateway_project.activity import sent_forms
 from gateway_project.activity.admin_pages import ActionsMixin
 from gateway_project.desk.acts import act_once
 from gateway_project.desk.forms import ActForm, ReasonForm
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ CLOSE = AccountAct(
     forms.CloseForm,
     lambda request, staff, form: acts.close(request, form.account, form.cleaned_data),
     moves_money=False,
-    is_possible=lambda account: account.is_active or accounts.find_open_closing(account) is not None,
+    is_possible=lambda account: account.is_active or lifecycle.find_open_closing(account) is not None,
 )
 REOPEN = AccountAct(
     "reopen",
@@ -260,5 +263,5 @@ def _form(act: AccountAct, account: Account, entry_id: UUID | None, *data: Any) 
 def _perform(act: AccountAct, request: HttpRequest, staff: User, form: forms.AccountForm) -> str:
     try:
         return act.act(request, staff, form)
-    except ledger.ReferenceReused as error:  # for another account, at the same moment
+    except writer.ReferenceReused as error:  # for another account, at the same moment
         raise ValidationError("It was booked in the meantime. See the ledger.") from error

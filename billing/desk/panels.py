@@ -4,11 +4,12 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Sum
 
-from billing import support_credit
 from billing.models import LedgerEntry, PaymentDifference
-from gateway_project import dollars, identifiers
+from billing.staff import support_credit
+from gateway_project import identifiers
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.monitoring.models import TaskRun
+from gateway_project.text import dollars
 
 _DAY = timedelta(days=1)
 _AUDIT_MAX_AGE = timedelta(days=1, hours=2)  # it runs once a day

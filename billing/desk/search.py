@@ -14,9 +14,9 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast
 
 from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, User
-from gateway_project import dollars, timestamps
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
+from gateway_project.text import dollars, timestamps
 
 _ACCOUNTS_MAX = 1_000
 _WORDS_MAX = 10  # each reads the index for all names that it begins a word of

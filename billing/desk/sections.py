@@ -5,14 +5,15 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import credits, ledger, ledger_pages, staff_permissions, statement
+from billing import staff_permissions
+from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
-from billing.people_admin import staff_of
+from billing.staff.people_admin import staff_of
 from billing.warnings import summaries as warnings
-from gateway_project import dollars
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section
+from gateway_project.text import dollars
 
 HOLDS_SHOWN = 10
 ENTRIES_SHOWN = 20
@@ -38,7 +39,7 @@ def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 
 def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
-    entries = ledger_pages.read_page(account, limit=ENTRIES_SHOWN, offset=0)
+    entries = reading.read_page(account, limit=ENTRIES_SHOWN, offset=0)
     emails = dict(User.objects.filter(pk__in={entry.issued_by_id for entry in entries}).values_list("pk", "email"))
     may_act = staff_permissions.may_credit(staff_of(request), account)
     may_correct = may_act and request.user.has_perm("billing.correct_credit")
@@ -61,7 +62,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 
 def _is_correctable(entry: LedgerEntry, references: set[str]) -> bool:
-    return credits.is_credit(entry) and f"{ledger.CORRECTION}{entry.pk}" not in references
+    return credits.is_credit(entry) and f"{writer.CORRECTION}{entry.pk}" not in references
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:

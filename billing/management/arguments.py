@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
 from django.core.validators import validate_email
 
-from billing import accounts
+from billing.accounts import lifecycle
 from billing.models import Account
 from gateway_project import installation
 
@@ -61,8 +61,8 @@ def account(options: dict[str, Any]) -> Account:
     """Return the account that EMAIL and --account select."""
     chosen = None if options["account"] is None else account_id("--account", options["account"])
     try:
-        return accounts.find_account(email("EMAIL", options["email"]), chosen)
-    except accounts.NoAccount as error:
+        return lifecycle.find_account(email("EMAIL", options["email"]), chosen)
+    except lifecycle.NoAccount as error:
         raise CommandError(f"EMAIL: {error}. {installation.COMMAND} create_account makes one.") from None
-    except accounts.SeveralAccounts as error:
+    except lifecycle.SeveralAccounts as error:
         raise CommandError(f"EMAIL: {error}. Choose one with --account.") from None

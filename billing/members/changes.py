@@ -8,9 +8,10 @@ from typing import Any
 from django.db import transaction
 from django.http import HttpRequest
 
-from billing import accounts, locks
-from billing.members import invitations, notices, roles
-from billing.members.roles import Act
+from billing import locks
+from billing.accounts import lifecycle, roles
+from billing.accounts.roles import Act
+from billing.members import invitations, notices
 from billing.models import Membership, Role
 from billing.staff_permissions import OWN_MEMBERSHIP
 from gateway_project.activity import log
@@ -42,7 +43,7 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
 def end_membership(request: HttpRequest, membership: Membership) -> None:
     """Remove the member, or let them leave. The last active owner stays. Raises ChangeRefused."""
     with transaction.atomic():
-        with accounts.closing_abandoned([membership.account_id]) as closed:
+        with lifecycle.closing_abandoned([membership.account_id]) as closed:
             member = _lock(request, membership)
             if is_own(request, member) and member.user.is_staff:
                 raise ChangeRefused(OWN_MEMBERSHIP)  # else they could leave and credit the account

@@ -13,10 +13,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
+from billing.accounts.member_pages import select_account
 from billing.members import invitations
 from billing.members.invitations import InvitationEnded, InvitationRefused
 from billing.models import Invitation, Role, User
-from billing.pages import select_account
 from billing.sign_in.identities import leads_to_providers
 
 

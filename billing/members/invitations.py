@@ -12,8 +12,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from billing import locks, staff_permissions
-from billing.members import notices, roles
-from billing.members.roles import Act
+from billing.accounts import roles
+from billing.accounts.roles import Act
+from billing.members import notices
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import links, mails
 from billing.sign_in.links import Purpose
@@ -46,9 +47,9 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
                 " Revoke an invitation or remove a member first."
             )
         invitation = _make(request, account, email, role, secret)
-    told = {"account": account, "inviter": request.user, "role": role}
+    details = {"account": account, "inviter": request.user, "role": role}
     key = links.make(Purpose.JOIN, {"secret": secret}, bound_to=invitation.invited_by)
-    is_sent = mails.send_link(request, email, "member_invitation", Purpose.JOIN, key, **told)
+    is_sent = mails.send_link(request, email, "member_invitation", Purpose.JOIN, key, **details)
     if not is_sent:
         revoke(request, invitation)
     return is_sent

@@ -5,7 +5,7 @@ from functools import partial
 from django.conf import settings
 from django.db import transaction
 
-from billing import accounts
+from billing.accounts import lifecycle
 from billing.models import Account, User
 from billing.sign_in import mails
 
@@ -17,7 +17,7 @@ def tell_member(user: User, account: Account, change: str) -> None:
 
 def tell_owners(account: Account, change: str, *, but: User) -> None:
     """Tell the active owners, but the one whom the change is about."""
-    _send(list(accounts.active_owners(account).exclude(pk=but.pk).values_list("email", flat=True)), account, change)
+    _send(list(lifecycle.active_owners(account).exclude(pk=but.pk).values_list("email", flat=True)), account, change)
 
 
 def _send(emails: list[str], account: Account, change: str) -> None:

@@ -12,12 +12,12 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from billing.accounts.member_pages import member_page, member_page_for, requires
+from billing.accounts.roles import DESCRIPTIONS, Act
 from billing.members import changes, invitations
 from billing.members.changes import ChangeRefused
 from billing.members.invitations import InvitationRefused
-from billing.members.roles import DESCRIPTIONS, Act
 from billing.models import Account, Invitation, Membership, Role
-from billing.pages import member_page, member_page_for, requires
 from billing.sign_in import backend, limits
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.db import pool

@@ -8,8 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from billing.desk.pages import possible_acts_on_entry
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from billing.payments import summaries
-from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.text import dollars
 
 
 @admin.register(Payment)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
-from billing import credits, ledger, locks, money
+from billing import locks, money
+from billing.ledger import credits, writer
 from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards, taxes
 from billing.payments.processor import Event, Report, printable
@@ -61,7 +62,7 @@ def _book_or_refuse(account: Account, payment: Payment, report: Report) -> Booke
     try:
         with transaction.atomic():
             return _book(account, payment, report)
-    except ledger.ReferenceReused as error:
+    except writer.ReferenceReused as error:
         return _refuse(payment, str(error))
 
 
@@ -146,7 +147,7 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
     if report.status != Payment.Status.PAID:
         return f"is now: {payment.get_status_display()}"
     payment.failure = ""
-    payment.credit = ledger.credit_purchase(
+    payment.credit = writer.credit_purchase(
         account,
         amount_cents=payment.amount_cents,
         processor=payment.processor,
@@ -201,13 +202,13 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
     reference = f"{payment.processor}:{payment.intent_id}:{payment.debits}"
     if owed_cents > 0:
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
-        ledger.refund(
+        writer.refund(
             account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit, payment=payment
         )
         data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
         AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.PAYMENT_TAKEN_BACK, data=data)
         return
-    ledger.return_refund(
+    writer.return_refund(
         account,
         amount_cents=-owed_cents,
         reference=reference,

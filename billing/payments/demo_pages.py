@@ -18,8 +18,8 @@ from billing.payments import configuration, demo_processor
 from billing.payments.demo_processor import DemoPayment
 from billing.payments.pages import payer_page
 from billing.payments.processor import ProcessorUnavailable
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 EVENT_SECONDS_MAX = 20

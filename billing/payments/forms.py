@@ -8,7 +8,7 @@ from django.conf import settings
 from billing import money
 from billing.forms import DollarsField
 from billing.models import BillingDetails
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 
 class CreditForm(forms.Form):

@@ -14,17 +14,17 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from billing.members.roles import Act
+from billing.accounts.member_pages import Page, Pager, member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account, BillingDetails, Payment, TopUpRule
-from billing.pages import Page, Pager, member_page_for
 from billing.payments import booking, configuration, invoices, purchases, reports, summaries, taxes, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.invoices import Invoice
 from billing.payments.processor import Processor, ProcessorUnavailable
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 PAYMENTS_PER_PAGE = 25
 ASKED_AGAIN_AFTER = timedelta(seconds=3)
@@ -108,7 +108,7 @@ def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
 @require_POST
 @payer_page
 def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Close the page of a payment that waits for its payer, so that it cannot be paid by mistake."""
+    """Close the processor's page of an open payment. Nobody can pay it by mistake any more."""
     payment = get_object_or_404(account.payments, pk=payment_id)
     processor = configuration.processor()
     if processor and processor.name == payment.processor and summaries.summarize(payment).page_url:

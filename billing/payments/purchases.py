@@ -11,10 +11,10 @@ from billing import locks
 from billing.models import Account, Payment
 from billing.payments import cards, reports
 from billing.payments.processor import Processor, ProcessorUnavailable
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 BEGUN_MAX, BEGUN_TIME = 20, timedelta(hours=1)  # of one account: nobody tries many cards, or floods the processor

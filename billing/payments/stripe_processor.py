@@ -27,8 +27,8 @@ from billing.payments.processor import (
     printable,
     require_recent,
 )
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 TIMEOUT_SECONDS = 20
 SIGNATURE_AGE_SECONDS_MAX = 300  # Stripe signs each delivery anew, so that one that is repeated later is young as well
@@ -231,7 +231,7 @@ def _ours(intent: Any) -> str:
 
 def _session_contradiction(session: Any, intent: Any) -> str:
     """Return what a page says otherwise than its payment, or ''."""
-    said = {
+    statuses = {
         "amount in cents": (session.amount_total, intent.amount),
         "currency": (session.currency, intent.currency),
         "live mode": (session.livemode, intent.livemode),
@@ -240,7 +240,7 @@ def _session_contradiction(session: Any, intent: Any) -> str:
     }
     found = [
         f"the {name} of the page is {page!r}, and that of its payment {paid!r}"
-        for name, (page, paid) in said.items()
+        for name, (page, paid) in statuses.items()
         if page != paid
     ]
     return "; ".join([*found, *filter(None, [_charge_contradiction(intent)])])

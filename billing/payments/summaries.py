@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from billing.models import Payment
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 _OVER = (Payment.Status.FAILED, Payment.Status.EXPIRED)
 

@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from django.conf import settings
 
 from billing.models import Payment
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,17 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 
 from billing import locks, money
-from billing.members import roles
-from billing.members.roles import Act
+from billing.accounts import roles
+from billing.accounts.roles import Act
 from billing.models import Account, AccountWarning, Membership, Payment, TopUpRule
 from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Declined, Processor, ProcessorUnavailable
 from billing.sign_in import mails
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")

@@ -12,7 +12,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
-from billing import accounts, locks
+from billing import locks
+from billing.accounts import lifecycle
 from billing.models import AddressChange, Invitation, User
 from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
@@ -65,7 +66,7 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
     try:
         with transaction.atomic():
             user = User.objects.create(email=email, password=password_hash)
-            account, _ = accounts.open_account(email, name=email)
+            account, _ = lifecycle.open_account(email, name=email)
             log.record(request, Activity.Act.ADDED, user, "Signed up.", account_id=account.pk)
     except IntegrityError:
         return False
@@ -76,10 +77,12 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
-    """Tell the user's present address, and send a link to the new one. Somebody else's is told that it is taken.
+    """Mail a link that undoes the change to the present address, then a link that confirms it to the new one.
 
-    The present one gets the link that undoes the change before there can be one; a new address that is taken makes no
-    difference that the user sees. Must not run in a transaction, because the mail server may take long. Raises FormerNotTold.
+    So the owner can undo a change as soon as there is one. If the new address belongs to somebody else, they get a mail that
+    says so, and the user sees no difference. Must not run in a transaction: the mail server may take long.
+
+    Raises FormerNotTold.
     """
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():
@@ -151,8 +154,8 @@ def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> b
         return False
     # Bound to nobody: whoever has taken the user over can void the user's links.
     key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
-    told = {"address": asked.address, "cause": mails.Cause.SECURITY}
-    return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **told)
+    details = {"address": asked.address, "cause": mails.Cause.SECURITY}
+    return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **details)
 
 
 # --- Undoing it ---------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from billing import accounts
+from billing.accounts import lifecycle
 from billing.models import User
 from billing.sign_in import addresses, backend, mails
 from gateway_project.activity import log
@@ -143,7 +143,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
 
 def _open_account(user: User) -> UUID | None:
     """Return the id of the new user's account. Who is invited gets none."""
-    return None if addresses.is_invited(user.email) else accounts.open_account(user.email, name=user.email)[0].pk
+    return None if addresses.is_invited(user.email) else lifecycle.open_account(user.email, name=user.email)[0].pk
 
 
 def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:

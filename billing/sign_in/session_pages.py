@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
+from billing.accounts.member_pages import Pager
 from billing.models import User
-from billing.pages import Pager
 from billing.sign_in import devices, links, sessions
 
 SESSIONS_PER_PAGE = 10

@@ -1,9 +1,8 @@
 """What members are warned of: the balance is low, a key comes near its limit, a payment or an automatic top-up failed.
 
-A warning is a row, written in the transaction of what it is about. Its deliveries by mail and to webhook endpoints follow in
-the background, each until it arrives or is given up.
+A warning is a row, written in the transaction of what it is about: ``billing.ledger.crossings`` finds those of a low balance.
+Its deliveries by mail and to webhook endpoints follow in the background, each until it arrives or is given up.
 
-- ``crossings``   whether an entry takes the balance below its threshold; the SQL that writes warnings
 - ``entry_notices``  mails about what was booked beside usage: receipts, credits, refunds
 - ``payload``     what a warning says, in JSON and in words; pure
 - ``signature``   secrets of endpoints, and the headers of Standard Webhooks; pure

@@ -15,8 +15,8 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
-from billing.members import roles
-from billing.members.roles import Act
+from billing.accounts import roles
+from billing.accounts.roles import Act
 from billing.models import AccountWarning, EmailChoice, Membership, WarningDelivery, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity import log

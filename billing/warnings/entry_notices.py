@@ -13,7 +13,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
-from billing import ledger, locks
+from billing import locks
+from billing.ledger import writer
 from billing.models import AccountWarning, LedgerEntry, Payment
 from gateway_project import identifiers
 from gateway_project.db import pool
@@ -38,7 +39,7 @@ def _untold() -> QuerySet[LedgerEntry]:
     begin = identifiers.least_uuid7(pool.database_time() - TOLD_WITHIN)
     entries = LedgerEntry.objects.exclude(type=_Type.USAGE_DEBIT).filter(~is_told, pk__gte=begin).order_by("pk")
     by_processor = Q(type=_Type.REFUND_DEBIT, issued_by=None)
-    return entries.exclude(by_processor).exclude(reference__startswith=ledger.OVERCHARGE)
+    return entries.exclude(by_processor).exclude(reference__startswith=writer.OVERCHARGE)
 
 
 def _write(entry: LedgerEntry) -> bool:

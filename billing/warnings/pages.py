@@ -15,17 +15,17 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing import locks, money
+from billing.accounts.member_pages import Pager, member_page, member_page_for
+from billing.accounts.roles import Act
 from billing.forms import DollarsField
-from billing.members.roles import Act
 from billing.models import Account, WarningDelivery, WebhookEndpoint
-from billing.pages import Pager, member_page, member_page_for
 from billing.sign_in.reauthentication import reauthenticates
 from billing.warnings import endpoints, summaries
 from billing.warnings.endpoints import EndpointRefused
-from gateway_project import dollars
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 logger = logging.getLogger("gateway.warnings")
 
@@ -162,8 +162,8 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     is_paused = "pause" in request.POST
     endpoints.set_paused(request, endpoint, is_paused=is_paused)
-    said = "is paused. We send nothing to it" if is_paused else "is resumed. Waiting deliveries are sent now"
-    messages.success(request, f"{endpoint.url} {said}.")
+    outcome = "is paused. We send nothing to it" if is_paused else "is resumed. Waiting deliveries are sent now"
+    messages.success(request, f"{endpoint.url} {outcome}.")
     return redirect("webhook", endpoint_id)
 
 

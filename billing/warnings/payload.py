@@ -4,7 +4,7 @@ from datetime import UTC
 from typing import Any, NamedTuple
 
 from billing.models import AccountWarning
-from gateway_project import compact_json, dollars
+from gateway_project.text import compact_json, dollars
 
 Kind = AccountWarning.Kind
 

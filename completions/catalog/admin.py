@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
 
-from billing.people_admin import staff_of
+from billing.staff.people_admin import staff_of
 from completions import measurements
 from completions.catalog import price_changes, price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
@@ -23,11 +23,11 @@ from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
-from gateway_project import dollars
 from gateway_project.activity import cells
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 _SET_PRICE = "completions.add_price"
 _CHANGE_ROUTE = "completions.change_route"

@@ -7,7 +7,7 @@ from django import forms
 from billing import money
 from completions.catalog import rules
 from completions.models import LanguageModel, ModelKind, Price, Provider, ProviderPrice, Route
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 _DEADLINE = "Leave empty for the gateway's setting."
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from django.conf import settings
 
 from billing import money
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 
 def add_to_columns(columns: Mapping[str, int | None]) -> dict[str, int | None]:

@@ -1,6 +1,6 @@
-"""Shows what a form of the catalog's admin would change, and what of it callers would notice, before it is saved.
+"""Shows the changes of a form of the catalog's admin before it is saved, and which of them callers would notice.
 
-The form is saved in a transaction that is rolled back, so that the preview is what the form does, and not what somebody thinks.
+The form is saved in a transaction, which is rolled back. So the preview shows what the form really does.
 """
 
 import copy
@@ -15,8 +15,8 @@ from django.http import HttpRequest, HttpResponse
 
 from completions.catalog import open_holds
 from completions.models import LanguageModel, LanguageModelQuerySet, Provider, Route
-from gateway_project import dollars
 from gateway_project.activity.admin_pages import ActionsMixin, RecordedAdmin
+from gateway_project.text import dollars
 
 CONFIRMED = "_confirmed"
 _UNSEEN = {"csrfmiddlewaretoken", CONFIRMED}

@@ -8,18 +8,18 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from billing.approval_admin import WaitingActAdmin
 from billing.models import User
+from billing.staff.approval_admin import WaitingActAdmin
 from completions import margins
 from completions.catalog import lookup, price_requests
 from completions.catalog.forms import ProviderPriceForm
 from completions.catalog.sync import diff
 from completions.chat import TIERS
 from completions.models import Price, PriceRequest, ProviderDay, ProviderPrice, TokenPrices
-from gateway_project import dollars
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 _SPANS_DAYS = (1, 7, 30, 90, 365)
 
@@ -56,10 +56,10 @@ class PricesInDollars:
         """Return the input and output of the service tiers that have prices."""
         found = lookup.price_list(price) if price.pk else None
         tiers = [(name, found.of_tier(name)) for name in TIERS] if found else []
-        told = [
+        descriptions = [
             f"{name} {_format_price(tier.input_nanos)} / {_format_price(tier.output_nanos)}" for name, tier in tiers if tier
         ]
-        return ", ".join(told) or "none"
+        return ", ".join(descriptions) or "none"
 
     @admin.display(description="Each image, $")
     def image_dollars(self, price: TokenPrices) -> str:

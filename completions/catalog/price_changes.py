@@ -19,8 +19,8 @@ from completions.catalog import markup, rules
 from completions.catalog.forms import DollarField
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 _KIND = CatalogProposal.Kind.PRICE
 _PERCENT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?", re.ASCII)

@@ -9,15 +9,16 @@ from uuid import UUID
 
 from django.db import transaction
 
-from billing import approvals, money
-from billing.approvals import ApprovalRefused, Decision
+from billing import money
 from billing.models import User
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
 from completions import margins
 from completions.catalog import open_holds, writes
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 _EXAMPLE_TOKENS = 1_000
 
@@ -110,7 +111,7 @@ def describe(asked: PriceRequest) -> str:
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
     """Return what a price of the model does to holds and margins, in sentences."""
     holds, before = open_holds.read("model_id", model.pk), model.prices.at()
-    said = [
+    sentences = [
         f"{holds.number:,} requests run now and hold {dollars.format_usd(holds.nanos)}. They keep their hold and their price.",
         f"Each new request of {_EXAMPLE_TOKENS:,} input and {_EXAMPLE_TOKENS:,} output tokens holds"
         f" {_example(after)}{f' instead of {_example(before)}' if before else ''}.",
@@ -118,8 +119,8 @@ def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
     for cost in margins.provider_prices(model):
         if after.input_nanos < cost.input_nanos or after.output_nanos < cost.output_nanos:
             prices = f"{_per_million(cost.input_nanos)} for input and {_per_million(cost.output_nanos)} for output"
-            said.append(f"It is below what {cost.provider_id} charges: {prices}.")
-    return said
+            sentences.append(f"It is below what {cost.provider_id} charges: {prices}.")
+    return sentences
 
 
 def _example(price: TokenPrices) -> str:

@@ -11,8 +11,9 @@ from completions.models import ModelKind, Price, Route
 from completions.pricing import cost
 from completions.providers.base import ProviderFailed
 from completions.request import schema
-from gateway_project import dollars, errors, secretbox
+from gateway_project import errors, secretbox
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 WORDS = "Say hello in one word."
 _TOKENS_MAX = 32

@@ -24,7 +24,8 @@ import msgspec
 from django.conf import settings
 from django.db.models.functions import Now
 
-from billing import holds, standing
+from billing.accounts import unpaid_work
+from billing.ledger import holds
 from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, reserve
@@ -138,7 +139,7 @@ def _countable_tokens(request: ChatRequest, offer: Offer) -> int:
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True):
-    """A chat request that waits for its admission, with the completion id that it gets when it is admitted."""
+    """A chat request before its admission, with the id of the completion that it will become."""
 
     completion_id: str
     request: ChatRequest
@@ -181,7 +182,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         in_flight = requests_in_flight.require_room(key, account)
         running = rows.running.get((key.id, offers[0].model_id), 0)
         requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
-        standing.require_allowance(account, now)
+        unpaid_work.require_allowance(account, now)
         min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
 
         payable_now_nanos = charged_before_nanos + available_nanos(account, window)

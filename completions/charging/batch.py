@@ -32,12 +32,12 @@ from uuid import UUID
 import msgspec
 from django.db.transaction import atomic, set_rollback
 
-from billing import holds, ledger, movements, standing
 from billing import locks as account_locks
+from billing.accounts import unpaid_work
+from billing.ledger import crossings, holds, movements, writer
+from billing.ledger.crossings import NewWarning
+from billing.ledger.movements import NewEntry, NewHold
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
-from billing.movements import NewEntry, NewHold
-from billing.warnings import crossings
-from billing.warnings.crossings import NewWarning
 from completions.charging import idempotency, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
@@ -131,8 +131,8 @@ class PendingWrites(msgspec.Struct):
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
-            (standing.update_standing_statement, self.standings_updated.values()),
-            (ledger.insert_manual_entries_statement, self.manual_entries_inserted),
+            (unpaid_work.update_standing_statement, self.standings_updated.values()),
+            (writer.insert_manual_entries_statement, self.manual_entries_inserted),
             (crossings.insert_warnings_statement, self.warnings_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),

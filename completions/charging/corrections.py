@@ -1,13 +1,13 @@
 """Corrects what the sweeper charged, when the settlement comes in the end.
 
-A process that cannot reach the database for a minute, or is frozen, looks like one that died: the sweeper of another host
-releases its hold, or charges what its checkpoint says. The settlement that comes late says what the reply cost. No entry,
-hold or completion is ever changed. So a correction is a completion of its own, which repeats the one that it corrects: it
-has the exact usage, and is charged what that costs more. What had been charged too much is credited in the same transaction.
+A process that is frozen, or cannot reach the database for a minute, looks dead: the sweeper of another host releases its hold,
+or charges by its checkpoint. The late settlement knows the real cost. Entries, holds and completions never change, so a
+correction is a completion of its own. It repeats the corrected completion with the exact usage, and is charged the difference.
+An overcharge is credited in the same transaction.
 
-It counts on the day of its request, and asks for no limits: the request was admitted within them. It takes what the balance
-has, and the rest is the operator's loss. Runs of the same request under its Idempotency-Key cost together what the dearest
-of them costs: the correction is charged what is missing to that.
+A correction counts on the day of its request, and asks for no limits: the request was admitted within them. It takes no more
+than the balance has; the rest is the operator's loss. Runs of a request under one Idempotency-Key cost together as much as the
+dearest of them: the correction is charged what is missing.
 """
 
 import logging
@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from django.db import IntegrityError
 
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
 from completions.catalog import lookup
 from completions.charging import batch
@@ -63,7 +63,7 @@ def correct(late: Resolution) -> int | Skipped | None:
 
 
 def _is_begun(last: Completion, swept: Completion) -> bool:
-    """Return whether the last run is a correction of this one that holds what it costs, and is not settled yet."""
+    """Return whether the last run corrects this one, with a hold in place and no settlement yet."""
     return last.pk != swept.pk and last.settlement is None and last.request_id == swept.request_id
 
 
@@ -142,7 +142,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
 
 def _returned(runs: list[Completion]) -> dict[str, int]:
     """Return what corrections gave back of these runs, by completion id."""
-    references = {f"{ledger.OVERCHARGE}{run.pk}": run.pk for run in runs}
+    references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}
     entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
     return {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
 
@@ -235,7 +235,7 @@ class Correction(Resolution):
         Resolution._add_writes(self, hold, account, rows)
         for completion_id, nanos in self.overcharges:
             model = self.served_by.model_id
-            entry = ledger.return_overcharge(account, amount_nanos=nanos, reference=completion_id, model=model)
+            entry = writer.return_overcharge(account, amount_nanos=nanos, reference=completion_id, model=model)
             rows.writes.entries_inserted.append(entry)
             rows.writes.manual_entries_inserted.append(entry)
 

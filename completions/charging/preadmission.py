@@ -16,13 +16,14 @@ from typing import Any
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from billing import holds
+from billing.ledger import holds
 from billing.models import Account
 from completions.models import IdempotentRequest, Price
-from gateway_project import dollars, errors
+from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
+from gateway_project.text import dollars
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
 from keys.limits import limit_state_cache, rate_limits, refusal_cache, requests_in_flight, spending
 from keys.limits.refusal_cache import AdmissionDemand

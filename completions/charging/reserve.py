@@ -1,9 +1,9 @@
-"""Room that is kept on the disk for settlements, so that a disk which others fill loses none of them.
+"""Reserves room on the disk for settlements: none is lost when something else fills the disk.
 
-A file of zeros in the outbox's directory takes the room. When the disk is full, as much of it is given up as a settlement
-needs, without the reply or response that are stored with it. It is filled up again when there is room. While nothing is left of
-it and the disk has no room, or the disk takes no writes, requests are refused before anything is held (``refusal``): nobody
-could say what they cost, if the database went away.
+A file of zeros in the outbox's directory takes the room. When the disk is full, the file shrinks by the size of a settlement,
+which is then stored without its reply or response. The file grows again when there is room. When file and disk have no room
+left, or the disk takes no writes, requests are refused before anything is held (``refusal``): without the database, their cost
+could be recorded nowhere.
 """
 
 import errno

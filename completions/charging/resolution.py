@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from billing import holds, ledger, standing
+from billing.accounts import unpaid_work
+from billing.ledger import holds, writer
+from billing.ledger.movements import NewEntry
 from billing.models import Account, Hold
-from billing.movements import NewEntry
 from completions.charging import idempotency, stored_responses
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
@@ -77,7 +78,7 @@ class Resolution(CompletionOperation):
         rows.writes.rate_limits_updated[key.id] = key
         settled_nanos = hold.settled_nanos or 0
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
-        if standing.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
+        if unpaid_work.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
             rows.writes.standings_updated[account.id] = account
         self._add_writes(hold, account, rows)
         return hold.settled_nanos or 0
@@ -90,7 +91,7 @@ class Resolution(CompletionOperation):
         if self.usage:
             entry = self._entry(hold, self.usage, account)
             writes.entries_inserted.append(entry)
-            if warning := ledger.find_crossing(account, entry):
+            if warning := writer.find_crossing(account, entry):
                 writes.warnings_inserted.append(warning)
         if self.response:
             self._store_response(self.response, account, rows)
@@ -151,7 +152,7 @@ class Resolution(CompletionOperation):
         )
 
     def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:
-        return ledger.debit_usage(
+        return writer.debit_usage(
             account,
             cost_nanos=hold.settled_nanos or 0,
             reference=self.completion.id,

@@ -27,8 +27,8 @@ from gateway_project.db.group_commit import Skipped, WaitTimedOut
 
 logger = logging.getLogger("gateway.settlement")
 
-# The client waits for [DONE] all this time, after the last text of its reply. (Each try also waits by itself for a connection
-# or a lock.) A restart of the database takes about as long; a longer outage is not worth waiting for.
+# After the last text of a reply, its client waits so long for [DONE]; each try may wait for a connection or a lock besides. A
+# restart of the database takes about as long. In a longer outage the outbox takes over.
 _RETRY_SECONDS = 3
 
 
@@ -106,11 +106,14 @@ def resolve(resolution: Resolution) -> int | None:
 
 
 def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
-    """Commit resolutions together, or correct what the sweeper charged instead. Return for each what was charged, None when its
-    hold was resolved before and nothing is to be corrected, Skipped when another session locks its account, or the error
-    because of which it can never be committed.
+    """Commit resolutions together, or correct what the sweeper charged instead. Return one result for each:
 
-    Does not wait for locked accounts, nor for the database to come back. Raises its errors when it is unavailable.
+    - the charge in nanodollars;
+    - None if the hold was resolved before, and nothing needs a correction;
+    - Skipped if another session locks the account;
+    - the error if the resolution can never be committed.
+
+    Does not wait for locked accounts, nor for the database. Raises the database's errors.
     """
     if not resolutions:
         return []

@@ -16,7 +16,8 @@ from completions.charging.batch import LockedRows
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
 from completions.request import schema
-from gateway_project import dollars, errors, timestamps
+from gateway_project import errors
+from gateway_project.text import dollars, timestamps
 from keys import summaries
 from keys.authentication import Caller
 from keys.limits import rate_limits, requests_in_flight

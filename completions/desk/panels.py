@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from django.db import connection
 from django.urls import reverse
 
-from billing import approvals
+from billing.staff import approvals
 from completions import measurements
 from completions.models import CatalogProposal, Completion, CompletionHour, PriceRequest, Route
-from gateway_project import dollars
 from gateway_project.desk.panels import Content, Panel, Row, build_chart
+from gateway_project.text import dollars
 
 HOURS = 24
 _HOUR = timedelta(hours=1)

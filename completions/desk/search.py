@@ -11,9 +11,9 @@ from django.urls import reverse
 from billing.models import Account
 from completions.history import monthly_statement
 from completions.models import Completion
-from gateway_project import dollars, timestamps
 from gateway_project.desk import short_ids
 from gateway_project.desk.search import Finder
+from gateway_project.text import dollars, timestamps
 
 _PREFIX = "chatcmpl-"
 _ID = re.compile(rf"(?:{_PREFIX})?([0-9a-f]{{8,32}})", re.ASCII)

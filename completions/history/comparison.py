@@ -8,7 +8,7 @@ from completions.history import explanation
 from completions.history.explanation import Charge
 from completions.models import Completion
 from completions.pricing.cost import CostPart
-from gateway_project import dollars, timestamps
+from gateway_project.text import dollars, timestamps
 
 
 @dataclass(frozen=True)

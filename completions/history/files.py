@@ -12,8 +12,8 @@ from billing.models import Account
 from completions.history import explanation, reading
 from completions.history.reading import Selection
 from completions.models import Completion
-from gateway_project import compact_json, csv_text, dollars, timestamps
 from gateway_project.db import pool
+from gateway_project.text import compact_json, csv_text, dollars, timestamps
 
 CONTENT_TYPE = "text/csv"
 EXPORTED_MAX = 50_000

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from billing.list_forms import ListForm, spender_field
+from billing.accounts.list_forms import ListForm, spender_field
 from billing.models import Account
 from completions.history.explanation import Status
 from completions.history.reading import Selection

@@ -12,10 +12,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from billing import ledger_pages
-from billing.list_forms import begin_of
+from billing.accounts.list_forms import begin_of
+from billing.accounts.member_pages import member_page
+from billing.ledger import reading
 from billing.models import Account, LedgerEntry
-from billing.pages import member_page
 from billing.payments import booking
 from completions.usage import figures
 from gateway_project.db import pool
@@ -51,7 +51,7 @@ def read(account: Account, year: int, month: int) -> dict[str, Any]:
         raise Http404
     next_day = (first_day + timedelta(days=31)).replace(day=1)
     since, until = begin_of(first_day), begin_of(next_day)
-    opening, closing = (ledger_pages.read_before(account, moment) for moment in (since, until))
+    opening, closing = (reading.read_before(account, moment) for moment in (since, until))
     return {
         "number": number_of(account, first_day),
         "month": first_day,
@@ -62,7 +62,7 @@ def read(account: Account, year: int, month: int) -> dict[str, Any]:
         "closing_nanos": closing.balance_after_nanos if closing else 0,
         "types": [
             {"title": LedgerEntry(type=kind).title, "number": number, "nanos": nanos}
-            for kind, (number, nanos) in ledger_pages.sum_by_type(account, since, until).items()
+            for kind, (number, nanos) in reading.sum_by_type(account, since, until).items()
         ],
         "models": [(group.value, used) for group, used in figures.read_groups(account, since, until, figures.MODEL)],
         "used_in_all": figures.read_total(account, since, until),

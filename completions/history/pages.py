@@ -10,16 +10,15 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from billing.ledger import OVERCHARGE
+from billing.accounts.member_pages import Pager, member_page
+from billing.ledger.writer import OVERCHARGE
 from billing.models import Account, Hold, LedgerEntry
-from billing.pages import Pager, member_page
 from completions.history import explanation, files, reading
 from completions.history.forms import HistoryForm
 from completions.models import Completion
-from gateway_project import errors
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web import downloads, error_handlers
+from gateway_project.web import downloads
 from keys.models import RefusedRequest
 from keys.refusal_history import summaries as refusal_summaries
 from keys.refusal_history import tables
@@ -100,16 +99,13 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
     form = HistoryForm(account, request.GET)
     if not form.is_valid() or form.shows_refusals:
         raise BadRequest("The filters in this address are damaged.")
-    try:
-        response = downloads.respond(
-            files.write_requests(account.pk, form.selection),
-            filename="requests.csv",
-            content_type=files.CONTENT_TYPE,
-            downloader=f"user {request.user.pk}",
-            subject="the account's books",
-        )
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
+    response = downloads.respond(
+        files.write_requests(account.pk, form.selection),
+        filename="requests.csv",
+        content_type=files.CONTENT_TYPE,
+        downloader=f"user {request.user.pk}",
+        subject="the account's books",
+    )
     with transaction.atomic():
         summary = "Downloaded requests.csv."
         log.record(

@@ -1,8 +1,8 @@
 """Reads the completions of an account, newest first, one page at a time, as fast with millions as with ten.
 
-Ids sort by time, and an index has the completions of each key in their order, so a page merges the keys' latest: one index
-seek for each key. No index has the order of an account: it would cost every admission a write. A page is found by the id of
-the completion that it follows, so that the last one costs as much as the first.
+Ids sort by time, and an index orders the completions of each key. A page merges the latest of all keys: one index seek for each
+key. An index over whole accounts would cost every admission a write. A page begins after the id of a completion, so the last
+page costs as much as the first.
 
 Model, status, end user and tag have no index beside the order. A page with one of these filters searches SEARCHED_MAX
 completions at most, and says how far it came; the next one goes on from there.

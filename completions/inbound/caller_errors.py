@@ -12,11 +12,11 @@ def renamed(error: errors.ApiError, rename: Rename) -> errors.ApiError:
     """Return the error with the caller's name of its field: in its ``param``, and at the beginning of its message."""
     if error.param is None or (param := rename(error.param)) == error.param:
         return error
-    told = copy.copy(error)  # refusals are cached, for other languages too
+    renamed = copy.copy(error)  # refusals are cached, for other languages too
     if error.message.startswith(error.param):
-        told.message = param + error.message[len(error.param) :]
-    told.param = param
-    return told
+        renamed.message = param + error.message[len(error.param) :]
+    renamed.param = param
+    return renamed
 
 
 def rename_list(names: str, rename: Rename) -> str:

@@ -27,9 +27,10 @@ from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
-from gateway_project import compact_json, errors, large_work
+from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.net import disconnects
+from gateway_project.text import compact_json
 from gateway_project.web import django_internals, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from keys.authentication import Caller, CallerAuthentication

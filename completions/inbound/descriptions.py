@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiParameter
 
 from completions.charging import idempotency
 from gateway_project import errors
-from gateway_project.web import openapi
+from gateway_project.web.openapi import specification
 
 AUTH: Any = [{"apiKey": []}]  # the scheme of keys.openapi, which does not show how a key's status is read
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -17,23 +17,27 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 _ATTEMPTED: list[int | str] = [200, 400, 502, 503, 504]  # the statuses of replies after an attempt at a provider
 HEADERS = [
-    openapi.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
-    openapi.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
-    openapi.response_header("x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED),
-    openapi.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
-    openapi.response_header(
+    specification.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
+    specification.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
+    specification.response_header(
+        "x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED
+    ),
+    specification.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),
+    specification.response_header(
         "x-gateway-ranking",
         str,
         "The ranking that chose the model, as an id to send as model.",
         _ATTEMPTED,
     ),
-    openapi.response_header("x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]),
-    openapi.response_header(
+    specification.response_header(
+        "x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]
+    ),
+    specification.response_header(
         "Idempotent-Stored", str, "false: a repetition with the same key is refused, because this reply is not kept.", [200]
     ),
-    openapi.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
+    specification.response_header("Idempotent-Replayed", str, "true: the reply of an earlier request, charged once.", [200]),
 ]
-MAX_TOKENS = openapi.response_header(
+MAX_TOKENS = specification.response_header(
     "x-gateway-max-tokens", int, "The model's maximum, where max_tokens is more: that many were asked for.", _ATTEMPTED
 )
 QUOTE = (

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from completions.request.fields import Fields
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 
 def event(data: Fields) -> bytes:

@@ -4,7 +4,7 @@ from completions.catalog import eligibility, lookup
 from completions.charging import admission
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 from keys.models import ApiKey
 
 

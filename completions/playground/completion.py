@@ -15,8 +15,8 @@ from completions.inbound.completion_view import CompletionView, ReceivedBody
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
-from gateway_project import compact_json
 from gateway_project.db import pool
+from gateway_project.text import compact_json
 from keys.authentication import Caller
 
 

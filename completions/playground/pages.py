@@ -11,14 +11,15 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from billing.members.roles import Act
+from billing.accounts.member_pages import member_page, member_page_for
+from billing.accounts.roles import Act
 from billing.models import Account
-from billing.pages import member_page, member_page_for
 from completions.catalog import lookup
 from completions.models import Completion, ModelKind
 from completions.playground import completion, key
 from completions.playground.forms import PlaygroundForm
-from gateway_project import dollars, errors
+from gateway_project import errors
+from gateway_project.text import dollars
 from gateway_project.web import error_replies, hosts
 from keys.authentication import Caller
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from completions.chat import Call, ChatRequest, RequestBody
 from completions.request.fields import Fields
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 _PARAMETERS = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
@@ -37,8 +37,8 @@ def _tool(tool: Fields) -> Fields:
         return tool
     custom = tool["custom"]
     grammar = (custom.get("format") or {}).get("grammar")
-    told = f"The input must match this {grammar['syntax']} grammar:\n{grammar['definition']}" if grammar else ""
-    description = "\n\n".join(filter(None, (custom.get("description"), told)))
+    rule = f"The input must match this {grammar['syntax']} grammar:\n{grammar['definition']}" if grammar else ""
+    description = "\n\n".join(filter(None, (custom.get("description"), rule)))
     return {"type": "function", "function": {"name": custom["name"], "description": description, "parameters": _PARAMETERS}}
 
 

@@ -29,8 +29,9 @@ from completions.providers import base, embeddings, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
-from gateway_project import compact_json, errors, large_work
+from gateway_project import errors, large_work
 from gateway_project.net import http
+from gateway_project.text import compact_json
 
 _WORD = re.compile(r"\S+\s*|\s+")
 _TOKEN_CHARACTERS_MAX = 16

@@ -21,8 +21,9 @@ from completions.chat import Call, Chunk, Pace, WholeReply
 from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
-from gateway_project import compact_json, errors, large_work, logs
+from gateway_project import errors, large_work, logs
 from gateway_project.net import http
+from gateway_project.text import compact_json
 
 logger = logging.getLogger("gateway.providers")
 
@@ -310,8 +311,8 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     reason = f"it redirects to {location}" if location else upstream_error.message
     reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
     kept_reason = _without_quotations(call, reason)
-    told = _logged(kept_reason, response.status)
-    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, told)
+    logged = _logged(kept_reason, response.status)
+    logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, logged)
     wait = _seconds(response.header("retry-after") or wait_seconds)
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
@@ -399,8 +400,8 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
         return interruption(error, upstream_worked=upstream_worked or error.is_sent)
     reason = _presentable(call, str(error))
     kind_of_error, kept_reason = type(error).__name__, _without_quotations(call, reason)
-    told = _logged(kept_reason, getattr(error, "status", None))
-    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, told)
+    logged = _logged(kept_reason, getattr(error, "status", None))
+    logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, logged)
     key_refusal = None
     if isinstance(error, InBandError):
         api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)

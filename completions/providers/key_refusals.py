@@ -27,10 +27,9 @@ _ABOUT_ONE_MODEL = re.compile(
 def is_about_key(status: int, text: str) -> bool:
     """Return whether a provider's refusal with this status and body says that it does not accept our key or account.
 
-    A 401 does, unless it is about one model: an aggregator relays what the provider behind that model sent, and may refuse a
-    key for some of its models only. A 403 does by its words: providers also send one for a model that is not ours to use, for
-    content that they do not want, and a firewall in front of a provider may send one that gives no reason. Google's codes tell
-    for certain.
+    A 401 does, unless it is about one model: an aggregator relays the 401 of the provider behind a model, and may refuse a key
+    for some models only. A 403 does only by its words: it may also mean a model that we may not use, or unwanted content, and a
+    firewall in front of a provider sends one without a reason. Google's codes are unambiguous.
     """
     about = text[:TEXT_BYTES_MAX]
     if status not in (401, 403):

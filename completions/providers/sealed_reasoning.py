@@ -1,12 +1,12 @@
-"""What a provider needs back of its model's reasoning in the next turn, sealed into the reply: the caller keeps it.
+"""Seals a model's reasoning into the reply. The caller keeps the seal, and the provider gets its content in the next turn.
 
-A seal is one string. It has all that the provider is to get back, so that it does not matter what becomes of the text beside
-it, and is encrypted with ENCRYPTION_KEYS for one account, one kind of provider and one model; and for one provider, where that
-encrypts for itself alone. Every other one would refuse what is in it, with a 400: there it cannot be opened, is left out, and
-is named among the ignored fields.
+A seal is one string with everything that the provider needs: the text beside the seal may be lost. ENCRYPTION_KEYS encrypt it
+for one account, one kind of provider and one model. Where a provider encrypts reasoning for itself alone, the
+seal is for this provider only: any other would refuse the content with a 400. Elsewhere the seal cannot be opened; the request
+is sent without it, and the reply names it among the ignored fields.
 
-Messages and deltas of chat have it in ``reasoning_details``, in OpenRouter's shape: as the ``signature`` of a text, or as the
-``data`` of what has none. ``reasoning`` and ``reasoning_content`` are the text under two other names.
+Messages and deltas of chat carry seals in ``reasoning_details``, in OpenRouter's shape: as the ``signature`` of a text, or as
+``data`` where there is no text. ``reasoning`` and ``reasoning_content`` are two other names of the text.
 """
 
 import json
@@ -16,7 +16,8 @@ from typing import Any
 
 from completions.chat import Call
 from completions.request.fields import Fields
-from gateway_project import compact_json, secretbox
+from gateway_project import secretbox
+from gateway_project.text import compact_json
 
 FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})  # of a message
 Seal = Callable[[Fields], str]

@@ -10,9 +10,9 @@ from completions.catalog.lookup import Listing
 from completions.chat import TIERS
 from completions.measurements import MeasuredModel
 from completions.models import LanguageModel, ModelKind, Price
-from gateway_project import dollars
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 READ_SECONDS = 30
 WINDOW = timedelta(hours=24)

@@ -19,7 +19,8 @@ from completions.public import facts, quickstart, selection, status
 from completions.public.selection import Selection
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import api_reference, error_handlers, hosts, public_page, wrong_paths
+from gateway_project.web import error_handlers, hosts, public_page, wrong_paths
+from gateway_project.web.openapi import reference
 
 View = Callable[..., HttpResponseBase]
 
@@ -78,7 +79,7 @@ def docs(request: HttpRequest) -> HttpResponseBase:
     def render() -> str:
         context = {
             **quickstart.page(facts.current(), api_url),
-            "search_characters_max": api_reference.SEARCH_CHARACTERS_MAX,
+            "search_characters_max": reference.SEARCH_CHARACTERS_MAX,
             "canonical_path": reverse("docs"),
         }
         return render_to_string("docs/quickstart.html", context)

@@ -31,8 +31,9 @@ from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.exchange import UnusableResponse
 from completions.relay import circuit_breaker, fair_queue, local_faults, new_accounts, provider_keys
 from completions.request import reasoning
-from gateway_project import dollars, errors, metrics
+from gateway_project import errors, metrics
 from gateway_project.net import disconnects, draining, http
+from gateway_project.text import dollars
 
 Outcome = TypeVar("Outcome")
 ChunkStream = Generator[list[Chunk], None, None]

@@ -10,11 +10,11 @@
     time, and no other upstream answered             upstream reports of it in the end; else nothing
     failed before that, or unreadable                nothing
 
-A client that leaves changes nothing in this: what the provider will charge is paid, so its reply is read to its end. The
-estimate of a prompt includes at what the hold assumed what cannot be measured: files, sounds and images.
+A client that leaves changes nothing: the provider charges anyway, so the reply is read to its end. Files, sounds and images
+cannot be measured: the estimate of a prompt takes them as the hold did.
 
-What a provider may charge beyond that is the operator's loss. Where a deadline or a bound of the gateway ended the reply, the
-request may be why it took so long: then it also counts against what its account may leave unpaid.
+If the provider charges more, that is the operator's loss. If a deadline or a bound of the gateway ended the reply, the request
+may be the reason: the loss then also counts against what the account may leave unpaid.
 
 Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
 """
@@ -37,7 +37,7 @@ _SILENT_ROUTE_DIVISOR = 4
 
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
-    """Return what ``settle`` will charge for a usage, if nothing goes wrong, so that the reply that is stored can tell it."""
+    """Return what ``settle`` will charge for a usage, if nothing goes wrong. The stored reply names this charge."""
     admitted = dispatch.admitted
     return admitted.charge_nanos(cost.usage_cost_nanos(usage, dispatch.call.offer.price, admitted.completion.images))
 

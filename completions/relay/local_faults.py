@@ -1,7 +1,7 @@
 """Pauses a route in this process after faults of its own host: no descriptor, no name server, no way to the provider.
 
-They say nothing about the provider, so they do not open its circuit and no other process hears of them. But a host that
-cannot connect need not try for each request: after ``_FAULTS_MAX`` in a row it does not ask the route for ``_PAUSE_SECONDS``.
+Such faults say nothing about the provider: its circuit stays closed, and other processes hear nothing. But a host without a
+connection need not try for each request. After ``_FAULTS_MAX`` in a row it leaves the route alone for ``_PAUSE_SECONDS``.
 """
 
 import logging

@@ -13,13 +13,14 @@ from django.conf import settings
 from completions import sse
 from completions.chat import Chunk, Usage, WholeReply
 from completions.relay.attempts import Dispatch
-from gateway_project import compact_json, dollars, errors
+from gateway_project import errors
+from gateway_project.text import compact_json, dollars
 
 
 class EventWriter(ABC):
     """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key.
 
-    ``is_kept``: the reply may be asked for again, so that it is written to its end after its client left.
+    ``is_kept``: a client may ask for the reply again, so it is written to its end even without a client.
     """
 
     def __init__(self, dispatch: Dispatch) -> None:
@@ -129,8 +130,8 @@ class AnswerEventWriter(ChatEventWriter):
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 
 
-def _without_reasoning(said: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in said.items() if name not in _REASONING}
+def _without_reasoning(message: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in message.items() if name not in _REASONING}
 
 
 def _answer_choices(choices: bytes) -> bytes:

@@ -1,15 +1,14 @@
-"""Bounds the completions that this process runs at a time, in all and for each key.
+"""Bounds the completions that this process runs at a time: in total, for each account and for each key.
 
-The server takes ``WORKER_CONNECTIONS`` connections for each process. Completions keep theirs for as long as their providers
-take, so they may have only nine tenths of them: probes and pages always find one free.
+A process has ``WORKER_CONNECTIONS`` connections. Completions keep theirs while the provider works, so they may take only nine
+tenths: probes and pages always find a free one.
 
-A key, and an account over all its keys, may have no more slots than requests in flight, so that what it sends beyond is refused
-before its body is read. A request with an Idempotency-Key may take one when they have up to twice as many: its reply may be
-stored, and then it counts for nothing. Admission decides for all processes. A key gets its refusals at a rate: with many, each
-waits for its turn.
+A key has as many slots as it may have requests in flight, and so has an account over all its keys. Further requests are refused
+before their bodies are read. A request with an Idempotency-Key gets a slot up to twice that number: if its reply is stored, it
+starts no completion. Admission decides for all processes. The refusals of a key are paced: among many, each waits for its turn.
 
-A slot is taken before the body is read and before any money is held, and given back when the reply has ended, even if that is
-long after the client left.
+A request takes its slot before its body is read and before money is held. It gives the slot back when the reply has ended, even
+if the client left long before.
 """
 
 import time

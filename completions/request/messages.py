@@ -74,7 +74,7 @@ def message_text(message: Fields) -> str:
 def as_reminder(text: str) -> str:
     """Return an instruction in the middle of a conversation as text of the user, for models that take instructions only first.
 
-    The tag is that of Anthropic's coding agent, which writes such instructions so for models that take no others.
+    Anthropic's coding agent uses the same tag for such models.
     """
     return f"<system-reminder>\n{text}\n</system-reminder>"
 

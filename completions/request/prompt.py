@@ -19,7 +19,7 @@ because the allowances are smaller than what JSON needs around a message, a part
 from collections.abc import Set
 
 from completions.request.fields import Fields
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 # Allowances, in tokens. Templates add the role and two to six control tokens to a message, one or two around a part, and the
 # start of the reply and sometimes a default instruction to the request. Each is less than JSON needs around the same.

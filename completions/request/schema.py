@@ -47,7 +47,8 @@ from completions.request.fields import (
     read_required,
     refuse,
 )
-from gateway_project import dollars, errors
+from gateway_project import errors
+from gateway_project.text import dollars
 
 FIELDS_MAX = 1_000  # of the body itself; providers know about fifty
 MODEL_CHARACTERS_MAX = 200

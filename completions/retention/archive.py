@@ -1,7 +1,7 @@
 """Moves the completions and holds of old UTC days to the archive, a day after the other, or drops them without one.
 
 A day is due when it is older than ``RETENTION_DETAIL_DAYS``, the audit has signed it off, and nothing refers to its
-completions. It has what ended on it (``billing.archived_days``). First its rows are written to a file, at one moment; then they
+completions. It has what ended on it (``archived_days``). First its rows are written to a file, at one moment; then they
 are deleted, in small transactions: each takes locks on its own rows only, which nobody writes any more. A run that is
 interrupted is continued by the next one: until the day is marked as written its rows are all there, and from then on the file
 is complete. Two runs at the same time do no harm: only one of them has the row of the day.
@@ -23,7 +23,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import ArchivedDay, AuditedDay
 from completions.retention import files
 from completions.retention.files import File

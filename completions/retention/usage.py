@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from billing.archived_days import USAGE
+from billing.ledger.archived_days import USAGE
 from billing.models import Account, RetentionMark
 
 _BATCH_ROWS = 5_000

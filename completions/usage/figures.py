@@ -1,8 +1,8 @@
 # ruff: noqa: S608  the parts that statements are put together of are constants of this package
-"""Reads what an account used: the sums by hour, and what is booked since its mark, in one statement and so at one moment.
+"""Reads an account's usage: the sums by hour, and the entries booked since. One statement reads both, at one moment.
 
-A statement reads at most LIVE_MAX entries that are not summed up, whatever the ledger has. So many come in a minute only if the
-task is late: then the newest are missing, and ``is_behind`` says so.
+A statement reads at most LIVE_MAX entries that are not summed up yet. More of them exist only if the task is late: then the
+newest are missing, and ``is_behind`` says so.
 """
 
 from dataclasses import dataclass

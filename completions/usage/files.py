@@ -15,8 +15,8 @@ from billing.models import Account
 from completions.usage import figures
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
-from gateway_project import compact_json, csv_text, dollars, timestamps
 from gateway_project.db import pool
+from gateway_project.text import compact_json, csv_text, dollars, timestamps
 
 CONTENT_TYPE = "text/csv"
 COLUMNS = [

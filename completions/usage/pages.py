@@ -12,16 +12,15 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from billing.accounts.member_pages import member_page
 from billing.models import Account
-from billing.pages import member_page
 from completions.usage import figures, files, plot, ranges, sums
 from completions.usage.figures import Group, Grouping, Kind, Sums
 from completions.usage.ranges import Range
-from gateway_project import errors
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.web import downloads, error_handlers
+from gateway_project.web import downloads
 from keys.models import ApiKey
 
 _GROUPINGS = {"model": figures.MODEL, "key": figures.KEY, "user": figures.END_USER}
@@ -222,16 +221,13 @@ def _download(
     write: Callable[[Query, dict[str, str]], Generator[bytes, None, None]],
 ) -> HttpResponseBase:
     query = Query.of(request.GET, pool.database_time())
-    try:
-        response = downloads.respond(
-            write(query, _key_names(account)),
-            filename=filename,
-            content_type=files.CONTENT_TYPE,
-            downloader=f"user {request.user.pk}",
-            subject="the account's books",
-        )
-    except errors.RateLimitExceeded as refusal:
-        return error_handlers.respond(request, refusal)
+    response = downloads.respond(
+        write(query, _key_names(account)),
+        filename=filename,
+        content_type=files.CONTENT_TYPE,
+        downloader=f"user {request.user.pk}",
+        subject="the account's books",
+    )
     with transaction.atomic():
         summary = f"Downloaded {filename} of {query.shown.since:%Y-%m-%d} to {query.shown.last_day}, by {query.title.lower()}."
         log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk)

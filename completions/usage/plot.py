@@ -6,7 +6,8 @@ from datetime import datetime
 
 from completions.usage.figures import Figures, Group, Kind, Sums
 from completions.usage.ranges import Range
-from gateway_project import bar_chart, dollars
+from gateway_project import bar_chart
+from gateway_project.text import dollars
 
 
 @dataclass(frozen=True)

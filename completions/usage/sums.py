@@ -1,18 +1,17 @@
-"""Sums up what accounts used, by hour, from what is booked: each ledger entry, and each request that cost nothing, once.
+"""Sums up the usage of accounts by hour. Each ledger entry counts once, and so does each request that cost nothing.
 
-The hour of a request is that of its ledger entry, so that the sums of an hour are those of the ledger. A request that cost
-nothing has no entry: its hour is that of its end. Settlements do not wait for this, and write nothing for it.
+A request counts in the hour of its ledger entry, so the sums agree with the ledger. A request that cost nothing has no entry:
+it counts in the hour when it ended. Settlements neither wait for the sums nor write any.
 
-A mark for each account says how far it is summed up. Both orders have no late comers: an account is locked while an entry
-gets the next ``seq``, or a hold its time, until the commit. So what is visible has smaller ones than what is not, and a
-settlement that comes late counts when it is booked.
+A mark for each account says how far it is summed up, by ``seq`` for entries and by time for the others. Nothing appears behind
+a mark: the account is locked from the moment when an entry gets its ``seq``, or a hold its time, until the commit. A late
+settlement counts when it is booked.
 
-Each end user and each tag has sums of its own. Callers choose them, and could choose new ones for each request: then there is a
-row for each label of each request, beside the completion that says the same. Sums by hour of labels are kept for HOURS_KEPT;
-older ones are added to those of their UTC day, which are kept.
+Each end user and each tag has its own sums. Callers choose these labels, and may send new ones with each request: then each
+label of each request has a row. Sums of labels by hour are kept for HOURS_KEPT, and then added to their UTC day, which is kept.
 
-The same statement adds to the hours of all accounts (``completions.hours``), and to the days of providers (``margins``), so
-that no request is read again for them. The tokens of a correction are those of what it corrects, which a provider bills once.
+The same statement adds to the hours of all accounts (``completions.hours``) and to the days of providers (``margins``): no
+request is read twice. The tokens of a correction are those of the corrected completion, which the provider bills once.
 """
 
 import time

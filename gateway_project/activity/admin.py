@@ -14,10 +14,10 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from gateway_project import csv_text, timestamps
 from gateway_project.activity import log
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.text import csv_text, timestamps
 
 EXPORTED_MAX = 10_000
 _COLUMNS = ["at", "who", "act", "summary", "account", "objectType", "object", "before", "after"]

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gateway_project import timestamps
+from gateway_project.text import timestamps
 
 
 def link(row: Model | None, text: str = "") -> SafeString | str:

@@ -21,10 +21,11 @@ from django.db.models.base import ModelState
 from gevent.socket import wait_read
 from psycopg import pq
 
-from gateway_project import compact_json, identifiers
+from gateway_project import identifiers
 from gateway_project.db import direct_connections, lost_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
+from gateway_project.text import compact_json
 
 Result = TypeVar("Result")
 

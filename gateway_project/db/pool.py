@@ -67,7 +67,7 @@ def configuration(url: str, *, pool_size: int) -> dict[str, Any]:
 
 
 def limit_queries(seconds: int) -> None:
-    """Let PostgreSQL cancel each statement of this process that takes longer, on connections of the request pool alone.
+    """Let PostgreSQL cancel statements of this process that take longer, on connections of the request pool only.
 
     Web processes call this: commands, tasks and migrations may take as long as they need. Call it before the pool is used.
     """

@@ -1,7 +1,7 @@
-"""Ids as lists show them, and what is found by a part of one. Pure.
+"""Short forms of ids for lists, and searches by a part of an id. Pure.
 
-An id begins with the millisecond of its making, so an index finds it by its beginning; many ids share that, so the end is shown
-as well: ``019aaf3e2bc4…c41d``.
+An id begins with the millisecond when it was made: an index finds it by its beginning. Several ids may share a beginning, so a
+list shows the end as well: ``019aaf3e2bc4…c41d``.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Which addresses the gateway may connect to: public ones, and for providers those of GATEWAY_PRIVATE_UPSTREAMS.
 
 Staff and catalog files name the hosts of providers. Without this rule, they could make the gateway ask hosts of its own
-network, such as the service that hands out a cloud machine's credentials. A name proves nothing, because its owner can change
-what it leads to. So both HTTP clients check what it was resolved to, once for each connection, and connect to just that.
+network, such as the service that hands out a cloud machine's credentials. The owner of a name can point it anywhere at
+any time. So both HTTP clients check the resolved address, once for each connection, and connect to this address.
 """
 
 import re

@@ -188,7 +188,7 @@ class Client:
         raise FetchFailed(url, f"answered {status}")
 
     def _body(self, url: str, response: requests.Response) -> bytes:
-        """Read the body as it arrives, so that the time is checked however slowly it comes, and unpack it within the limit."""
+        """Read the body as it arrives, and check the time at each part; unpack the body within the limit."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in {"identity", "gzip"}:
             raise InvalidDocument(url, "sent a compression that it was not asked for")

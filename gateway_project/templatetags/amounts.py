@@ -7,7 +7,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 register = template.Library()
 

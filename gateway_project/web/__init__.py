@@ -12,7 +12,6 @@
 - ``next_layer``          a layer of middleware that needs no reply to an exception of the next one
 - ``page_middleware``     what the project adds to Django's middleware for pages
 - ``strict_json``         the parser of request bodies
-- ``gunicorn_bodies``     reads large and chunked bodies from gunicorn's socket, and discards those that nobody read
 - ``packed_bodies``       unpacks bodies that are compressed
 - ``in_flight``           how many requests of an account, a user or an address are in flight, and how often pages come
 - ``bodies_in_flight``    how many bytes of large bodies a process receives, parses and holds
@@ -21,12 +20,8 @@
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
 - ``django_internals``    what Django and logging do for every request, in fewer calls
-- ``gunicorn_internals``  what gunicorn does for every request, in fewer calls
-- ``gunicorn_replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
+- ``gunicorn``            what the project changes in gunicorn
 - ``health``              probes and metrics
-- ``schema_fields``       serializer fields that only describe, for it
-- ``descriptions``        what views say of themselves for the OpenAPI description
-- ``openapi``             the OpenAPI description
-- ``api_reference``       a page made from it
+- ``openapi``             the OpenAPI description, and a page made from it
 - ``query_parameters``    query parameters as django-filter's FilterSets: numbers, booleans, choices, text, times
 """

@@ -20,7 +20,7 @@ def respond(
     """Return the streaming reply. The first part is made here, so that an error before it still has an error status.
 
     Raises RateLimitExceeded when ``downloader``, an id of whoever asks, has DOWNLOADS_MAX files under way in this process.
-    ``subject`` is what they are of, in its words.
+    Pages let it pass, and middleware answers in words. ``subject`` names what the files are of.
     """
     body = _Download(downloader, parts, subject)
     headers = {

@@ -75,7 +75,7 @@ class AddressMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.METRICS_ADDRESS and _is_at_port(request, settings.METRICS_ADDRESS[1]):
-            request.urlconf = "gateway_project.urls_metrics"
+            request.urlconf = "gateway_project.urls.metrics"
         elif request.path_info not in _ANY_HOST and (urlconf := self._urlconf_of(request)):
             request.urlconf = urlconf
         return self.get_response(request)
@@ -109,7 +109,7 @@ def _urlconf(host: str) -> str | None:
     if not (api_host and base_host) or api_host == base_host:
         return None
     if host == api_host:
-        return "gateway_project.urls_api"
+        return "gateway_project.urls.api"
     if host == base_host:
-        return "gateway_project.urls_base"
-    return "gateway_project.urls_health"
+        return "gateway_project.urls.base"
+    return "gateway_project.urls.health"

@@ -30,9 +30,10 @@ from django.utils.deprecation import MiddlewareMixin
 from gateway_project import errors, large_work, logs
 from gateway_project.db import pool
 from gateway_project.net import disconnects
-from gateway_project.web import error_handlers, error_replies, gunicorn_bodies, in_flight, strict_json
+from gateway_project.web import error_handlers, error_replies, in_flight, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.gunicorn import bodies
 
 logger = logging.getLogger("gateway.request")
 
@@ -136,7 +137,7 @@ def _signed_in_user_id(request: HttpRequest) -> Any:
 
 def _read(request: HttpRequest, length: int) -> None:
     """Read the body, where Django expects it. Raises UnreadablePostError."""
-    body = gunicorn_bodies.read(request.META, length, request.body_arrived)  # type: ignore[attr-defined]
+    body = bodies.read(request.META, length, request.body_arrived)  # type: ignore[attr-defined]
     if body is None:
         request.body  # noqa: B018  Django keeps it, and parses the form from it
         return

@@ -21,7 +21,8 @@ from rest_framework.request import Request
 from gateway_project import errors, large_work
 from gateway_project.deadline import Deadline
 from gateway_project.net import disconnects
-from gateway_project.web import gunicorn_bodies, packed_bodies
+from gateway_project.web import packed_bodies
+from gateway_project.web.gunicorn import bodies
 
 DEPTH_MAX = 64
 _SLICE_BYTES = 262_144  # takes up to 3 ms
@@ -115,7 +116,7 @@ def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) 
         with Deadline(settings.REQUEST_BODY_TIMEOUT_SECONDS, _Late()):
             if is_chunked:
                 body = _read_chunks(request, arrived)
-            elif (direct := gunicorn_bodies.read(request.META, length, arrived)) is not None:
+            elif (direct := bodies.read(request.META, length, arrived)) is not None:
                 body = direct
             else:
                 body = request.read(length)
@@ -131,15 +132,14 @@ def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) 
 def _read_chunks(request: HttpRequest, arrived: Callable[[int], None]) -> bytes:
     body = bytearray()
     try:
-        for piece in gunicorn_bodies.read_chunks(request.META):
+        for piece in bodies.read_chunks(request.META):
             body += piece
             if len(body) > settings.REQUEST_BYTES_MAX:
                 raise errors.RequestTooLarge(f"The request body is larger than {settings.REQUEST_BYTES_MAX} bytes.")
             arrived(len(body))
-    except gunicorn_bodies.InvalidChunks:
+    except bodies.InvalidChunks:
         raise errors.InvalidRequest(
-            "The request body is not in chunked transfer coding, ended too early, or has more than"
-            f" {gunicorn_bodies.CHUNKS_MAX} chunks."
+            f"The request body is not in chunked transfer coding, ended too early, or has more than {bodies.CHUNKS_MAX} chunks."
         ) from None
     if not body:
         raise errors.InvalidRequest("The request body is empty. Send a JSON object.")

@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from billing import money
-from gateway_project import dollars, timestamps
+from gateway_project.text import dollars, timestamps
 from keys import summaries
 from keys.limits import spending
 from keys.limits.spending import SpendingWindow

@@ -13,8 +13,9 @@ from rest_framework.views import APIView
 from billing.models import Account
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.web import openapi, strict_json
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web import strict_json
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView, ParameterSet, WholeNumber
 from keys import acts, rotation, summaries
 from keys.key_api import idempotency, request_fields
@@ -67,7 +68,7 @@ class KeyListView(FilteredView):
         summary="List the keys",
         description="A page of the account's keys: those not revoked first, each newest first.",
         filters=True,
-        responses={200: ApiKeyPageSerializer, **openapi.error_responses(errors.InvalidRequest, *_OF_ALL)},
+        responses={200: ApiKeyPageSerializer, **specification.error_responses(errors.InvalidRequest, *_OF_ALL)},
     )
     def get(self, request: Request) -> Response:
         page = self.select(Page())
@@ -83,7 +84,7 @@ class KeyListView(FilteredView):
         parameters=[_IDEMPOTENCY_KEY],
         filters=False,
         request=NewKeySerializer,
-        responses={201: ApiKeyWithSecretSerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ALL)},
+        responses={201: ApiKeyWithSecretSerializer, **specification.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ALL)},
     )
     def post(self, request: Request) -> Response:
         strict_json.content_length(request)
@@ -105,7 +106,7 @@ class KeyView(APIView):
         operation_id="retrieveKey",
         summary="Retrieve a key",
         description="What a key may do, and what it spent. Its secret is not stored.",
-        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_ONE)},
+        responses={200: ApiKeySerializer, **specification.error_responses(*_OF_ONE)},
     )
     def get(self, request: Request, key_id: str) -> Response:
         return Response(_describe(_account(request), key_id))
@@ -115,7 +116,7 @@ class KeyView(APIView):
         summary="Change a key",
         description="Sets the fields that are given. null clears one. The three of the spending limit are set together.",
         request=ChangeSerializer,
-        responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_BODIES, *_OF_ONE)},
+        responses={200: ApiKeySerializer, **specification.error_responses(*_OF_BODIES, *_OF_ONE)},
     )
     def patch(self, request: Request, key_id: str) -> Response:
         strict_json.content_length(request)
@@ -140,7 +141,7 @@ class RotateView(APIView):
         description="Gives the key a new secret, which the reply has. Every secret that works now ends after the grace period.",
         parameters=[_IDEMPOTENCY_KEY],
         request=RotationSerializer,
-        responses={200: ApiKeyWithSecretSerializer, **openapi.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ONE)},
+        responses={200: ApiKeyWithSecretSerializer, **specification.error_responses(*_OF_BODIES, *_OF_POSTS, *_OF_ONE)},
     )
     def post(self, request: Request, key_id: str) -> Response:
         strict_json.refuse_chunks(request)  # the former secrets would work for longer than it says
@@ -167,7 +168,7 @@ def _act_view(operation_id: str, summary: str, description: str, act: Callable[[
             description=description,
             parameters=[_IDEMPOTENCY_KEY],
             request=None,
-            responses={200: ApiKeySerializer, **openapi.error_responses(*_OF_POSTS, *_OF_ONE)},
+            responses={200: ApiKeySerializer, **specification.error_responses(*_OF_POSTS, *_OF_ONE)},
         )
         def post(self, request: Request, key_id: str) -> Response:
             return _act_on(request, key_id, lambda key: act(request._request, key))

@@ -5,8 +5,8 @@ remembered: a window passes each mark once, and a new window or another limit be
 spent already passes no mark: who sets it sees that.
 """
 
+from billing.ledger.crossings import NewWarning
 from billing.models import AccountWarning
-from billing.warnings.crossings import NewWarning
 from keys.limits.spending import SpendingWindow
 from keys.models import ApiKey
 

@@ -1,8 +1,8 @@
 """Requests in flight of a key and of its account: the maximum of each, refuse one more, report the state in headers.
 
-A request is in flight while its hold is open, whichever process relays it: from its admission to its settlement, and so also
-while a reply is read on that its caller left. Admission reads the counts with the rows locked. Other replies to a key report
-what was read last.
+A request is in flight while its hold is open, in whichever process: from admission to settlement. A request whose caller left
+is in flight until its reply has been read. Admission reads the counts with the rows locked. Other replies report the last-read
+counts.
 """
 
 from typing import Any

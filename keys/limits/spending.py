@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from billing import money
-from gateway_project import dollars, errors
+from gateway_project import errors
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
+from gateway_project.text import dollars
 from keys.models import ApiKey, SpendingPeriod
 
 

@@ -47,9 +47,9 @@ OfEachKey = Collection[tuple[str, Mapping[Kind, int], Collection[Refusal]]]  # k
 def write_statement(of_each_key: OfEachKey) -> Statement:
     """SQL that adds the counts, inserts the last refusals, and deletes those that each of these keys has too many.
 
-    Rows are written in one order, so that processes which write at the same time never wait for each other in a circle; and a
-    row that another process deletes is left to it. A refusal that was written before, by a statement whose answer was lost, is
-    not inserted again. A key that was deleted meanwhile is left out. Citus plans no subquery that refers to rows around it here.
+    All processes write rows in the same order, so they cannot deadlock. A row that another process is deleting is left alone. A
+    statement whose answer was lost may run again: it inserts no refusal twice. Deleted keys are left out. Citus plans no
+    subquery here that refers to rows around it.
     """
     return Statement(
         """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from django.http import QueryDict
 
 from completions.models import Category
-from gateway_project import dollars
+from gateway_project.text import dollars
 from gateway_project.web.query_parameters import Boolean, Choice, ParameterSet, Text, WholeNumber
 from rankings.models import Source
 from rankings.publishing.listing import SORTS, Leaderboard, RankedEntry

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from gateway_project import compact_json, timestamps
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
+from gateway_project.text import compact_json, timestamps
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
 from rankings.publishing import health, listing

@@ -11,8 +11,8 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework.request import Request
 
 from gateway_project import errors
-from gateway_project.web import openapi
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from gateway_project.web.query_parameters import FilteredView
 from rankings.api import filters, replies
 from rankings.api.filters import RankingFilter, RankingsQuery
@@ -29,10 +29,10 @@ _parsed_queries: dict[str, RankingsQuery] = {}  # by query string; valid ones on
 
 _IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of an earlier reply.")
 _REPLY_HEADERS = [
-    openapi.response_header("ETag", str, "Names the data. Send it back as If-None-Match.", [200, 304]),
-    openapi.response_header("Cache-Control", str, "How long the reply may be kept.", [200, 304]),
-    openapi.response_header("Link", str, "The license of the data.", [200, 304]),
-    openapi.response_header("Access-Control-Allow-Origin", str, "Pages of any origin may read the reply.", [200, 304]),
+    specification.response_header("ETag", str, "Names the data. Send it back as If-None-Match.", [200, 304]),
+    specification.response_header("Cache-Control", str, "How long the reply may be kept.", [200, 304]),
+    specification.response_header("Link", str, "The license of the data.", [200, 304]),
+    specification.response_header("Access-Control-Allow-Origin", str, "Pages of any origin may read the reply.", [200, 304]),
 ]
 
 
@@ -64,7 +64,7 @@ class RankingsView(FilteredView):
         responses={
             200: RankingPageSerializer,
             304: OpenApiResponse(description="The data has not changed since the reply with the given ETag."),
-            **openapi.error_responses(errors.InvalidRequest),
+            **specification.error_responses(errors.InvalidRequest),
         },
     )
     def get(self, request: Request) -> HttpResponse:

@@ -28,7 +28,7 @@ _Key = tuple[str, str]  # the kind of a name, and the name
 
 @dataclass(frozen=True)
 class ChosenStanding:
-    """The standing of one of our models on a board, and the confidence that both are the same model (a share)."""
+    """The standing that counts for one of our models, and how sure we are that it is the same model (a share)."""
 
     standing: Standing
     confidence: float

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway_project import dollars
+from gateway_project.text import dollars
 from rankings.models import Alias, Entry, Source
 from rankings.scoring import formula, parameters
 from rankings.scoring.parameters import FormulaParameters

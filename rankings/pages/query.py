@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from completions.models import Category
-from gateway_project import dollars
+from gateway_project.text import dollars
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
 from rankings.models import Source

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from gateway_project import dollars
+from gateway_project.text import dollars
 from rankings.models import Entry
 from rankings.pages import plots
 from rankings.pages.plots import Datum, Plot

@@ -16,8 +16,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from completions.models import Category, LanguageModel, Price
-from gateway_project import dollars, errors
+from gateway_project import errors
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from gateway_project.web import hosts, public_page
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery

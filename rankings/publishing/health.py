@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gateway_project import timestamps
 from gateway_project.db import pool
-from gateway_project.timestamps import iso_millis
+from gateway_project.text import timestamps
+from gateway_project.text.timestamps import iso_millis
 from rankings.identity import mapping
 from rankings.models import Source, SourceState
 from rankings.sources import registry

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from completions.models import LanguageModel, Obstacle
-from gateway_project import compact_json, timestamps
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
+from gateway_project.text import compact_json, timestamps
 from rankings.models import Entry, Publication
 
 _CHECK_EVERY_SECONDS = 1

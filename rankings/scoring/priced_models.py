@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from completions.models import Category, LanguageModel
-from gateway_project import dollars
+from gateway_project.text import dollars
 from rankings.models import Profile
 from rankings.scoring import formula
 

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from billing import ledger_pages
+from billing.ledger import reading
 from billing.models import Account, LedgerEntry
 from tests import factories, usage
 from tests.billing.ledger_entries import spend
@@ -32,4 +32,4 @@ def bobs_client(bob: Account) -> Any:
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_pages, "BATCH_ENTRIES", 5)
+    monkeypatch.setattr(reading, "BATCH_ENTRIES", 5)

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.db import transaction
 
-from billing import ledger, locks, movements
+from billing import locks
+from billing.ledger import movements, writer
 from billing.models import Account, LedgerEntry
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
@@ -15,7 +16,7 @@ LEDGER, CSV = "/api/billing/ledger", "/api/billing/ledger.csv"
 
 def spend(account: Account, nanos: int, spender: str) -> LedgerEntry:
     with transaction.atomic():
-        entry = ledger.debit_usage(
+        entry = writer.debit_usage(
             locks.lock_account(account.pk),
             cost_nanos=nanos,
             reference=identifiers.short_uuid7(),

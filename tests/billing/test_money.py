@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing import money
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 amounts = st.integers(-(2**62), 2**62)
 

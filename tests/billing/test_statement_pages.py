@@ -10,10 +10,12 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from billing import ledger, ledger_pages, locks, movements
+from billing import locks
+from billing.ledger import movements, reading, writer
 from billing.models import BillingDetails, LedgerEntry, Membership, Role
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
+from gateway_project.text import dollars
 from tests import chat, factories
 from tests.billing import guards
 from tests.pages.conftest import make_staff, other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures
@@ -41,7 +43,7 @@ def downloaded(client, **filters):
 
 def spend(account, model, nanos=1_000_000, spender=None):
     with transaction.atomic():
-        entry = ledger.debit_usage(
+        entry = writer.debit_usage(
             locks.lock_account(account.pk),
             cost_nanos=nanos,
             reference=identifiers.short_uuid7(),
@@ -107,7 +109,7 @@ def test_pages_lead_to_the_end_and_back(bobs, entries, monkeypatch, filters):
 
 @pytest.mark.parametrize("direction", ["older", "newer"])
 def test_a_search_for_a_model_is_bounded_and_says_how_far_it_came(bobs, bob, monkeypatch, direction):
-    monkeypatch.setattr(ledger_pages, "SEARCHED_MAX", 2)
+    monkeypatch.setattr(reading, "SEARCHED_MAX", 2)
     rare = [spend(bob, "rare" if number in (0, 4) else "demo/echo") for number in range(5)]
     reply = bobs.get(LEDGER, {"model": "rare", **({"newer": 0} if direction == "newer" else {})})
     pages = [[row.id for row in reply.context["rows"]]]

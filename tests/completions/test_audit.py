@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import Account, Hold
 from completions.audit import ADMISSIONS_FIT_THEIR_LIMITS
 from completions.models import Completion, Price, Route

@@ -11,7 +11,7 @@ from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.test import RequestFactory
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import LedgerEntry, WebhookEndpoint
 from billing.warnings import endpoints
 from completions import reencryption

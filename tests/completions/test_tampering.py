@@ -13,8 +13,10 @@ from django.core.management import call_command
 from django.db import connection, transaction
 from django.test import Client, override_settings
 
-from billing import audit, ledger, locks, signed_days, support_credit
+from billing import locks
+from billing.ledger import audit, signed_days, writer
 from billing.models import Account, AuditedDay, Payment
+from billing.staff import support_credit
 from completions import tasks
 from completions.models import Completion
 from gateway_project.db import pool
@@ -259,8 +261,8 @@ def make_rows() -> dict[str, Any]:
     intent_id = pay_and_refund(alices_user)
     with transaction.atomic():
         locked = locks.lock_account(alice.pk)
-        bought = ledger.credit_purchase(locked, amount_cents=100, processor="bank", payment_id="T1", issued_by=staff)
-        ledger.correct_credit(locked, bought.entry, amount_nanos=10, reason="typo", issued_by=staff)
+        bought = writer.credit_purchase(locked, amount_cents=100, processor="bank", payment_id="T1", issued_by=staff)
+        writer.correct_credit(locked, bought.entry, amount_nanos=10, reason="typo", issued_by=staff)
     tasks.sum_up_usage()
     price = Completion.objects.earliest("id").price
     others = factories.make_model("demo/other", input="1", output="7").prices

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway_project import installation, server_files
+from gateway_project import installation
+from gateway_project.command_line import server_files
 
 KUBERNETES = installation.DEPLOY / "kubernetes"
 OURS = ("migrate", "web", "worker", "beat")

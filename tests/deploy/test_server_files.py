@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from gateway_project import installation, server_files
+from gateway_project import installation
+from gateway_project.command_line import server_files
 
 HOST = "gateway.example.org"
 

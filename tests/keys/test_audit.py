@@ -8,7 +8,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
-from billing import audit, ledger, locks, movements
+from billing import locks
+from billing.ledger import audit, movements, writer
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as completions_audit
 from completions.charging import settlement
@@ -177,9 +178,9 @@ def be_credited_twice(key: ApiKey) -> None:
 
 def give_back_what_was_not_charged(key: ApiKey) -> None:
     account = locks.lock_account(key.account_id)
-    entries = [ledger.return_overcharge(account, amount_nanos=1, reference="forged", model="demo/echo")]
+    entries = [writer.return_overcharge(account, amount_nanos=1, reference="forged", model="demo/echo")]
     pipelined_transaction.execute(movements.write_statement(entries=entries))
-    pipelined_transaction.execute(ledger.insert_manual_entries_statement(entries))
+    pipelined_transaction.execute(writer.insert_manual_entries_statement(entries))
 
 
 def cost_other_tokens(key: ApiKey) -> None:

@@ -14,7 +14,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from billing import audit, money
+from billing import money
+from billing.ledger import audit
 from billing.models import Account, CreditRequest, LedgerEntry, Membership, PasswordLink, User
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from billing import ledger
+from billing.ledger import writer
 from billing.payments import summaries
 from tests import usage
 from tests.billing.payments.test_constraints import paid, payment  # noqa: F401  fixtures
@@ -39,7 +39,7 @@ def test_the_page_of_a_purchase_leads_to_its_correction_and_refund(desk, alice):
 def test_a_support_credit_can_be_corrected_once_and_not_refunded(desk, alice):
     credit = alice.entries.get(seq=1)
     assert list(acts(desk, credit)) == ["Correct a credit"]
-    ledger.correct_credit(alice, credit, amount_nanos=1, reason="too much", issued_by=owner_of(alice))
+    writer.correct_credit(alice, credit, amount_nanos=1, reason="too much", issued_by=owner_of(alice))
     assert acts(desk, credit) == {}
 
 
@@ -47,7 +47,7 @@ def test_usage_and_corrections_offer_nothing(desk, alice):
     spent = usage.spend(alice, 5)
     alice.refresh_from_db()
     credit = alice.entries.get(seq=1)
-    back = ledger.correct_credit(alice, credit, amount_nanos=1, reason="too much", issued_by=owner_of(alice)).entry
+    back = writer.correct_credit(alice, credit, amount_nanos=1, reason="too much", issued_by=owner_of(alice)).entry
     assert acts(desk, spent) == acts(desk, back) == {}
 
 

@@ -8,9 +8,10 @@ from django.core import mail
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
-from billing import audit, tasks
+from billing import tasks
+from billing.ledger import audit
 from billing.models import Account, LedgerEntry, Membership, Role
-from gateway_project import dollars
+from gateway_project.text import dollars
 from tests import second_factors
 from tests.browser import look
 from tests.pages.test_pages_in_a_browser import SECRET

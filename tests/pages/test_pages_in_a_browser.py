@@ -9,7 +9,8 @@ from django.db import transaction
 from playwright import sync_api as playwright
 from playwright.sync_api import expect
 
-from billing import ledger, money
+from billing import money
+from billing.ledger import writer
 from billing.models import LedgerEntry
 from gateway_project.activity.models import Activity
 from keys.models import ApiKey
@@ -27,7 +28,7 @@ def rich(transactional_db, alice):
     """Alice's account with a balance of the greatest length, which is no whole number of cents."""
     with transaction.atomic():
         use(factories.make_key(alice)[0], cost_nanos=19_195_117)
-    ledger.grant_support_credit(alice.pk, amount_cents=900_000_000_000, reason="A" * 200, reference="long")
+    writer.grant_support_credit(alice.pk, amount_cents=900_000_000_000, reason="A" * 200, reference="long")
     return alice
 
 

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Hold, Payment, User
 from completions.models import Completion, Price
 from gateway_project.desk import search, short_ids
@@ -110,8 +110,8 @@ def test_a_hold_without_its_completion_is_found(desk, alice):
 
 
 def test_a_ledger_entry_is_found_by_its_id_and_its_payment(desk, alice, charlie):
-    ledger.credit_purchase(charlie, amount_cents=100, processor="stripe", payment_id="pi_other")
-    entry = ledger.credit_purchase(alice, amount_cents=100, processor="stripe", payment_id='pi_3"\\x').entry
+    writer.credit_purchase(charlie, amount_cents=100, processor="stripe", payment_id="pi_other")
+    entry = writer.credit_purchase(alice, amount_cents=100, processor="stripe", payment_id='pi_3"\\x').entry
     terms = [str(entry.pk), 'pi_3"\\x', 'pay:stripe:pi_3"\\x', short_ids.shorten(str(entry.pk))]
     assert [desk.get(SEARCH, {"q": term})["Location"] for term in terms] == [page_of(entry)] * 4
 
@@ -212,7 +212,7 @@ VIEWS = {
 @pytest.fixture
 def everything(alice, key):
     make_completion(key)
-    ledger.credit_purchase(alice, amount_cents=100, processor="stripe", payment_id="pi_1")
+    writer.credit_purchase(alice, amount_cents=100, processor="stripe", payment_id="pi_1")
     Payment.objects.create(account=alice, amount_cents=100, processor="stripe", is_live=True, session_id="cs_1")
     Hold.objects.create(reference="chatcmpl-lost", account=alice, amount_nanos=1, expires_at="2026-11-22T12:00Z")
     factories.make_user("nobody@example.org")

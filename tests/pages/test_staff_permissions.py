@@ -8,8 +8,8 @@ from django.contrib.auth.models import Group, Permission
 from django.core import mail
 from django.db import connection, transaction
 
-from billing import support_credit
 from billing.models import Account, LedgerEntry, Membership, OwnerRequest, User
+from billing.staff import support_credit
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.cases import undone

@@ -14,8 +14,10 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from billing import ledger, money, support_credit
+from billing import money
+from billing.ledger import writer
 from billing.models import Account, LedgerEntry, Membership, OwnerRequest, User
+from billing.staff import support_credit
 from gateway_project.activity.models import Activity
 from keys.models import SpendingDay
 from tests import factories, usage
@@ -301,7 +303,7 @@ def test_a_credit_waits_for_another_of_the_same_person_and_counts_it(transaction
 
 
 def test_a_credit_that_overflows_the_balance_is_refused(support, alice, rows):
-    ledger.grant_support_credit(alice.pk, amount_cents=money.CENTS_MAX - 1000, reason="x", reference="much")
+    writer.grant_support_credit(alice.pk, amount_cents=money.CENTS_MAX - 1000, reason="x", reference="much")
     form = credit_form(support, alice)
     before = rows()
     assert "larger than the ledger can store" in text(support.post(account_page(alice, "credit"), form))
@@ -427,7 +429,7 @@ def test_renaming_an_account_keeps_a_concurrent_change_of_its_balance(superuser,
     save = AccountAdmin.save_model
 
     def save_late(self, request, obj, form, change):
-        ledger.grant_support_credit(alice.pk, amount_cents=1, reason="meanwhile", reference="meanwhile")
+        writer.grant_support_credit(alice.pk, amount_cents=1, reason="meanwhile", reference="meanwhile")
         save(self, request, obj, form, change)
 
     monkeypatch.setattr(AccountAdmin, "save_model", save_late)

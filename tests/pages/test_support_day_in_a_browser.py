@@ -14,11 +14,12 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from playwright.sync_api import expect
 
-from billing import audit, money
+from billing import money
+from billing.ledger import audit
 from billing.models import CreditRequest, LedgerEntry, User
 from completions.models import Completion, LanguageModel
-from gateway_project import timestamps
 from gateway_project.activity.models import Activity
+from gateway_project.text import timestamps
 from keys import lifecycle
 from keys.models import ApiKey
 from keys.refusal_history import collector

@@ -13,7 +13,7 @@ from billing.models import PasswordLink
 from billing.payments import summaries
 from completions.history import monthly_statement
 from completions.models import Completion
-from gateway_project import dollars
+from gateway_project.text import dollars
 from gateway_project.activity.models import Activity
 from tests import browser, chat, factories, second_factors, usage
 from tests.conftest import client_for

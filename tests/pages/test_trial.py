@@ -7,8 +7,8 @@ from django.utils.html import escape
 
 from billing.models import Account, Hold
 from completions.models import LanguageModel
-from gateway_project import dollars
 from gateway_project.activity.models import Activity
+from gateway_project.text import dollars
 from keys import lifecycle
 from keys.limits import refusal_cache
 from keys.models import ApiKey

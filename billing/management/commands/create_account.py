@@ -6,7 +6,8 @@ from typing import Any
 from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
 
-from billing import accounts, money
+from billing import money
+from billing.accounts import lifecycle
 from billing.management import arguments
 from gateway_project import installation
 from gateway_project.operator_command import OperatorCommand
@@ -27,8 +28,8 @@ class Command(OperatorCommand):
         if options["credit"] is not None:
             arguments.whole_number("--credit", options["credit"], minimum=1, maximum=money.CENTS_MAX)
         try:
-            account, is_new = accounts.open_account(email, name=name)
-        except accounts.SeveralAccounts as error:
+            account, is_new = lifecycle.open_account(email, name=name)
+        except lifecycle.SeveralAccounts as error:
             raise CommandError(f"EMAIL: {error}.") from None
         sentence = (
             f"Opened account {account.pk} for {email}. A password is set with: {installation.COMMAND} changepassword {email}"

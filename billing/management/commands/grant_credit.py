@@ -5,12 +5,14 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import DataError, transaction
 
-from billing import ledger, money
+from billing import money
+from billing.ledger import writer
 from billing.management import arguments
-from gateway_project import dollars, identifiers
+from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.operator_command import OperatorCommand
+from gateway_project.text import dollars
 
 
 class Command(OperatorCommand):
@@ -38,13 +40,13 @@ class Command(OperatorCommand):
         account = arguments.account(options)
         try:
             with transaction.atomic():
-                booked = ledger.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
+                booked = writer.grant_support_credit(account.pk, amount_cents=cents, reason=reason, reference=reference)
                 if booked.is_new:
                     text = f"Credited {dollars.format_usd(booked.entry.amount_nanos)}, entry {booked.entry.pk}."
                     after = {"entry": str(booked.entry.pk), "amountInCents": cents}
                     act = Activity.Act.CREDITED
                     log.record(None, act, account, text, account_id=account.pk, after=after, reason=reason)
-        except ledger.ReferenceReused as error:
+        except writer.ReferenceReused as error:
             raise CommandError(f"--reference: {error}.") from None
         except DataError:
             raise CommandError("CENTS: the balance would be larger than the ledger can store.") from None

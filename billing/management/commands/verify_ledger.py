@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from billing import audit
-from billing.audit import Violation
+from billing.ledger import audit
+from billing.ledger.audit import Violation
 from billing.management import arguments
 from billing.models import Account
 from gateway_project.operator_command import OperatorCommand

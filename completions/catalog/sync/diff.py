@@ -13,7 +13,7 @@ from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
 from completions.chat import TIERS
 from completions.models import CatalogProposal, LanguageModel, TokenPrices
-from gateway_project import dollars
+from gateway_project.text import dollars
 
 Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens

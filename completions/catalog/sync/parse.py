@@ -11,7 +11,8 @@ from decimal import Context, Decimal
 from typing import Any
 
 from billing import money
-from gateway_project import dollars, errors
+from gateway_project import errors
+from gateway_project.text import dollars
 from gateway_project.web import strict_json
 
 _COUNT_MAX = 2**31 - 1

@@ -9,7 +9,8 @@ import msgspec
 from completions.chat import Usage, WholeReply
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import WholeFormat, cost_number
-from gateway_project import compact_json, large_work
+from gateway_project import large_work
+from gateway_project.text import compact_json
 
 _BYTES_PER_NUMBER = 8
 _PAUSE_EMBEDDINGS = 32

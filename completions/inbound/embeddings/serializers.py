@@ -8,7 +8,7 @@ from rest_framework import serializers
 from completions.inbound.embeddings import request
 from completions.request import schema
 from completions.serializers import ProviderPreferencesSerializer
-from gateway_project.web.schema_fields import Constant, SchemaField
+from gateway_project.web.openapi.fields import Constant, SchemaField
 
 _TEXT = {"type": "string", "minLength": 1}
 _TOKENS = {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": request.TOKEN_MAX}}

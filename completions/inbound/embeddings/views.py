@@ -12,8 +12,8 @@ from completions.inbound.embeddings import request as embeddings_request
 from completions.inbound.embeddings.reply import EmbeddingsFormat
 from completions.inbound.embeddings.serializers import EmbeddingListSerializer, EmbeddingRequestSerializer
 from completions.request.fields import Fields
-from gateway_project.web import openapi
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 
 _DESCRIPTION = "Returns numbers for the meaning of one or more texts, by a model of the kind embedding. Its tokens are charged."
 
@@ -36,7 +36,7 @@ class EmbeddingsView(CompletionView):
         auth=descriptions.AUTH,
         parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
         request=EmbeddingRequestSerializer,
-        responses={200: EmbeddingListSerializer, **openapi.error_responses(*descriptions.ERRORS)},
+        responses={200: EmbeddingListSerializer, **specification.error_responses(*descriptions.ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.complete(request)

@@ -23,13 +23,13 @@ _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "think
 
 def message(choice: Fields) -> Fields:
     """Return what a whole choice says, in blocks that are not empty, and why the model stopped."""
-    said = choice["message"]
+    reply = choice["message"]
     blocks = []
     for member, kind in _SAID.items():
-        blocks += [_text_block(kind, said[member])] if said.get(member) else []
-        blocks += [_sealed_block(each) for each in sealed_reasoning.seals(said)] if kind == "thinking" else []
-    blocks += [_tool_use(call) for call in said.get("tool_calls") or []]
-    return {"content": blocks, **_stop(choice, is_refused=bool(said.get("refusal")))}
+        blocks += [_text_block(kind, reply[member])] if reply.get(member) else []
+        blocks += [_sealed_block(each) for each in sealed_reasoning.seals(reply)] if kind == "thinking" else []
+    blocks += [_tool_use(call) for call in reply.get("tool_calls") or []]
+    return {"content": blocks, **_stop(choice, is_refused=bool(reply.get("refusal")))}
 
 
 def _text_block(kind: str, text: str) -> Fields:
@@ -136,7 +136,7 @@ class BlockStream:
         return events
 
     def _read_call(self, call: Fields) -> list[bytes]:
-        """Read a delta of a call. Only the first of a call has its id; arguments that were complete get nothing added."""
+        """Read a delta of a call. Only the first delta of a call has the id. Complete arguments stay as they are."""
         function, key = call.get("function") or {}, call.get("index", 0)
         block = next((block for block in self._blocks if block.key == key), None)
         if block is None and not call.get("id"):

@@ -28,7 +28,7 @@ from completions.request.fields import (
     read_string,
     refuse,
 )
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 _MEDIA_TYPE = "text/plain"  # of a document in text
 _COMMON = frozenset({"type", "cache_control"})

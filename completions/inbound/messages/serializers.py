@@ -9,7 +9,7 @@ from rest_framework import serializers
 from completions.inbound.messages import content as message_content
 from completions.inbound.messages import request, tools
 from completions.request import schema
-from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, TextOr, one_of, optional
+from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, one_of, optional
 
 DISPLAYS = ("summarized", "omitted")
 _OBJECT = {"type": "object", "additionalProperties": True}

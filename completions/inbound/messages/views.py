@@ -24,9 +24,10 @@ from completions.inbound.messages.serializers import (
 from completions.request import schema
 from completions.request.fields import Fields
 from completions.serializers import QuoteSerializer
-from gateway_project import compact_json
-from gateway_project.web import error_replies, openapi
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.text import compact_json
+from gateway_project.web import error_replies
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 
 _BETAS = "HTTP_ANTHROPIC_BETA"
 _IGNORED = "x-gateway-ignored-fields"
@@ -81,7 +82,7 @@ class MessagesView(_ReadsMessages, CompletionView):
         responses={
             (200, "application/json"): MessageSerializer,
             (200, "text/event-stream"): STREAM_EVENT,
-            **openapi.error_responses(*descriptions.ERRORS),
+            **specification.error_responses(*descriptions.ERRORS),
         },
     )
     def post(self, request: Request) -> HttpResponseBase:
@@ -97,7 +98,7 @@ class MessageQuoteView(_ReadsMessages):
         description=descriptions.QUOTE,
         auth=descriptions.AUTH,
         request=MessageRequestSerializer,
-        responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+        responses={200: QuoteSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         return self.quote(request)
@@ -118,7 +119,7 @@ class CountTokensView(_AnthropicReplies, RequestView):
         request=MessageTokensCountRequestSerializer,
         responses={
             200: MessageTokensCountSerializer,
-            **openapi.error_responses(*descriptions.READ_ERRORS),
+            **specification.error_responses(*descriptions.READ_ERRORS),
         },
     )
     def post(self, request: Request) -> Response:

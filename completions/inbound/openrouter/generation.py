@@ -9,7 +9,8 @@ from uuid import UUID
 from completions.completion_object import find_completion
 from completions.history import explanation
 from completions.models import Completion, ModelKind
-from gateway_project import compact_json, dollars, errors, timestamps
+from gateway_project import errors
+from gateway_project.text import compact_json, dollars, timestamps
 
 NOT_KEPT = (
     *("app_id", "cache_discount", "cancelled", "finish_reason", "http_referer", "moderation_latency", "native_finish_reason"),

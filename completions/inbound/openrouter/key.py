@@ -6,7 +6,7 @@ zero, empty or null.
 
 from typing import Any
 
-from gateway_project import compact_json, dollars, timestamps
+from gateway_project.text import compact_json, dollars, timestamps
 from keys.limits import rate_limits, spending
 from keys.models import ApiKey
 from keys.usage import read_sums

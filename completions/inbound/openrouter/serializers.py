@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from completions.inbound.openrouter.generation import NOT_KEPT
-from gateway_project.web.schema_fields import SchemaField
+from gateway_project.web.openapi.fields import SchemaField
 
 _DOLLARS = {"type": "number", "format": "decimal"}
 _ABSENT = "Always null: the gateway has none."

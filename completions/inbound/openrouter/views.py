@@ -9,8 +9,8 @@ from completions.inbound.openrouter.generation import describe_generation
 from completions.inbound.openrouter.key import describe_key
 from completions.inbound.openrouter.serializers import GenerationObjectSerializer, KeyObjectSerializer
 from gateway_project import errors
-from gateway_project.web import openapi
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from keys.models import ApiKey
 
 _ID = OpenApiParameter("id", str, required=True, description="The id of a completion of the account.")
@@ -23,7 +23,7 @@ class KeyView(RatedView):
         operation_id="retrieveCurrentKey",
         summary="Retrieve the key, in OpenRouter's format",
         description="What the key has used and may use, in OpenRouter's format. GET /v1/usage says more.",
-        responses={200: KeyObjectSerializer, **openapi.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
+        responses={200: KeyObjectSerializer, **specification.error_responses(errors.InvalidApiKey, errors.RateLimitExceeded)},
     )
     def get(self, request: Request) -> HttpResponse:
         assert isinstance(request.auth, ApiKey)
@@ -40,7 +40,7 @@ class GenerationView(RatedView):
         parameters=[_ID],
         responses={
             200: GenerationObjectSerializer,
-            **openapi.error_responses(
+            **specification.error_responses(
                 errors.InvalidRequest, errors.InvalidApiKey, errors.PathNotFound, errors.RateLimitExceeded
             ),
         },

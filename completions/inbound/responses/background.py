@@ -16,8 +16,9 @@ from completions.relay import whole
 from completions.relay.attempts import Dispatch
 from completions.relay.slots import Slot
 from completions.request.fields import Fields
-from gateway_project import compact_json, errors
+from gateway_project import errors
 from gateway_project.db import pool
+from gateway_project.text import compact_json
 from gateway_project.web import error_replies
 from gateway_project.web.bodies_in_flight import process_bodies
 

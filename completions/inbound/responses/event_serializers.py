@@ -11,8 +11,8 @@ from completions.inbound.responses.serializers import (
     output_content,
     output_item,
 )
-from gateway_project.web.openapi import ErrorDetailsSerializer
-from gateway_project.web.schema_fields import Constant, SchemaField, one_of
+from gateway_project.web.openapi.fields import Constant, SchemaField, one_of
+from gateway_project.web.openapi.specification import ErrorDetailsSerializer
 
 _OBJECT = {"type": "object", "additionalProperties": True}
 

@@ -18,7 +18,8 @@ from completions.charging.stored_responses import Link
 from completions.inbound.responses import keeping
 from completions.models import StoredResponse
 from completions.request.fields import Fields, check_members, check_string, read_required, refuse
-from gateway_project import compact_json, errors
+from gateway_project import errors
+from gateway_project.text import compact_json
 
 PREVIOUS = "previous_response_id"
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_([0-9]{1,6})")  # as ``output`` makes them, after the id of the response
@@ -59,8 +60,8 @@ class Found:
         own = keeping.as_items(read_required(body, "input"))
         if not isinstance(own, list):
             refuse("input", "must be a string or an array of items")
-        said = {_read_id(item).id: item for row in self.responses.values() for item in keeping.read_output(row)}
-        own = [_resolve_item(item, f"input[{index}]", said) for index, item in enumerate(own)]
+        referable = {_read_id(item).id: item for row in self.responses.values() for item in keeping.read_output(row)}
+        own = [_resolve_item(item, f"input[{index}]", referable) for index, item in enumerate(own)]
         written = compact_json.dumps({**body, "input": [*history, *own]})
         if len(written) > settings.REQUEST_BYTES_MAX:
             raise _too_large(self.named.chain)
@@ -145,11 +146,11 @@ def _response_id(item_id: str, path: str) -> str:
     return f"chatcmpl-{found[1]}"
 
 
-def _resolve_item(item: Any, path: str, said: dict[str, msgspec.Raw]) -> Any:
-    """Return an item itself, or the one that it refers to. ``said`` has those that it may, by id."""
+def _resolve_item(item: Any, path: str, referable: dict[str, msgspec.Raw]) -> Any:
+    """Return an item itself, or the one that it refers to. ``referable`` has the items that it may name, by id."""
     if not _is_reference(item):
         return item
-    if (found := said.get(item["id"])) is None:
+    if (found := referable.get(item["id"])) is None:
         raise _item_not_found(item["id"], path)
     return found
 

@@ -23,7 +23,7 @@ from completions.request.fields import (
     read_string,
     refuse,
 )
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 ROLES = ("user", "system", "developer", "assistant")
 _LABELS = frozenset({"id", "status", "type"})  # of an item of an earlier reply; models are told none of them
@@ -160,13 +160,13 @@ def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> Non
 
 
 def _add_caller_result(conversation: Conversation, item: Fields, path: str) -> None:
-    """Add what such a call returned, as text: it says how the call ended, too."""
+    """Add the result of such a call as text, after the status in which it ended."""
     check_members(item, _LABELS | {"call_id", "output", "caller", "max_output_length", "created_by"}, path)
     _check_caller(item, path)
     output = item.get("output")
-    told = output if isinstance(output, str) else compact_json.dumps_text(output) if output is not None else ""
+    text = output if isinstance(output, str) else compact_json.dumps_text(output) if output is not None else ""
     ended = f"{item['status']}: " if item["type"] == "apply_patch_call_output" and item.get("status") else ""
-    _add_text_result(conversation, item, path, ended + told)
+    _add_text_result(conversation, item, path, ended + text)
 
 
 def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> None:

@@ -12,7 +12,7 @@ from completions.charging.stored_responses import ResponseRecord
 from completions.inbound.events import as_json
 from completions.models import StoredResponse
 from completions.request.fields import Fields
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 _ENCRYPTED = "encrypted_content"  # of an item of reasoning
 

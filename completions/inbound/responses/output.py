@@ -291,7 +291,7 @@ class Output:
         return [self._items[-1].annotate(annotation)] if is_text else []
 
     def _keep(self, sealed: list[str]) -> list[Fields]:
-        """Keep what the provider needs back, in the item of the reasoning that it belongs to, or in one of its own."""
+        """Keep the seals of reasoning: in the item of that reasoning, or in an item of their own."""
         if not sealed:
             return []
         is_begun = bool(self._items) and isinstance(self._items[-1], _ReasoningItem)

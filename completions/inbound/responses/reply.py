@@ -16,7 +16,8 @@ from completions.providers import sealed_reasoning
 from completions.relay.attempts import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
-from gateway_project import compact_json, dollars, errors
+from gateway_project import errors
+from gateway_project.text import compact_json, dollars
 
 
 class ResponsesFormat(ReplyFormat):
@@ -43,9 +44,9 @@ class ResponsesFormat(ReplyFormat):
         self._keeping = keeping
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        said = self.output(dispatch)
-        said.read_whole(received.choices[0])
-        return as_json(self.completed(dispatch, said, usage, charged_nanos))
+        output = self.output(dispatch)
+        output.read_whole(received.choices[0])
+        return as_json(self.completed(dispatch, output, usage, charged_nanos))
 
     def events(self, dispatch: Dispatch) -> EventWriter:
         return ResponsesEventWriter(dispatch, self)
@@ -54,24 +55,24 @@ class ResponsesFormat(ReplyFormat):
         return self._keeping if dispatch.admitted.keeps_responses else None
 
     def output(self, dispatch: Dispatch) -> Output:
-        """Return the output that nothing was said in yet."""
+        """Return the output of a reply that has no content yet."""
         seals = self._encrypts_reasoning or self.keeping(dispatch) is not None
         seal_text = partial(sealed_reasoning.seal_text, dispatch.call) if seals else None
         shown = {"shows_sealed": self._encrypts_reasoning, "searches": self._searches}
         return Output(_name(dispatch), self._called, seal_text, **shown)
 
-    def completed(self, dispatch: Dispatch, said: Output, usage: Usage, charged_nanos: int | None) -> Fields:
-        """Return the response object of a reply that came to its end, and note what is to be stored of it."""
-        reason = said.incomplete_reason
+    def completed(self, dispatch: Dispatch, output: Output, usage: Usage, charged_nanos: int | None) -> Fields:
+        """Return the response object of a finished reply, and note what to store."""
+        reason = output.incomplete_reason
         response = self.response(
             dispatch,
             status="incomplete" if reason else "completed",
-            output=said.items(),
+            output=output.items(),
             incomplete_details={"reason": reason} if reason else None,
             usage=_usage_object(usage, charged_nanos),
         )
         if keeping := self.keeping(dispatch):
-            account_id, kept = dispatch.admitted.completion.account_id, said.kept_items()
+            account_id, kept = dispatch.admitted.completion.account_id, output.kept_items()
             dispatch.response = keeping.record(account_id, kept, response, shows_sealed=self._encrypts_reasoning)
             response["store"] = dispatch.response is not None
         return response
@@ -79,8 +80,8 @@ class ResponsesFormat(ReplyFormat):
     def failed(self, dispatch: Dispatch, error: errors.ApiError, output: list[Fields]) -> Fields:
         """Return the response object of a reply that broke off, or never began."""
         code = "rate_limit_exceeded" if error.status == 429 else "server_error"
-        told = {"code": code, "message": error.message}
-        return self.response(dispatch, status="failed", output=output, error=told, store=False)
+        failure = {"code": code, "message": error.message}
+        return self.response(dispatch, status="failed", output=output, error=failure, store=False)
 
     def response(self, dispatch: Dispatch, **fields: Any) -> Fields:
         completion = dispatch.admitted.completion
@@ -128,12 +129,12 @@ class ResponsesEventWriter(EventWriter):
     def error(self, error: errors.ApiError) -> bytes:
         """Return the two events that OpenAI ends such a stream with.
 
-        The first has the error twice: as its reference has it, and as its servers send it, at which its own clients raise.
+        The first has the error twice: as OpenAI's reference shows it, and as OpenAI's servers send it, for its clients.
         """
-        told = error.body()["error"]
+        body = error.body()["error"]
         failed = self._reply_format.failed(self._dispatch, error, self._output.items(is_cut=True))
-        flat = {name: told[name] for name in ("code", "message", "param")}
-        events = [{"type": "error", **flat, "error": told}, {"type": "response.failed", "response": failed}]
+        flat = {name: body[name] for name in ("code", "message", "param")}
+        events = [{"type": "error", **flat, "error": body}, {"type": "response.failed", "response": failed}]
         return self._numbered([*self._beginning(), *events])
 
     def _beginning(self) -> list[Fields]:

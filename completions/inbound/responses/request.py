@@ -1,7 +1,7 @@
 """Reads the body of POST /v1/responses as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
 
-Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
-them tools that run at OpenAI, but for the search of the web, and what no price of the catalog covers.
+Every field is named here; nothing is dropped in silence. Fields without a counterpart in a chat request are refused. So are
+fields that no price of the catalog covers, and tools that run at OpenAI, except for the search of the web.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,8 @@ from completions.request.fields import (
     refuse,
 )
 from completions.request.messages import no_pause
-from gateway_project import compact_json, errors
+from gateway_project import errors
+from gateway_project.text import compact_json
 
 LOGPROBS, ENCRYPTED = "message.output_text.logprobs", "reasoning.encrypted_content"
 INCLUDED = (LOGPROBS, ENCRYPTED, "web_search_call.action.sources")

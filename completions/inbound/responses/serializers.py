@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
-from gateway_project.web.schema_fields import Constant, OneOf, SchemaField, TextOr, optional
+from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 
 _OBJECT = {"type": "object", "additionalProperties": True}
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}

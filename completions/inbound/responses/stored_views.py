@@ -19,8 +19,9 @@ from completions.inbound.responses.serializers import (
 )
 from completions.models import StoredResponse
 from gateway_project import errors, large_work
-from gateway_project.web import openapi, query_parameters
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web import query_parameters
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from keys.models import ApiKey
 
 ITEMS_DEFAULT, ITEMS_MAX = 20, 100
@@ -65,7 +66,7 @@ class StoredResponseView(_ReadsStored):
         summary="Retrieve a stored response",
         description="A response that is stored, as it was replied.",
         parameters=[_INCLUDE],
-        responses={200: ModelResponseSerializer, **openapi.error_responses(*_ERRORS)},
+        responses={200: ModelResponseSerializer, **specification.error_responses(*_ERRORS)},
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
         included = _included(request)
@@ -77,7 +78,7 @@ class StoredResponseView(_ReadsStored):
         operation_id="deleteResponse",
         summary="Delete a stored response",
         description="No request can continue from it, or from a response that continued from it.",
-        responses={200: DeletedResponseSerializer, **openapi.error_responses(*_ERRORS)},
+        responses={200: DeletedResponseSerializer, **specification.error_responses(*_ERRORS)},
     )
     def delete(self, request: Request, response_id: str) -> HttpResponse:
         stored_responses.delete(self.find(request, response_id))
@@ -92,7 +93,7 @@ class CancelledResponseView(_ReadsStored):
         summary="Cancel a response in the background",
         description="What it says is not stored. It is charged as its provider charges, like a request whose client left.",
         request=None,
-        responses={200: ModelResponseSerializer, **openapi.error_responses(*_ERRORS)},
+        responses={200: ModelResponseSerializer, **specification.error_responses(*_ERRORS)},
     )
     def post(self, request: Request, response_id: str) -> HttpResponse:
         found = self.find(request, response_id, *stored_responses.TEXTS)
@@ -112,7 +113,7 @@ class InputItemsView(_ReadsStored):
         summary="List the input of a stored response",
         description="The items of its own input: without those of the responses that it went on from.",
         parameters=_PAGING,
-        responses={200: ResponseItemListSerializer, **openapi.error_responses(*_ERRORS)},
+        responses={200: ResponseItemListSerializer, **specification.error_responses(*_ERRORS)},
     )
     def get(self, request: Request, response_id: str) -> HttpResponse:
         limit, order = _limit(request), request.query_params.get("order", "desc")

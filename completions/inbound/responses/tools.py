@@ -28,7 +28,7 @@ from completions.request.fields import (
     read_string,
     refuse,
 )
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 _NAME_CHARACTERS_MAX = 64  # of a function, at most providers
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
@@ -309,9 +309,9 @@ def _chosen(given: Any, path: str, kinds: tuple[str, ...]) -> Fields:
 
 
 def custom_input(arguments: str) -> str:
-    """Return the input of a custom tool that a model called as a function; if it wrote no object with it, all that it wrote."""
-    given = (_object(arguments) or {}).get("input")
-    return given if isinstance(given, str) else arguments
+    """Return the input of a custom tool that a model called as a function: the field ``input``, or else the whole text."""
+    text = (_object(arguments) or {}).get("input")
+    return text if isinstance(text, str) else arguments
 
 
 def find(called: Mapping[str, Called], name: Any) -> Called:

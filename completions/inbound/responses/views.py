@@ -35,9 +35,10 @@ from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
 from gateway_project import errors, large_work
 from gateway_project.db import pool
-from gateway_project.web import error_replies, openapi, strict_json
+from gateway_project.web import error_replies, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
-from gateway_project.web.descriptions import extend_schema
+from gateway_project.web.openapi import specification
+from gateway_project.web.openapi.descriptions import extend_schema
 from keys.authentication import Caller
 from keys.models import ApiKey
 
@@ -207,7 +208,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
         responses={
             (200, "application/json"): ModelResponseSerializer,
             (200, "text/event-stream"): STREAM_EVENT,
-            **openapi.error_responses(*descriptions.ERRORS),
+            **specification.error_responses(*descriptions.ERRORS),
         },
     )
     def post(self, request: Request) -> HttpResponseBase:
@@ -223,7 +224,7 @@ class ResponseQuoteView(_ReadsResponses):
         summary="Quote a completion, in OpenAI's Responses",
         description=descriptions.QUOTE,
         request=ModelResponseRequestSerializer,
-        responses={200: QuoteSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+        responses={200: QuoteSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:
@@ -239,7 +240,7 @@ class InputTokensView(_ReadsResponses):
         description="The gateway's own estimate, at no cost: no provider is asked.",
         auth=descriptions.AUTH,
         request=ModelResponseRequestSerializer,
-        responses={200: InputTokensCountSerializer, **openapi.error_responses(*descriptions.READ_ERRORS)},
+        responses={200: InputTokensCountSerializer, **specification.error_responses(*descriptions.READ_ERRORS)},
     )
     def post(self, request: Request) -> Response:
         with self.in_memory, self.reading(request) as (key, chat):

@@ -6,8 +6,8 @@ from django.core.management.base import CommandError, CommandParser
 
 from completions.charging import dead_letters
 from completions.charging.dead_letters import DeadLetter, NotBooked
-from gateway_project import dollars
 from gateway_project.operator_command import OperatorCommand
+from gateway_project.text import dollars
 
 _ALL = "all"
 

@@ -10,7 +10,7 @@ from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 _FINISH_REASONS = {
     "end_turn": "stop",

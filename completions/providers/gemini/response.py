@@ -12,7 +12,8 @@ from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import compact_json, identifiers
+from gateway_project import identifiers
+from gateway_project.text import compact_json
 
 _FORMAT = "google-gemini-v1"  # of reasoning, in OpenRouter's words
 # STOP and unknown reasons become "stop".

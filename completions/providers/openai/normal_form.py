@@ -15,7 +15,8 @@ from typing import Any
 
 from completions.providers import sealed_reasoning
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import compact_json, identifiers
+from gateway_project import identifiers
+from gateway_project.text import compact_json
 
 Fields = dict[str, Any]
 

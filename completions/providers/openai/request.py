@@ -1,9 +1,9 @@
 """Builds the body of an OpenAI chat completion request from ours, which has the same format. Pure.
 
 The format is the caller's own. An upstream is sent the fields that are documented: OpenAI's, and for the hosts in ``QUIRKS``
-what their references say. Other fields may cost what no price covers. So they go only to providers whose
-``passes_unknown_fields`` says that they are the operator's own, because their servers understand more than any reference lists.
-The fields that the hold does not pay for are never sent.
+what their references say. Other fields may cost money, and no price
+covers them. So they go only to the operator's own servers (``passes_unknown_fields``), which understand more than any reference
+lists. Fields without a share in the hold are never sent.
 """
 
 from dataclasses import dataclass, field
@@ -199,9 +199,9 @@ def _unsent_fields(call: Call) -> list[str]:
 
 
 def _lost_reasoning(call: Call) -> list[str]:
-    """Return the field of messages that has reasoning which this upstream is not sent, if any has.
+    """Return the field of messages whose reasoning this upstream does not get, if there is one.
 
-    Details that it sent itself go back to it, unless it refuses what its reference does not name.
+    An upstream gets its own details back, unless it refuses fields that its reference does not name.
     """
     if "reasoning_details" not in call.request.contents.message_fields:
         return []

@@ -10,7 +10,7 @@ from completions.providers import error_body, wire
 from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.openai.normal_form import FAILED, FORMAT, ChoiceNormalizer
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 # Matches the whole ``choices`` array of an event that brings text and nothing else, in the normal form already. A match is
 # valid JSON by itself.
@@ -103,8 +103,8 @@ class StreamReader:
                     if thoughts and (self._is_plain or self._begins_plain(thoughts[2])):
                         before, text, others, after = thoughts.groups()
                         if text.isascii() or _is_utf8(text):
-                            told = _TOLD % (before, text, others, text, text, after)
-                            chunks.append(Chunk(told, _unescaped_text_bytes(text) if b"\\" in text else len(text)))
+                            rewritten = _TOLD % (before, text, others, text, text, after)
+                            chunks.append(Chunk(rewritten, _unescaped_text_bytes(text) if b"\\" in text else len(text)))
                             continue
                 chunks += self._read(data)
         except UnusableResponse as unusable:

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Account, LedgerEntry, Membership, User
 from gateway_project.operator_command import OperatorCommand
 from keys import lifecycle, secret
@@ -77,7 +77,7 @@ def _account() -> Account:
     if credited:
         return credited.account
     account = Account.objects.create(name="Demo")
-    ledger.grant_support_credit(account.pk, amount_cents=CREDIT_CENTS, reason="demo credit", reference=_REFERENCE)
+    writer.grant_support_credit(account.pk, amount_cents=CREDIT_CENTS, reason="demo credit", reference=_REFERENCE)
     return account
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from gateway_project import timestamps
 from gateway_project.operator_command import OperatorCommand
+from gateway_project.text import timestamps
 from keys import lifecycle, rotation, secret
 from keys.models import ApiKey
 

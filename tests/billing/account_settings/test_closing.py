@@ -7,7 +7,8 @@ from django.core import mail
 from django.db import transaction
 from django.db.models import F
 
-from billing import ledger, locks, movements, tasks
+from billing import locks, tasks
+from billing.ledger import movements, writer
 from billing.models import AccountClosing, BillingDetails, LedgerEntry, Membership, Payment, User
 from gateway_project.activity.models import Activity
 from gateway_project.db import pipelined_transaction
@@ -216,7 +217,7 @@ def by_staff(account, act):
 def test_what_staff_took_back_by_hand_is_not_paid_back_twice(paid, stripe, owner, bob):  # noqa: F811
     staff = factories.make_user("s@example.org", is_staff=True)
     bob.refresh_from_db()
-    ledger.refund_credit(bob, paid.credit, amount_nanos=5_000_000_000, reference="bank-1", reason="x", issued_by=staff)
+    writer.refund_credit(bob, paid.credit, amount_nanos=5_000_000_000, reference="bank-1", reason="x", issued_by=staff)
     close(owner)
     assert tasks.refund_closed_accounts() == 1
     assert stripe.intent_of(paid.session_id)["latest_charge"]["amount_refunded"] == 0
@@ -237,7 +238,7 @@ def test_what_usage_was_charged_too_much_is_paid_back(paid, owner, bob):  # noqa
     spent = usage.spend(bob, 3_000_000_000)
     with transaction.atomic():
         locked = locks.lock_account(bob.pk)
-        entry = ledger.return_overcharge(locked, amount_nanos=3_000_000_000, reference=spent.reference, model="demo/echo")
+        entry = writer.return_overcharge(locked, amount_nanos=3_000_000_000, reference=spent.reference, model="demo/echo")
         pipelined_transaction.execute(movements.write_statement(entries=[entry]))
     close(owner)
     assert tasks.refund_closed_accounts() == 1

@@ -7,7 +7,7 @@ from django.core import mail
 from django.db import connection
 from django.test import RequestFactory
 
-from billing import accounts
+from billing.accounts import lifecycle
 from billing.members import changes
 from billing.models import Invitation, Membership, Role
 from gateway_project.activity.models import Activity
@@ -196,6 +196,6 @@ def test_members_change_only_with_a_recent_password(owner, second, rows, act):  
 
 def test_an_account_is_opened_for_somebody_who_is_only_a_member_of_others(alice):
     Membership.objects.create(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
-    account, is_new = accounts.open_account("viewer@example.org", name="Own")
+    account, is_new = lifecycle.open_account("viewer@example.org", name="Own")
     assert is_new
     assert members(account) == {"viewer@example.org": "OWNER"}

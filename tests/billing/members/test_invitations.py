@@ -9,7 +9,7 @@ from django.core import mail
 from django.db.models import F
 from django.test import Client
 
-from billing import ledger
+from billing.ledger import writer
 from billing.models import Invitation, Membership, Role, User
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
@@ -229,7 +229,7 @@ def test_joining_is_recorded(alice, path):
 
 def test_staff_do_not_join_an_account_that_they_credited(alice, owner):  # noqa: F811
     support = make_staff("support@example.org", ["billing.issue_support_credit"])
-    ledger.grant_support_credit(alice.pk, amount_cents=1, reason="test", reference="by support", issued_by=support)
+    writer.grant_support_credit(alice.pk, amount_cents=1, reason="test", reference="by support", issued_by=support)
     invite(owner, alice, "support@example.org")
     reply = join(link(), signed_in(support))
     assert reply.status_code == 403

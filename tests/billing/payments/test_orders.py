@@ -8,7 +8,7 @@ from django.db import connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import LedgerEntry, Payment, PaymentEvent
 from billing.payments import booking, events, reports
 from billing.payments.booking import ReportOutdated

@@ -8,7 +8,8 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from stripe import WebhookSignature
 
-from billing import ledger, locks
+from billing import locks
+from billing.ledger import writer
 from billing.models import Account, AccountWarning, LedgerEntry, Payment, PaymentEvent
 from billing.payments import webhook
 from tests import chat, factories, sessions
@@ -347,7 +348,7 @@ def take_back_by_hand(account, nanos):
     credit, reason = Payment.objects.get().credit, "closed the account"
     with transaction.atomic():
         locked = locks.lock_account(account.pk)
-        ledger.refund_credit(locked, credit, amount_nanos=nanos, reference="by hand", reason=reason, issued_by=staff)
+        writer.refund_credit(locked, credit, amount_nanos=nanos, reference="by hand", reason=reason, issued_by=staff)
 
 
 def test_another_refund_credits_nothing_of_what_staff_took_back_beside_the_first(stripe, owner, bob):

@@ -5,7 +5,8 @@ from django.core import mail
 from django.db import transaction
 from django.utils import timezone
 
-from billing import ledger, locks, tasks
+from billing import locks, tasks
+from billing.ledger import writer
 from billing.models import AccountWarning, EmailChoice, Membership, Role, WarningDelivery, WebhookEndpoint
 from billing.warnings import entry_notices
 from gateway_project.activity.models import Activity
@@ -49,14 +50,14 @@ def test_a_payment_is_followed_by_a_receipt_with_one_button(stripe, owner, bob):
 def test_support_credits_and_what_is_taken_back_are_mailed_with_their_reason(alice):
     staff = factories.make_user("support@example.org", is_staff=True)
     mailed()
-    booked = ledger.grant_support_credit(alice.pk, amount_cents=700, reason="An outage.", reference="r", issued_by=staff)
+    booked = writer.grant_support_credit(alice.pk, amount_cents=700, reason="An outage.", reference="r", issued_by=staff)
     [(subject, body, _)] = mailed()
     assert subject == "Alice: Credit added: $7.00"
     assert "Reason: An outage. Your balance was " in body
     assert f"View statement:\n\nhttp://{HOST}/dashboard/ledger/" in body
     with transaction.atomic():
         account = locks.lock_account(alice.pk)
-        ledger.correct_credit(account, booked.entry, amount_nanos=1_000_000_000, reason="Too much", issued_by=staff)
+        writer.correct_credit(account, booked.entry, amount_nanos=1_000_000_000, reason="Too much", issued_by=staff)
     [(subject, body, _)] = mailed()
     assert subject == "Alice: Credit taken back: $1.00"
     assert "Reason: Too much." in body

@@ -8,8 +8,9 @@ from django.test import Client
 
 from billing.models import Hold
 from completions.models import LanguageModel, Provider, Route
-from gateway_project import dollars, secretbox
+from gateway_project import secretbox
 from gateway_project.activity.models import Activity
+from gateway_project.text import dollars
 from tests import factories, sessions
 from tests.completions.catalog.test_admin import model_fields, provider_fields, url
 from tests.completions.rows import ask_streamed, begin

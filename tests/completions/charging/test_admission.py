@@ -10,11 +10,12 @@ from datetime import UTC, datetime, time, timedelta
 
 import pytest
 
-from billing import ledger, locks
+from billing import locks
+from billing.ledger import writer
 from billing.models import Account, Hold
 from completions.models import Completion
-from gateway_project import dollars
 from gateway_project.db import pool
+from gateway_project.text import dollars
 from keys import lifecycle
 from keys.limits import limit_state_cache
 from keys.models import ApiKey, SpendingDay
@@ -229,7 +230,7 @@ def test_a_free_model_needs_no_credit(bob):
 
 def test_an_account_in_debt_runs_nothing_not_even_a_free_model(bob, echo_model):
     factories.make_model("demo/free", input="0", output="0")
-    ledger.refund(locks.lock_account(bob.pk), amount_cents=1, reference="r", reason="test")
+    writer.refund(locks.lock_account(bob.pk), amount_cents=1, reference="r", reason="test")
     client = caller(bob)[1]
     chat.assert_error(chat.ask(client, max_tokens=1), 402, "insufficient_quota")
     chat.assert_error(chat.ask(client, model="demo/free"), 402, "insufficient_quota")

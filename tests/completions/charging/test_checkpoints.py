@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup

@@ -12,7 +12,8 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from billing import audit, ledger, locks, money
+from billing import locks, money
+from billing.ledger import audit, writer
 from billing.models import Account, Hold, LedgerEntry, ManualEntry
 from completions.charging import batch, corrections, idempotency, outbox, settlement
 from completions.charging.outbox import Outcome
@@ -162,7 +163,7 @@ def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice
 def test_an_account_that_was_refunded_meanwhile_is_not_charged_below_zero(alice, key):
     store(admit(key))
     sweep()
-    ledger.refund(alice, amount_cents=1_100, reference="gone", reason="a dispute")
+    writer.refund(alice, amount_cents=1_100, reference="gone", reason="a dispute")
     loss = total(metrics.operator_loss_nanos)
     assert drain() == {Outcome.RESOLVED: 1}
     assert total(metrics.operator_loss_nanos) - loss == EXACT_NANOS

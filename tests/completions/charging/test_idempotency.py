@@ -8,7 +8,8 @@ from cryptography.fernet import Fernet
 from django.db import connection
 from django.db.models.functions import Now
 
-from billing import audit, locks
+from billing import locks
+from billing.ledger import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints, idempotency

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing import list_forms
+from billing.accounts import list_forms
 from billing.models import Hold, LedgerEntry
 from completions.history import files, reading
 from completions.models import Completion, Price

@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gateway_project.web import openapi
+from gateway_project.web.openapi import specification
 from tests import factories
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.providers.openai.responses import scripts as gpt
@@ -58,7 +58,7 @@ def closed(part: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return openapi.read_document()
+    return specification.read_document()
 
 
 @pytest.fixture(scope="module")

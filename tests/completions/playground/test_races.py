@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import Hold, LedgerEntry
 from tests import chat, factories
 from tests.completions.playground.test_pages import PATH, STREAM, form, owner_of, playground_keys

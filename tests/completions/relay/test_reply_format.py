@@ -15,8 +15,8 @@ from billing.models import Hold, LedgerEntry
 from completions import tasks
 from completions.charging import checkpoints
 from completions.models import Completion
-from gateway_project import compact_json, dollars
 from gateway_project.db.pipelined_transaction import PipelinedConnection
+from gateway_project.text import compact_json, dollars
 from tests import waiting
 from tests.completions.rows import MESSAGES, ask, parsed
 from tests.outage import with_the_database_unavailable

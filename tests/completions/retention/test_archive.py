@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection, transaction
 
-from billing import audit, signed_days
+from billing.ledger import audit, signed_days
 from billing.models import ArchivedDay, AuditedDay, Hold, LedgerEntry
 from completions.models import Completion, IdempotentRequest
 from completions.retention import archive, files

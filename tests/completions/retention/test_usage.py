@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import RetentionMark
 from completions import tasks
 from completions.models import LabelDay, LabelHour, UsageHour

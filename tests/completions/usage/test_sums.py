@@ -8,7 +8,7 @@ from django.apps import apps
 from django.db import connection, connections
 from django.db.models import F, Sum
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import LedgerEntry
 from completions import tasks
 from completions.models import Completion, LabelDay, LabelHour, UsageHour, UsageMark

@@ -92,9 +92,9 @@ def test_each_address_has_its_own_missing_page(two_addresses, db):
     chat.assert_error(client_for(None).get("/v1/nowhere", HTTP_HOST=API, HTTP_ACCEPT="text/html"), 404, "invalid_request_error")
 
 
-@pytest.mark.parametrize("urlconf", ["urls", "urls_api", "urls_base", "urls_health", "urls_metrics"])
+@pytest.mark.parametrize("urlconf", ["both", "api", "base", "health", "metrics"])
 def test_errors_outside_views_have_the_api_format_on_every_address(urlconf):
-    resolver = get_resolver(f"gateway_project.{urlconf}")
+    resolver = get_resolver(f"gateway_project.urls.{urlconf}")
     ours = [error_handlers.bad_request, error_handlers.permission_denied, error_handlers.not_found, error_handlers.server_error]
     assert [resolver.resolve_error_handler(status) for status in (400, 403, 404, 500)] == ours
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 from keys import tasks
 from keys.models import RefusalCount, RefusedRequest
 from keys.refusal_history import collector, tables

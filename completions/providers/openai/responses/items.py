@@ -49,13 +49,13 @@ def _other(message: Fields, path: str, custom_ids: set[str]) -> Item:
 
 def _reply(turn: Iterable[tuple[int, Fields]], custom_ids: set[str], reasoned: Reasoned | None) -> list[Item]:
     """Return the items of consecutive messages of the assistant, which may be one reply."""
-    said, reasoning = list[Item](), list[Fields]()
+    content, reasoning = list[Item](), list[Fields]()
     for index, message in turn:
-        said += _said(message)
-        said += _calls(message, f"messages[{index}]", custom_ids)
+        content += _said(message)
+        content += _calls(message, f"messages[{index}]", custom_ids)
         if reasoned:
             reasoning += reasoned(message)
-    return _with_reasoning(said, reasoning) if reasoning else said
+    return _with_reasoning(content, reasoning) if reasoning else content
 
 
 def _said(message: Fields) -> Iterator[Item]:
@@ -79,8 +79,8 @@ def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Item]:
         if kind == "custom":
             custom_ids.add(call["id"])
         called = call[kind]
-        said = called[member] if kind == "custom" else called[member] or "{}"
-        yield {"type": item_type, "call_id": _call_id(call["id"]), "name": called["name"], member: said}
+        content = called[member] if kind == "custom" else called[member] or "{}"
+        yield {"type": item_type, "call_id": _call_id(call["id"]), "name": called["name"], member: content}
 
 
 def _with_reasoning(items: list[Item], reasoning: list[Fields]) -> list[Item]:

@@ -10,7 +10,7 @@ from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import compact_json
+from gateway_project.text import compact_json
 
 Fields = dict[str, Any]
 
@@ -265,17 +265,17 @@ def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "", *, search
 def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | None]:
     """Return the message of the items, and the probabilities of its tokens. Items of other types have no place in chat."""
     reasoning = _Reasoning(seal)
-    said, thoughts, logprobs = {"output_text": "", "refusal": ""}, list[str](), list[Any]()
+    texts, thoughts, logprobs = {"output_text": "", "refusal": ""}, list[str](), list[Any]()
     details, calls = list[Fields](), list[Fields]()
     for item in items:
         match item["type"]:
             case "message":
                 for part in item["content"]:
-                    if (kind := part["type"]) in said:
-                        said[kind] += part["text" if kind == "output_text" else "refusal"]
+                    if (kind := part["type"]) in texts:
+                        texts[kind] += part["text" if kind == "output_text" else "refusal"]
                         logprobs += part.get("logprobs") or []
             case "reasoning":
-                reasoning.begin((len(said["output_text"]) + len(said["refusal"]), len(calls)))
+                reasoning.begin((len(texts["output_text"]) + len(texts["refusal"]), len(calls)))
                 if text := _shown(item):
                     thoughts.append(text)
                     details.append(sealed_reasoning.text_detail(text, _FORMAT, reasoning.index))
@@ -286,8 +286,8 @@ def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | N
     shown = {name: "".join(thoughts) for name in ("reasoning_content", "reasoning") if thoughts}
     message = {
         "role": "assistant",
-        "content": None if not said["output_text"] and (calls or said["refusal"]) else said["output_text"],
-        "refusal": said["refusal"] or None,
+        "content": None if not texts["output_text"] and (calls or texts["refusal"]) else texts["output_text"],
+        "refusal": texts["refusal"] or None,
         **shown,
         **({"reasoning_details": details} if details else {}),
         **({"tool_calls": calls} if calls else {}),
@@ -357,8 +357,8 @@ def _usage(response: Fields, tier: str, searches: "_Searches | None") -> Usage |
 
 def read_error(error: Fields) -> InBandError:
     """Return the exception for an error that arrived with a 2xx status: one without a code is of the server."""
-    told = error_body.from_json({"error": error})
-    message = told.message or f"it reports {json.dumps(error)[:200]}"
-    is_about_request = told.caller_code or _ABOUT_REQUEST.search(told.code) or error.get("type") == "invalid_request_error"
-    status = _STATUSES.get(told.code) or told.status or (400 if is_about_request else 500)
-    return InBandError(UpstreamError(message, told.code, told.param), status)
+    parsed = error_body.from_json({"error": error})
+    message = parsed.message or f"it reports {json.dumps(error)[:200]}"
+    is_about_request = parsed.caller_code or _ABOUT_REQUEST.search(parsed.code) or error.get("type") == "invalid_request_error"
+    status = _STATUSES.get(parsed.code) or parsed.status or (400 if is_about_request else 500)
+    return InBandError(UpstreamError(message, parsed.code, parsed.param), status)

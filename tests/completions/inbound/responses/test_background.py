@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import Account, Hold
 from completions import tasks
 from completions.charging import stored_responses

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from billing import audit
+from billing.ledger import audit
 from billing.models import Account
 from completions import tasks
 from completions.charging import stored_responses

@@ -1,0 +1,178 @@
+"""The frame of members' pages: who is signed in, the selected account, and what the role allows. Only members open them."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from billing.accounts.roles import ACTS, Act
+from billing.models import Account, Membership, Role
+
+_ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a member of several
+
+Page = Callable[..., HttpResponseBase]
+
+
+@dataclass(frozen=True)
+class AccountChoice:
+    """One account that the member can select."""
+
+    id: str
+    name: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
+class Member:
+    """The signed-in member and the selected account, for the header of every page; templates read ``request.member``."""
+
+    email: str
+    is_staff: bool
+    role: Role
+    account_name: str
+    account_is_active: bool
+    choices: list[AccountChoice]
+    low_below_nanos: int | None = None  # the threshold of warnings, if the balance of an account that had credit is below it
+
+    def may(self, act: Act) -> bool:
+        """Say whether the member's role has the act."""
+        return act in ACTS[self.role]
+
+    @property
+    def may_manage_keys(self) -> bool:
+        return self.may(Act.MANAGE_KEYS)
+
+    @property
+    def may_send_requests(self) -> bool:
+        return self.may(Act.SEND_REQUESTS)
+
+    @property
+    def may_manage_by_program(self) -> bool:
+        return self.may(Act.MANAGE_BY_PROGRAM)
+
+    @property
+    def may_pay(self) -> bool:
+        return self.may(Act.PAY)
+
+    @property
+    def may_manage_webhooks(self) -> bool:
+        return self.may(Act.MANAGE_WEBHOOKS)
+
+    @property
+    def may_manage_members(self) -> bool:
+        return self.may(Act.MANAGE_MEMBERS)
+
+    @property
+    def may_see_settings(self) -> bool:
+        return self.may(Act.SEE_SETTINGS)
+
+
+def member_page(view: Page) -> Page:
+    """Restrict a view to signed-in members and pass it the selected account. Browsers and proxies store no copy."""
+
+    @never_cache
+    @login_required
+    @functools.wraps(view)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        # Read from the database each time, so that a removed member loses access at once, and a new role counts at once.
+        members = Membership.objects.filter(user=request.user.pk).select_related("account")
+        memberships = list(members.order_by("account__name", "account_id"))
+        if not memberships:
+            return render(request, "dashboard/no_account.html", status=403)
+        chosen_id = request.session.get(_ACCOUNT_SESSION_KEY)
+        chosen = next((each for each in memberships if str(each.account_id) == chosen_id), memberships[0])
+        request.member = _member(request, chosen, memberships)  # type: ignore[attr-defined]
+        return view(request, chosen.account, *args, **kwargs)
+
+    return page
+
+
+def requires(act: Act) -> Callable[[Page], Page]:
+    """Restrict a ``member_page`` to members whose role has the act. Others are told that it needs another role."""
+
+    def restrict(view: Page) -> Page:
+        @functools.wraps(view)
+        def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not request.member.may(act):  # type: ignore[attr-defined]
+                return render(request, "dashboard/other_role.html", {"act": act.value}, status=403)
+            return view(request, account, *args, **kwargs)
+
+        return page
+
+    return restrict
+
+
+def member_page_for(act: Act) -> Callable[[Page], Page]:
+    """Restrict a view to signed-in members whose role has the act."""
+    return lambda view: member_page(requires(act)(view))
+
+
+def select_account(request: HttpRequest, account: Account) -> None:
+    """Make this the account whose pages the member sees."""
+    request.session[_ACCOUNT_SESSION_KEY] = str(account.pk)
+
+
+def _member(request: HttpRequest, chosen: Membership, memberships: list[Membership]) -> Member:
+    return Member(
+        email=request.user.email,  # type: ignore[union-attr]
+        is_staff=request.user.is_staff,
+        role=Role(chosen.role),
+        account_name=chosen.account.name,
+        account_is_active=chosen.account.is_active,
+        low_below_nanos=chosen.account.warning_threshold_nanos if chosen.account.is_low and chosen.account.last_seq else None,
+        choices=[AccountChoice(str(one.account_id), one.account.name, one == chosen) for one in memberships],
+    )
+
+
+@require_POST
+@member_page
+def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
+    """Select another of the member's accounts."""
+    chosen = request.POST.get("account", "")
+    if chosen not in {choice.id for choice in request.member.choices}:  # type: ignore[attr-defined]
+        raise Http404
+    request.session[_ACCOUNT_SESSION_KEY] = chosen
+    return redirect("dashboard")
+
+
+@dataclass(frozen=True)
+class Pager:
+    """One page of a list of ``count`` items. Pages are numbered from 1."""
+
+    number: int
+    count: int
+    per_page: int
+
+    @classmethod
+    def of(cls, request: HttpRequest, *, count: int, per_page: int) -> "Pager":
+        """Read ``?page=``. A number outside the list means the nearest page, because lists change under bookmarks."""
+        asked = request.GET.get("page", "1")
+        number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= 15 else 1
+        return cls(min(max(number, 1), cls._last(count, per_page)), count, per_page)
+
+    @staticmethod
+    def _last(count: int, per_page: int) -> int:
+        return max(-(-count // per_page), 1)
+
+    @property
+    def last(self) -> int:
+        return self._last(self.count, self.per_page)
+
+    @property
+    def offset(self) -> int:
+        return (self.number - 1) * self.per_page
+
+    @property
+    def newer(self) -> int | None:
+        return self.number - 1 if self.number > 1 else None
+
+    @property
+    def older(self) -> int | None:
+        return self.number + 1 if self.number < self.last else None

@@ -1,0 +1,291 @@
+"""What an invariant is, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
+
+An app with invariants has a module ``audit`` with a list INVARIANTS. ``invariants`` collects them from the installed apps, so
+that billing checks keys and completions without importing them.
+
+One query checks an invariant for all accounts at once: on millions of rows that costs scans, not round trips. First the
+violating rows are counted, which PostgreSQL does in parallel, and in one scan for all invariants that share a query. The rows
+themselves are read only where the count is not zero.
+
+A check of some days reads what was booked on them, instead of everything: the tables that invariants select from are then
+those of the app's DAY_TABLES. ``signed_days`` has the days checked one after the other.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
+from django.utils.module_loading import module_has_submodule
+
+from billing.ledger import archived_days
+from billing.ledger.archived_days import Kept
+from gateway_project import identifiers
+
+ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened
+# Whatever ends on a day was admitted on it, or before: at most so long, or else it is looked for by its id.
+_LONGEST_TIME = timedelta(hours=6)
+
+
+class ViolationKind(StrEnum):
+    """What a violation of an invariant means."""
+
+    UNTRUE = "untrue"  # the rows contradict each other
+    OVERDUE = "overdue"  # the rows agree, but work is late
+    UNGUARDED = "unguarded"  # the rows agree, but a constraint or trigger that keeps them so is missing
+
+
+class Reach(StrEnum):
+    """How much an invariant must read."""
+
+    FEW = "few"  # rows that stay few, or one for each account, or key and day: the nightly audit reads all of them
+    OPEN = "open"  # what was booked since the last signed day, until now
+    DAYS = "days"  # what was booked on some days, whichever
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is checked: everything, one account, or of all accounts the days from ``since`` until before ``until``."""
+
+    account_id: UUID | None = None
+    since: date | None = None
+    until: date | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.since is None
+
+    def covers(self, invariant: "Invariant") -> bool:
+        """Whether the invariant is checked. Constraints and triggers belong to all accounts."""
+        if self.is_whole:
+            return self.account_id is None or invariant.kind != ViolationKind.UNGUARDED
+        return invariant.reach == Reach.DAYS or invariant.reach == Reach.OPEN and self.until is None
+
+    def values(self, kept: Kept) -> dict[str, Any]:
+        """Return the values of the SQL. Of days whose details are archived, only the ledger is checked."""
+        since, until = self.since or date.min, self.until or date.max
+        details_since = max(since, kept.details_since)
+        return {
+            "account": self.account_id,
+            "is_whole": self.is_whole,
+            "since": since,
+            "until": until,
+            "details_since": details_since,
+            "usage_since": max(since, kept.usage_since),
+            "labels_since": max(details_since, kept.usage_since),
+            "kept_id": identifiers.least_completion_id(kept.details_since),
+            "since_id": identifiers.least_completion_id(since, earlier=_LONGEST_TIME),
+            "until_id": identifiers.least_completion_id(until),
+            "late_ids": [],
+        }
+
+
+# The tables that invariants select from, by name; restricted to one account if the check is.
+LEDGER_TABLES = {
+    "account": "SELECT * FROM billing_account WHERE %(account)s::uuid IS NULL OR id = %(account)s::uuid",
+    "span": """SELECT NULL::uuid AS account_id, NULL::bigint AS after_seq, NULL::timestamptz AS last_at,
+        NULL::bigint AS balance_nanos, NULL::numeric AS debited_nanos WHERE false""",
+    "entry": "SELECT * FROM billing_ledgerentry WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "booked": "SELECT * FROM entry WHERE type = 'USAGE_DEBIT'",
+    "hold": "SELECT * FROM billing_hold WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
+    "archived": archived_days.ARCHIVED,
+    "late": "SELECT * FROM billing_ledgerentry WHERE false",
+}
+# Tables of a check of days that are read once for all of its questions.
+_READ_ONCE = ("span", "entry", "late", "debit")
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """An invariant as a sentence, and the SQL that selects violating rows. A literal % in the SQL is doubled.
+
+    ``shared`` and ``breaks`` belong to an invariant that shares its query with others: see ``SharedQuery``.
+    """
+
+    name: str
+    sentence: str
+    sql: str
+    kind: ViolationKind = ViolationKind.UNTRUE
+    tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
+    shared: "SharedQuery | None" = None
+    breaks: str = "true"
+    reach: Reach = Reach.FEW
+
+
+@dataclass(frozen=True, eq=False)
+class SharedQuery:
+    """A query that several invariants check, scanned once for all of them."""
+
+    sql: str
+    tables: dict[str, str] = field(default_factory=lambda: LEDGER_TABLES)
+    reach: Reach = Reach.FEW
+
+    def invariant(self, name: str, sentence: str, *, shows: str, breaks: str) -> Invariant:
+        """Make an invariant of these rows: ``breaks`` is the condition of a violation, ``shows`` the columns to report."""
+        sql = f"SELECT {shows} FROM ({self.sql}) AS shared WHERE {breaks}"  # noqa: S608  constants of this code
+        return Invariant(name, sentence, sql, tables=self.tables, shared=self, breaks=breaks, reach=self.reach)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An invariant that ``count`` rows violate, and the first ROWS_SHOWN_MAX of them as dictionaries."""
+
+    invariant: Invariant
+    count: int
+    rows: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        return f"{self.invariant.kind}: {self.invariant.name}: {self.count} rows against: {self.invariant.sentence}"
+
+
+def verify(account_id: UUID | None = None, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
+    """Check every invariant for one account or for all, and return the violations.
+
+    All queries see one moment, in a read-only REPEATABLE READ transaction; inside a transaction of the caller, they see what
+    that transaction sees. Constraints and triggers belong to all accounts: a check of one account skips them.
+    """
+    with snapshot() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+        return check(cursor, Scope(account_id), progress)
+
+
+def check(cursor: CursorWrapper, scope: Scope, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
+    """Check the invariants that the scope covers, in the caller's transaction."""
+    return _Check(cursor, scope).run([each for each in _declared("INVARIANTS") if scope.covers(each)], progress)
+
+
+def check_few(cursor: CursorWrapper) -> list[Violation]:
+    """Check the invariants whose rows stay few, of everything."""
+    return _Check(cursor, Scope()).run([each for each in _declared("INVARIANTS") if each.reach == Reach.FEW])
+
+
+def invariants(account_id: UUID | None = None) -> list[Invariant]:
+    """Return the invariants of the installed apps, in their order. For one account: without constraints and triggers."""
+    return [each for each in _declared("INVARIANTS") if Scope(account_id).covers(each)]
+
+
+@cache
+def _declared(name: str) -> tuple[Any, ...]:
+    """Return the lists of this name in the audits of the installed apps as one, in the apps' order."""
+    modules = [f"{app.name}.audit" for app in apps.get_app_configs() if module_has_submodule(app.module, "audit")]
+    return tuple(each for module in modules for each in getattr(import_module(module), name, []))
+
+
+def _day_tables() -> dict[str, str]:
+    return dict(pair for tables in _declared("DAY_TABLES") for pair in tables.items())
+
+
+@contextmanager
+def snapshot() -> Iterator[CursorWrapper]:
+    """Let all queries of a transaction see one moment."""
+    is_ours = not connection.in_atomic_block
+    with transaction.atomic(), connection.cursor() as cursor:
+        if is_ours:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield cursor
+
+
+class _Check:
+    """A check of a scope, and the values that its queries share."""
+
+    def __init__(self, cursor: CursorWrapper, scope: Scope) -> None:
+        self._cursor = cursor
+        self._replaced = {} if scope.is_whole else _day_tables()
+        self._values = scope.values(archived_days.read_kept(cursor))
+        if not scope.is_whole:
+            self._select(f"DISTINCT reference FROM ({' UNION ALL '.join(_declared('LATE_IDS'))}) AS late", LEDGER_TABLES)
+            self._values["late_ids"] = [reference for (reference,) in cursor.fetchall()]
+
+    def run(self, checked: list[Invariant], progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
+        counts: dict[str, int] = {}
+        violations = []
+        for number, invariant in enumerate(checked, start=1):
+            progress(f"{number}/{len(checked)} {invariant.name}")
+            if invariant.name not in counts:
+                counts |= self._count_all(checked) if self._replaced else self._count(_sharing_query_with(invariant, checked))
+            if counts[invariant.name]:
+                violations.append(Violation(invariant, counts[invariant.name], self._rows(invariant)))
+        return violations
+
+    def _count(self, invariants: list[Invariant]) -> dict[str, int]:
+        """Return the number of violating rows by name. Either the invariants share one query, or there is one invariant."""
+        self._select(_counts_sql(invariants), invariants[0].tables)
+        return dict(zip((invariant.name for invariant in invariants), self._cursor.fetchone(), strict=True))
+
+    def _count_all(self, checked: list[Invariant]) -> dict[str, int]:
+        """Return the same for all invariants, in one statement: what was booked on the days is looked up once for all."""
+        groups = list({id(each.shared or each): _sharing_query_with(each, checked) for each in checked}.values())
+        tables = {name: sql for group in groups for name, sql in group[0].tables.items()}
+        selected = " UNION ALL SELECT ".join(
+            f"{number}, {_counts_sql(group, as_array=True)}" for number, group in enumerate(groups)
+        )
+        self._select(selected, tables)
+        found = dict(self._cursor.fetchall())
+        return {
+            invariant.name: count
+            for number, group in enumerate(groups)
+            for invariant, count in zip(group, found[number], strict=True)
+        }
+
+    def _rows(self, invariant: Invariant) -> list[dict[str, Any]]:
+        self._select(f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}", invariant.tables)
+        columns = [column.name for column in self._cursor.description or ()]
+        return [dict(zip(columns, map(_plain, row), strict=True)) for row in self._cursor.fetchall()]
+
+    def _select(self, selected: str, tables: dict[str, str]) -> None:
+        replaced = {name: self._replaced.get(name, sql) for name, sql in tables.items()}
+        self._cursor.execute(_select_sql(selected, replaced, _READ_ONCE if self._replaced else ()), self._values)
+
+
+def _counts_sql(invariants: list[Invariant], *, as_array: bool = False) -> str:
+    source = invariants[0].shared.sql if invariants[0].shared else invariants[0].sql
+    counts = ", ".join(f"count(*) FILTER (WHERE {invariant.breaks})" for invariant in invariants)
+    return f"{f'ARRAY[{counts}]' if as_array else counts} FROM ({source}) AS shared"
+
+
+def _select_sql(selected: str, tables: dict[str, str], read_once: Collection[str] = ()) -> str:
+    how = {name: "MATERIALIZED" if name in read_once else "NOT MATERIALIZED" for name in tables}
+    named = ", ".join(f"{name} AS {how[name]} ({sql})" for name, sql in tables.items())
+    return f"WITH {named} SELECT {selected}"
+
+
+def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[Invariant]:
+    if invariant.shared is None:
+        return [invariant]
+    return [each for each in checked if each.shared is invariant.shared]
+
+
+def _plain(value: Any) -> Any:
+    # PostgreSQL's sums of bigint are numeric; psycopg returns these whole numbers as Decimal.
+    return int(value) if isinstance(value, Decimal) else value
+
+
+def dollars_sql(nanos: str) -> str:
+    """Return SQL for what ``dollars.format_plain`` makes of an amount of nanodollars that is not negative."""
+    fraction = f"lpad(({nanos} %% 1000000000)::text, 9, '0')"
+    return f"({nanos} / 1000000000)::text || '.' || left({fraction}, 2) || rtrim(substr({fraction}, 3), '0')"
+
+
+def guarding(name: str, sentence: str, triggers: str) -> Invariant:
+    """Return the invariant that these triggers, VALUES of table, trigger and function, exist and are enabled."""
+    return Invariant(
+        name,
+        sentence,
+        f"""
+        SELECT expected.*, CASE tgenabled WHEN 'D' THEN 'disabled' WHEN 'R' THEN 'for replicas only' ELSE 'missing' END AS state
+        FROM (VALUES {triggers}) AS expected (table_name, trigger_name, function_name)
+        LEFT JOIN (pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid)
+            ON tgrelid = to_regclass(table_name) AND tgname = trigger_name AND proname = function_name
+        WHERE tgenabled IS NULL OR tgenabled NOT IN ('O', 'A')
+        """,  # noqa: S608  constants of this code
+        kind=ViolationKind.UNGUARDED,
+    )

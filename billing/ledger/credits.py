@@ -1,0 +1,85 @@
+"""What is left of each credit of an account. Credits are used first in, first out, whoever gave them.
+
+An account's usage is not booked against single credits, and need not be: used first in, first out, what is left of the balance
+is of the newest credits. So the entries of usage are not read, however many there are.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Sum
+
+from billing.ledger import writer
+from billing.models import Account, LedgerEntry
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A credit, what was taken back of it by refunds and corrections, and what of the rest is not used."""
+
+    entry: LedgerEntry
+    returned_nanos: int
+    unused_nanos: int
+    is_corrected: bool
+
+    @property
+    def left_nanos(self) -> int:
+        """The most that a refund or a correction may take back, used or not."""
+        return self.entry.amount_nanos - self.returned_nanos
+
+    @property
+    def is_purchase(self) -> bool:
+        return self.entry.type == LedgerEntry.Type.CREDIT_PURCHASE
+
+
+def is_credit(entry: LedgerEntry) -> bool:
+    """Say whether the entry gave money to the account.
+
+    A refund that came back belongs to the credit that it was of, and usage that was charged too much to what had paid it.
+    """
+    is_returned = "entryId" in entry.metadata or entry.reference.startswith(writer.OVERCHARGE)
+    return entry.amount_nanos > 0 and not is_returned
+
+
+def is_corrected(credit: LedgerEntry) -> bool:
+    return LedgerEntry.objects.filter(reference=f"{writer.CORRECTION}{credit.pk}").exists()
+
+
+def read_credits(account: Account) -> list[Credit]:
+    """Return the account's credits, oldest first. One query. To decide by them, lock the account first."""
+    # Sorted here: with ORDER BY, PostgreSQL may prefer the index by seq, which has the usage, too.
+    entries = sorted(account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT), key=lambda entry: entry.seq)
+    credits = [entry for entry in entries if is_credit(entry)]
+    returned: Counter[str] = Counter()
+    for entry in entries:  # refunds and corrections of a credit, and refunds that came back
+        returned[entry.metadata.get("entryId", "")] -= entry.amount_nanos
+    corrected = {entry.reference for entry in entries}
+    unused = unused_parts([entry.amount_nanos - returned[str(entry.pk)] for entry in credits], account.balance_nanos)
+    return [
+        Credit(entry, returned[str(entry.pk)], part, f"{writer.CORRECTION}{entry.pk}" in corrected)
+        for entry, part in zip(credits, unused, strict=True)
+    ]
+
+
+def taken_back_by_hand(credit: LedgerEntry) -> int:
+    """Return the nanos of the credit that staff took back, and no processor."""
+    entries = LedgerEntry.objects.filter(account_id=credit.account_id, type=LedgerEntry.Type.REFUND_DEBIT)
+    by_hand = entries.filter(metadata__entryId=str(credit.pk), issued_by__isnull=False)
+    return -int(by_hand.aggregate(nanos=Sum("amount_nanos", default=0))["nanos"])
+
+
+def find_credit(account: Account, entry_id: UUID) -> Credit | None:
+    """Return one credit of the account."""
+    return next((credit for credit in read_credits(account) if credit.entry.pk == entry_id), None)
+
+
+def unused_parts(credited_nanos: Sequence[int], balance_nanos: int) -> list[int]:
+    """Return how much of each credit, oldest first, is unused, if credits are used first in, first out. Pure."""
+    parts: list[int] = []
+    rest = max(balance_nanos, 0)
+    for nanos in reversed(credited_nanos):
+        parts.append(min(nanos, rest))
+        rest -= parts[-1]
+    return parts[::-1]

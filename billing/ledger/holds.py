@@ -1,0 +1,85 @@
+"""Money reserved for usage: a hold is placed at admission, and settled, released or expired exactly once.
+
+``require_available``, ``place`` and ``resolve`` decide. The caller has locked the rows; these functions keep the rows up to
+date, so that a batch can decide its next request with them. ``movements`` builds the SQL that writes the decisions.
+"""
+
+import logging
+from uuid import UUID
+
+from django.db import OperationalError, transaction
+from django.db.models import Count, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from billing import locks
+from billing.models import Account, Hold
+from gateway_project import errors
+from gateway_project.db import pool
+from gateway_project.text import dollars
+
+logger = logging.getLogger("gateway.audit")
+
+
+def require_available(account: Account, need_nanos: int) -> None:
+    """Raises InsufficientQuota (402) if the balance is too small, TiedUp (429) if only running requests hold the funds."""
+    if account.available_nanos >= need_nanos:
+        return
+    if account.balance_nanos >= need_nanos:
+        raise errors.TiedUp("Your credits are enough, but running requests hold them. Try again in a moment.")
+    raise errors.InsufficientQuota(
+        f"The account has too few credits: this request may cost up to ${dollars.format_plain(need_nanos)}"
+        f" and the balance is ${dollars.format_plain(account.balance_nanos)}."
+    )
+
+
+def place(account: Account, amount_nanos: int, *, is_bounded: bool = False) -> None:
+    """Reserve ``amount_nanos`` on the given row (``movements.write_statement`` writes it). Raises like ``require_available``.
+
+    ``is_bounded``: the caller asks for no more than is available, and for nothing where a refund overdrew the account.
+    """
+    if not is_bounded:
+        require_available(account, amount_nanos)
+    account.held_nanos += amount_nanos
+    account.open_holds += 1
+
+
+def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int | None = None) -> bool:
+    """Resolve the hold on the given rows: SETTLED at a cost, at most the held amount; RELEASED or EXPIRED without a cost.
+
+    Return False, and change nothing, if it was resolved before. That is expected, not an error.
+    """
+    if hold.state != Hold.State.HELD:
+        return False
+    account.held_nanos -= hold.amount_nanos
+    account.open_holds = max(account.open_holds - 1, 0)
+    hold.state = state
+    hold.settled_nanos = None if cost_nanos is None else min(cost_nanos, hold.amount_nanos)
+    return True
+
+
+def correct_counts() -> list[UUID]:
+    """Correct ``open_holds`` of the accounts that say another number than they have. Return their ids.
+
+    The count is wrong after an upgrade from a version that did not count, if some of its processes still ran. An account that
+    another session keeps locked is left to the next call.
+    """
+    counted = Hold.objects.filter(account=OuterRef("pk"), state=Hold.State.HELD).order_by().values("account")
+    number = Coalesce(Subquery(counted.annotate(number=Count("pk")).values("number")), 0)
+    wrong = list(Account.objects.exclude(open_holds=number).values_list("pk", flat=True))
+    return [account_id for account_id in wrong if _correct_count(account_id)]
+
+
+def _correct_count(account_id: UUID) -> bool:
+    """Correct one account. Return False if it stays locked."""
+    try:
+        with transaction.atomic():
+            account = locks.lock_account(account_id)  # then no hold of it is placed or resolved
+            account.open_holds = account.holds.filter(state=Hold.State.HELD).count()
+            account.save(update_fields=["open_holds"])
+    except OperationalError as error:
+        if not pool.is_lock_timeout(error):
+            raise
+        facts = {"account": str(account_id)}
+        logger.warning("account %s is locked by another session: its open holds are not counted", account_id, extra=facts)
+        return False
+    return True

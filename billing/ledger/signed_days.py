@@ -1,0 +1,158 @@
+"""The nightly audit: it reads what was booked since the day before, and signs off the days that have ended.
+
+A signed day says of each account up to which ``seq`` it booked, the balance then, and a digest of the entries. The audit goes
+on from there. The seq is what it goes by, and not a time: a transaction that commits late has a greater seq, as the account is
+locked from the seq until the commit, so no entry is missed.
+
+That what was signed off is still what it was, it asks in three ways:
+
+- Of each account, whether its last signed entry is there and says the same. This reads a row of each account.
+- Of PostgreSQL, whether it has counted updates or deletions of entries since, which triggers refuse. Then it checks everything.
+- Of some signed days each night, by reading them again, and checking all that they say: each within ``AUDIT_REPEAT_DAYS``.
+
+What is changed in a signed day with the triggers disabled, and the statistics reset, is found when that day is read again, or
+by ``verify_ledger``, which always checks everything.
+"""
+
+import logging
+from datetime import UTC, date, datetime, timedelta
+from itertools import chain
+
+from django.conf import settings
+from django.db.backends.utils import CursorWrapper
+
+from billing.ledger import audit
+from billing.ledger.audit import Scope, Violation
+from billing.models import AuditedDay
+
+logger = logging.getLogger("gateway.audit")
+
+_SETTLED_AFTER = timedelta(hours=2)  # a day is signed off when what began on it has ended
+_DAY = timedelta(days=1)
+
+# Of some entries in the order of their seq: numbers and words as PostgreSQL writes a row, whatever the time zone.
+PART_DIGEST = """sha256(string_agg(sha256(convert_to(ROW(
+    id, seq, type, amount_nanos, balance_after_nanos, reference, metadata, spender, issued_by_id, extract(epoch FROM created_at)
+)::text, 'UTF8')), ''::bytea ORDER BY seq))"""
+PART = "seq / 10000"  # how many make a part, so that no value is too large for PostgreSQL, however much an account books
+DIGEST = "encode(sha256(string_agg(part_digest, ''::bytea ORDER BY part)), 'hex')"
+# Of the day ``new``: of the digests of its accounts, and of the day before.
+SEAL = """encode(sha256(convert_to(
+    coalesce((SELECT digest FROM billing_auditedday WHERE day < new.day ORDER BY day DESC LIMIT 1), '')
+    || coalesce((
+        SELECT string_agg(concat_ws(' ', account_id, last_seq, balance_nanos, digest), ',' ORDER BY account_id)
+        FROM billing_auditedledger WHERE day = new.day
+    ), ''), 'UTF8')), 'hex')"""
+
+
+def verify(now: datetime) -> list[Violation]:
+    """Check what was booked since the last signed day, sign off the days that have ended, and read some again.
+
+    Without violations, each step is committed: a run that is interrupted goes on where it was. Returns each invariant once.
+    """
+    found = [_verify_since_signed((now - _SETTLED_AFTER).astimezone(UTC).date())]
+    for day in _due():
+        found.append(_verify_again(day))
+    by_name: dict[str, Violation] = {}
+    for violation in chain.from_iterable(found):
+        by_name.setdefault(violation.invariant.name, violation)
+    return list(by_name.values())
+
+
+def _verify_since_signed(today: date) -> list[Violation]:
+    """Check what is not signed, or everything, at one moment; and sign off the days before today."""
+    with audit.snapshot() as cursor:
+        cursor.execute(_LAST_SIGNED)
+        last, rows_changed, rows_changed_before = cursor.fetchone()
+        if last is None:
+            return _sign_if_consistent(cursor, audit.check(cursor, Scope()), None, today, rows_changed)
+        if rows_changed > rows_changed_before:
+            logger.warning("PostgreSQL counts %d changed entries: checking everything", rows_changed - rows_changed_before)
+            violations = audit.check(cursor, Scope())
+        else:
+            violations = [*audit.check_few(cursor), *audit.check(cursor, Scope(since=last + _DAY))]
+        return _sign_if_consistent(cursor, violations, last, today, rows_changed)
+
+
+def _sign_if_consistent(
+    cursor: CursorWrapper, violations: list[Violation], last: date | None, today: date, rows_changed: int
+) -> list[Violation]:
+    if not any(violation.invariant.kind == audit.ViolationKind.UNTRUE for violation in violations):
+        _sign(cursor, last, today, rows_changed)
+    return violations
+
+
+def _sign(cursor: CursorWrapper, last: date | None, today: date, rows_changed: int) -> None:
+    """Sign off the days after ``last`` and before ``today``: of the whole ledger, from its first entry on."""
+    if last is None:
+        cursor.execute("SELECT coalesce(min((created_at AT TIME ZONE 'UTC')::date), %s) FROM billing_ledgerentry", [today])
+        last = cursor.fetchone()[0] - _DAY
+    since, values = last + _DAY, {"since": last + _DAY, "until": today}
+    if since < today:
+        cursor.execute(_SIGN_LEDGERS, values)
+    for day in _days(since, today):
+        cursor.execute(_SEAL, {"day": day, "rows_changed": rows_changed})
+    cursor.execute(
+        "UPDATE billing_auditedday SET rows_changed = %s WHERE day = (SELECT max(day) FROM billing_auditedday)", [rows_changed]
+    )
+
+
+def _days(since: date, until: date) -> list[date]:
+    return [since + number * _DAY for number in range(max((until - since).days, 0))]
+
+
+def _due() -> list[date]:
+    """Return signed days to be read again tonight, those that were read longest ago first."""
+    if not settings.AUDIT_REPEAT_DAYS:
+        return []
+    number = -(-AuditedDay.objects.count() // settings.AUDIT_REPEAT_DAYS)
+    return list(AuditedDay.objects.order_by("checked_at", "day").values_list("day", flat=True)[:number])
+
+
+def _verify_again(day: date) -> list[Violation]:
+    with audit.snapshot() as cursor:
+        violations = audit.check(cursor, Scope(since=day, until=day + _DAY))
+        if not violations:
+            cursor.execute("UPDATE billing_auditedday SET checked_at = statement_timestamp() WHERE day = %s", [day])
+    for violation in violations:
+        logger.error("signed day %s: %s", day, violation)
+    return violations
+
+
+_LAST_SIGNED = """
+    SELECT day, n_tup_upd + n_tup_del, rows_changed FROM pg_stat_all_tables
+    LEFT JOIN (SELECT day, rows_changed FROM billing_auditedday ORDER BY day DESC LIMIT 1) AS last ON true
+    WHERE relid = 'billing_ledgerentry'::regclass
+"""
+_LAST_OF_ACCOUNT = """
+    SELECT last_seq, debited_nanos FROM billing_auditedledger WHERE account_id = account.id ORDER BY day DESC LIMIT 1
+"""
+# An entry that was committed after its day was signed off belongs to the next one.
+_SIGN_LEDGERS = f"""
+    INSERT INTO billing_auditedledger (account_id, day, last_seq, last_at, balance_nanos, debited_nanos, digest)
+    SELECT days.account_id, day, days.last_seq, last.created_at, last.balance_after_nanos,
+        coalesce(signed.debited_nanos, 0) + sum(days.debited_nanos) OVER (PARTITION BY days.account_id ORDER BY day), digest
+    FROM (
+        SELECT account_id, day, max(last_seq) AS last_seq, sum(debited_nanos) AS debited_nanos, {DIGEST} AS digest
+        FROM (
+            SELECT account_id, greatest((created_at AT TIME ZONE 'UTC')::date, %(since)s) AS day, {PART} AS part,
+                max(seq) AS last_seq, coalesce(-sum(amount_nanos) FILTER (WHERE type = 'USAGE_DEBIT'), 0) AS debited_nanos,
+                {PART_DIGEST} AS part_digest
+            FROM (
+                SELECT entry.* FROM billing_account AS account LEFT JOIN LATERAL ({_LAST_OF_ACCOUNT}) AS signed ON true
+                JOIN LATERAL (
+                    SELECT * FROM billing_ledgerentry WHERE account_id = account.id AND seq > coalesce(signed.last_seq, 0)
+                    OFFSET 0 -- as in ``audit``: each account by the index
+                ) AS entry ON true
+            ) AS entry
+            WHERE created_at < %(until)s::timestamp AT TIME ZONE 'UTC' GROUP BY account_id, day, part
+        ) AS parts GROUP BY account_id, day
+    ) AS days
+    JOIN billing_ledgerentry AS last ON last.account_id = days.account_id AND last.seq = days.last_seq
+    JOIN billing_account AS account ON account.id = days.account_id
+    LEFT JOIN LATERAL ({_LAST_OF_ACCOUNT}) AS signed ON true
+"""  # noqa: S608  constants of this code
+_SEAL = f"""
+    INSERT INTO billing_auditedday (day, digest, rows_changed) SELECT new.day, {SEAL}, %(rows_changed)s
+    FROM (SELECT %(day)s::date AS day) AS new
+"""  # noqa: S608  constants of this code

@@ -1,0 +1,299 @@
+"""The only writer of ledger entries. An entry and the new balance are written in one statement, once for each reference.
+
+A function that takes an Account needs it locked (``billing.locks``), and updates the balance and last seq of the object for
+further decisions. ``grant_support_credit`` takes an id and locks the account itself.
+
+An entry that is neither usage nor of a payment at a processor has a ManualEntry: who booked it, by hand or by a command.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.db import IntegrityError, transaction
+
+from billing import locks, money
+from billing.ledger import crossings, movements
+from billing.ledger.crossings import NewWarning
+from billing.ledger.movements import NewEntry
+from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
+from gateway_project import identifiers, operator_command
+from gateway_project.db import pipelined_transaction
+from gateway_project.db.pipelined_transaction import Statement
+from gateway_project.text import dollars
+
+CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
+OVERCHARGE = "overcharge:"  # begins that of what usage was charged too much; the reference of the usage follows
+
+
+class ReferenceReused(Exception):
+    """The reference names an entry of another account, type or amount."""
+
+
+class AmountNotPositive(ValueError):
+    """The amount is zero or negative. Callers pass magnitudes; the type of the entry decides the sign."""
+
+
+@dataclass(frozen=True)
+class BookedEntry:
+    """The entry of a reference, and whether this call wrote it (``is_new``) or found it."""
+
+    entry: LedgerEntry
+    is_new: bool
+
+
+def debit_usage(
+    account: Account,
+    *,
+    cost_nanos: int,
+    reference: str,
+    model: str,
+    prompt_tokens: int,
+    completion_tokens: int,
+    settlement: str,
+    spender: str | None = None,
+    repeats: str | None = None,
+    charged_before_nanos: int = 0,
+    web_searches: int = 0,
+) -> NewEntry:
+    """Charge one completion; ``movements.write_statement`` writes the entry. A completion that costs 0 has an entry, too.
+
+    ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id of
+    the caller's; the account can filter its entries by it. A second run of a completion names the first one in ``repeats``, and
+    its charge in ``charged_before_nanos``: ``cost_nanos`` is the rest.
+    """
+    metadata = {
+        "model": model,
+        "tokens": prompt_tokens + completion_tokens,
+        "completionId": reference,
+        "promptTokens": prompt_tokens,
+        "completionTokens": completion_tokens,
+        "costInDollars": dollars.format_plain(cost_nanos),
+        "settlement": settlement,
+    }
+    if web_searches:
+        metadata["webSearches"] = web_searches
+    if repeats:
+        metadata |= {"repeats": repeats, "chargedBeforeInDollars": dollars.format_plain(charged_before_nanos)}
+    return _make_entry(account, LedgerEntry.Type.USAGE_DEBIT, -cost_nanos, reference, metadata, spender=spender)
+
+
+def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> NewEntry:
+    """Credit what the usage of ``reference`` was charged too much, once.
+
+    ``movements.write_statement`` and then ``insert_manual_entries_statement`` write it. No person books it: the record of who
+    did names the user and host of this process.
+    """
+    reason = "The charge was an estimate, and it was more than the request cost."
+    metadata = {"reason": reason, "model": model, "completionId": reference}
+    return _make_entry(account, LedgerEntry.Type.SUPPORT_CREDIT, amount_nanos, f"{OVERCHARGE}{reference}", metadata)
+
+
+def credit_purchase(
+    account: Account,
+    *,
+    amount_cents: int,
+    processor: str,
+    payment_id: str,
+    payment: Payment | None = None,
+    issued_by: User | None = None,
+) -> BookedEntry:
+    """Book a payment that the processor confirmed (``payment``), or that staff saw on the bank account (``issued_by``).
+
+    Booking the same payment again returns its entry. Raises ReferenceReused, AmountNotPositive.
+    """
+    metadata = {f"{processor}PaymentId": payment_id}
+    reference = f"pay:{processor}:{payment_id}"
+    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, reference, metadata, issued_by, payment)
+
+
+def refund(
+    account: Account,
+    *,
+    amount_cents: int,
+    reference: str,
+    reason: str,
+    credit: LedgerEntry | None = None,
+    payment: Payment | None = None,
+) -> BookedEntry:
+    """Debit a payment, booked by ``credit``, that was refunded. Only refunds and corrections may make a balance negative."""
+    metadata = {"reason": reason, **_of(credit)}
+    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", metadata, payment=payment)
+
+
+def return_refund(
+    account: Account,
+    *,
+    amount_cents: int,
+    reference: str,
+    processor: str,
+    payment_id: str,
+    reason: str,
+    credit: LedgerEntry | None = None,
+    payment: Payment | None = None,
+) -> BookedEntry:
+    """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
+    metadata = {f"{processor}PaymentId": payment_id, "reason": reason, **_of(credit)}
+    return _book_once(
+        account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata, payment=payment
+    )
+
+
+def refund_credit(
+    account: Account, credit: LedgerEntry, *, amount_nanos: int, reference: str, reason: str, issued_by: User
+) -> BookedEntry:
+    """Take back ``amount_nanos`` of one earlier credit of the account, because that money was paid back.
+
+    A trigger refuses more than is left of the credit (IntegrityError): ``billing.ledger.credits`` says how much that is.
+    Raises ReferenceReused, AmountNotPositive.
+    """
+    metadata = {"reason": reason, **_of(credit)}
+    return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, f"refund:{reference}", metadata, issued_by)
+
+
+def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, reason: str, issued_by: User) -> BookedEntry:
+    """Take back ``amount_nanos`` of one earlier credit that was booked wrongly. A credit is corrected once: by its reference.
+
+    Like ``refund_credit`` otherwise. Raises ReferenceReused if it was corrected by another amount.
+    """
+    metadata = {"reason": reason, **_of(credit)}
+    reference = f"{CORRECTION}{credit.pk}"
+    return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, reference, metadata, issued_by)
+
+
+def _of(credit: LedgerEntry | None) -> dict[str, str]:
+    """Return the metadata by which a refund, or its return, refers to the credit."""
+    return {"entryId": str(credit.pk)} if credit else {}
+
+
+def grant_support_credit(
+    account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
+) -> BookedEntry:
+    """Credit an account on behalf of support, in a transaction of its own.
+
+    ``reference`` is made before the first attempt, by the form for example: a second attempt returns the entry of the first.
+    Raises ReferenceReused if the reference names another entry, AmountNotPositive.
+    """
+    with transaction.atomic():
+        account = locks.lock_account(account_id)
+        return _book_once(
+            account, LedgerEntry.Type.SUPPORT_CREDIT, amount_cents, f"support:{reference}", {"reason": reason}, issued_by
+        )
+
+
+def is_support_credit_booked(reference: str) -> bool:
+    """Say whether ``grant_support_credit`` would return an entry that is there already."""
+    return LedgerEntry.objects.filter(reference=f"support:{reference}").exists()
+
+
+def _book_once(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_cents: int,
+    reference: str,
+    metadata: dict[str, Any],
+    issued_by: User | None = None,
+    payment: Payment | None = None,
+) -> BookedEntry:
+    sign = -1 if type == LedgerEntry.Type.REFUND_DEBIT else 1
+    return _book_nanos_once(account, type, sign * money.nanos(amount_cents), reference, metadata, issued_by, payment)
+
+
+def _book_nanos_once(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_nanos: int,
+    reference: str,
+    metadata: dict[str, Any],
+    issued_by: User | None,
+    payment: Payment | None = None,
+) -> BookedEntry:
+    if amount_nanos * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1) <= 0:
+        raise AmountNotPositive(f"{amount_nanos} nanodollars have the wrong sign for a {type}, or are nothing")
+    booked = LedgerEntry.objects.filter(reference=reference).first()
+    if booked is None:
+        try:
+            with transaction.atomic():
+                entry = _append(account, type, amount_nanos, reference, metadata, issued_by)
+                if payment is None:
+                    _record_manual(entry)
+                return BookedEntry(entry, is_new=True)
+        except IntegrityError:
+            account.balance_nanos -= amount_nanos
+            account.last_seq -= 1
+            # The lock excludes others who book for this account, but not the same reference for another account.
+            booked = LedgerEntry.objects.filter(reference=reference).first()
+            if booked is None:
+                raise
+    if (booked.account_id, booked.type, booked.amount_nanos) != (account.pk, type, amount_nanos):
+        raise ReferenceReused(f"{reference} is already booked as something else")
+    return BookedEntry(booked, is_new=False)
+
+
+def _record_manual(entry: LedgerEntry) -> None:
+    """Record who booked the entry: the staff that it names, else whoever runs this process."""
+    same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
+    operator = "" if entry.issued_by_id else operator_command.operator()
+    ManualEntry.objects.create(entry=entry, operator=operator, **{name: getattr(entry, name) for name in same})
+
+
+def _append(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_nanos: int,
+    reference: str,
+    metadata: dict[str, Any],
+    issued_by: User | None = None,
+) -> LedgerEntry:
+    entry = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
+    pipelined_transaction.execute(movements.write_statement(entries=[entry]))
+    if warning := find_crossing(account, entry):
+        pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
+    return LedgerEntry.objects.get(pk=entry.id)
+
+
+def _make_entry(
+    account: Account,
+    type: LedgerEntry.Type,
+    amount_nanos: int,
+    reference: str,
+    metadata: dict[str, Any],
+    *,
+    issued_by_id: int | None = None,
+    spender: str | None = None,
+) -> NewEntry:
+    account.balance_nanos += amount_nanos
+    account.last_seq += 1
+    return NewEntry(
+        id=identifiers.uuid7(),
+        account_id=account.pk,
+        seq=account.last_seq,
+        type=type,
+        amount_nanos=amount_nanos,
+        balance_after_nanos=account.balance_nanos,
+        reference=reference,
+        metadata=metadata,
+        spender=spender,
+        issued_by_id=issued_by_id,
+    )
+
+
+def find_crossing(account: Account, entry: NewEntry) -> NewWarning | None:
+    """Return the warning that goes with the entry, to be written in its transaction, if it takes the balance too low."""
+    return crossings.find_crossing(account, amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
+
+
+def insert_manual_entries_statement(entries: Sequence[NewEntry]) -> Statement:
+    """Insert the records of who booked these entries: whoever runs this process."""
+    operator = operator_command.operator()
+    return Statement(
+        """
+        INSERT INTO billing_manualentry (entry_id, account_id, type, amount_nanos, reference, metadata, operator)
+        SELECT id, account_id, type, amount_nanos, reference, metadata, operator
+        FROM json_to_recordset($1::json) AS entry (id uuid, account_id uuid, type text, amount_nanos bigint, reference text,
+            metadata jsonb, operator text)
+        """,
+        [{**msgspec.structs.asdict(entry), "operator": operator} for entry in entries],
+    )

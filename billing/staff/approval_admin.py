@@ -1,0 +1,243 @@
+"""The support pages of what waits for a second person: a list of each kind, and pages that approve and decline."""
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import Case, F, QuerySet, When
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+
+from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
+from billing.sign_in import mails
+from billing.staff import approvals, owners, second_factor_removals, support_credit
+from billing.staff.approvals import ApprovalRefused, Decision
+from billing.staff.forms import DeclineForm
+from billing.staff.people_admin import staff_of
+from billing.staff.support_credit import RequestedCredit
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.models import Activity
+from gateway_project.text import dollars
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("waiting", "Waits for approval"), ("approved", "Approved"), ("declined", "Declined")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() == "waiting":
+            return queryset.filter(pk__in=approvals.waiting(queryset.model).values("pk"))
+        return queryset.filter(decision=self.value().upper()) if self.value() else queryset  # type: ignore[union-attr]
+
+
+class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
+    """Those that wait come first. Staff who may approve decide on them; who asked can take it back."""
+
+    change_form_template = "admin/billing/waiting/change_form.html"
+    approve_template = "admin/billing/waiting/approve.html"
+    approve_permission: str
+    approved_as: str  # what became of an approved one, such as "booked"
+    list_filter = (StateFilter,)
+    list_select_related: ClassVar[tuple[str, ...]] = ("account", "requested_by")
+    ordering = (Case(When(decision="", then=0), default=1), F("id").desc())
+
+    # --- What each kind says of itself ----------------------------------------------------------------------------------
+
+    def refusal(self, asked: Any, by: User) -> str:
+        """Return why ``by`` cannot approve it, or ''."""
+        raise NotImplementedError
+
+    def approve(self, request: HttpRequest, asked: Any, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        """Do what is asked for. Return the act, its values and what came of it, in words. Raises ApprovalRefused."""
+        raise NotImplementedError
+
+    def facts(self, asked: Any) -> dict[str, str]:
+        """Return what the page that approves shows beside the request."""
+        return {}
+
+    # --- Pages ----------------------------------------------------------------------------------------------------------
+
+    @admin.display(description="state", ordering="decision")
+    def state(self, asked: WaitingAct) -> str:
+        return approvals.describe_state(asked, self.approved_as)
+
+    def get_urls(self) -> list[URLPattern]:
+        views = {"approve": self.approve_view, "decline": self.decline_view}
+        name = f"{self.opts.app_label}_{self.opts.model_name}"
+        return [
+            *(
+                path(f"<uuid:object_id>/{act}/", self.admin_site.admin_view(view), name=f"{name}_{act}")
+                for act, view in views.items()
+            ),
+            *super().get_urls(),
+        ]
+
+    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        asked = self.get_object(request, object_id)
+        may = {"may_approve": False, "may_decline": False}
+        if asked is not None and not asked.decision:
+            may_decide, is_own = request.user.has_perm(self.approve_permission), asked.requested_by == request.user
+            may = {"may_approve": may_decide and not is_own, "may_decline": may_decide or is_own}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **may})
+
+    def approve_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
+        """Show the request, its author, and any objection. A POST approves it; a second POST says who approved it."""
+        asked = self.object_for(request, str(object_id), self.approve_permission)
+        if request.method == "POST":
+            self._approve(request, asked)
+            return self.back_to(asked)
+        context = {"refusal": self.refusal(asked, staff_of(request)), **self.facts(asked)}
+        return self.show_action(request, self.approve_template, f"Approve the {asked.what}", asked, **context)
+
+    def _approve(self, request: HttpRequest, asked: Any) -> None:
+        try:
+            with transaction.atomic():
+                act, values, outcome = self.approve(request, asked, staff_of(request))
+                text = f"Approved the {asked.what}."  # owners read it
+                after = {**values, "request": str(asked.pk)}
+                self.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
+                self._tell(asked, f"It is approved and {self.approved_as}. {outcome}")
+        except ApprovalRefused as refusal:
+            messages.error(request, str(refusal))
+        else:
+            messages.success(request, f"The {asked.what} for {asked.target} is approved and {self.approved_as}. {outcome}")
+
+    def decline_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
+        """Ask why; a POST declines. Who asked takes it back here."""
+        is_own = self.model._default_manager.filter(pk=object_id, requested_by=staff_of(request)).exists()
+        view = f"{self.opts.app_label}.view_{self.opts.model_name}"
+        asked = self.object_for(request, str(object_id), view if is_own else self.approve_permission)
+        form = DeclineForm(request.POST if request.method == "POST" else None)
+        if request.method == "POST" and form.is_valid():
+            self._decline(request, asked, form.cleaned_data["reason"])
+            return self.back_to(asked)
+        context = {"form": form, "is_own": is_own}
+        return self.show_action(request, "admin/billing/waiting/decline.html", f"Decline the {asked.what}", asked, **context)
+
+    def _decline(self, request: HttpRequest, asked: Any, reason: str) -> None:
+        try:
+            with transaction.atomic():
+                locked = approvals.lock(type(asked), asked.pk, staff_of(request).pk)
+                approvals.decide(locked, Decision.DECLINED, staff_of(request), decision_reason=reason)
+                text = f"Declined the {asked.what} that {asked.requested_by} asked for."
+                details = {"reason": reason, "ticket": asked.ticket}
+                self.record(request, Activity.Act.CREDIT_DECLINED, asked.target, text, **details)
+                if asked.requested_by != request.user:
+                    self._tell(asked, f"It is declined. The reason: {reason}")
+        except ApprovalRefused as refusal:
+            messages.error(request, str(refusal))
+        else:
+            messages.success(request, f"The {asked.what} is declined. Nothing was {self.approved_as}.")
+
+    def _tell(self, asked: WaitingAct, outcome: str) -> None:
+        """Send a mail to who asked, once the decision is committed. The list shows it, too."""
+        if settings.SENDS_MAIL:
+            facts: dict[str, Any] = {"what": asked.what, "account": str(asked.target), "outcome": outcome}
+            transaction.on_commit(lambda: mails.send(asked.requested_by.email, "act_decided", **facts))
+
+
+# --- Credits ---------------------------------------------------------------------------------------------------------
+
+
+_BOOKED = "booked"
+
+
+def record_credit_request(page: RecordedAdmin, request: HttpRequest, asked: RequestedCredit) -> None:
+    """Record the request for a credit, and tell its author what happens next. Call it in the transaction of the request."""
+    found = asked.request
+    if asked.is_new:
+        after = {"request": str(found.pk), "amountInCents": found.amount_cents}
+        details = {"after": after, "reason": found.reason, "ticket": found.ticket}
+        page.record(request, Activity.Act.CREDIT_REQUESTED, found.account, f"Asked for a {found.what}.", **details)
+        messages.success(request, format_html("{} Nothing is credited until a colleague approves it.", _linked(found)))
+    else:
+        messages.warning(request, format_html("{} Nothing was added.", _linked(found)))
+
+
+def _linked(asked: CreditRequest) -> str:
+    address = reverse("admin:billing_creditrequest_change", args=[asked.pk])
+    return format_html('<a href="{}">A {}</a> {}.', address, asked.what, approvals.describe_state(asked, _BOOKED))
+
+
+@admin.register(CreditRequest)
+class CreditRequestAdmin(WaitingActAdmin):
+    approve_permission = "billing.approve_support_credit"
+    approve_template = "admin/billing/creditrequest/approve.html"
+    approved_as = _BOOKED
+    list_display = ("requested_at", "account", "amount", "kind", "reason", "ticket", "requested_by", "state")
+    search_fields = ("requested_by__email__exact", "account__name", "ticket__exact", "payment_id__exact")
+    search_help_text = "Requester's email address, account name, ticket, or the bank's ID of a payment."
+    fields = (
+        *("account", "amount", "kind", "payment_id", "reason", "ticket", "requested_by", "requested_at"),
+        *("state", "decided_by", "decided_at", "decision_reason", "entry"),
+    )
+
+    @admin.display(description="amount", ordering="amount_cents")
+    def amount(self, asked: CreditRequest) -> str:
+        return dollars.format_cents(asked.amount_cents)
+
+    def refusal(self, asked: CreditRequest, by: User) -> str:
+        return support_credit.approval_refusal(asked, by)
+
+    def facts(self, asked: CreditRequest) -> dict[str, str]:
+        return {"amount": self.amount(asked), "balance": dollars.format_usd(asked.account.balance_nanos)}
+
+    def approve(self, request: HttpRequest, asked: CreditRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        entry = support_credit.approve(asked.pk, by=by).entry
+        is_support = asked.kind == CreditRequest.Kind.SUPPORT_CREDIT
+        act = Activity.Act.CREDITED if is_support else Activity.Act.PURCHASED
+        values = {"entry": str(entry.pk), "amountInCents": asked.amount_cents}
+        return act, values, f"The balance is {dollars.format_usd(entry.balance_after_nanos)}."
+
+
+# --- Owners ----------------------------------------------------------------------------------------------------------
+
+
+@admin.register(OwnerRequest)
+class OwnerRequestAdmin(WaitingActAdmin):
+    approve_permission = "billing.add_membership"
+    approved_as = "made"
+    list_display = ("requested_at", "account", "user", "reason", "requested_by", "state")
+    list_select_related = ("account", "user", "requested_by")
+    search_fields = ("requested_by__email__exact", "account__name", "user__email__exact")
+    search_help_text = "Email address of the requester or new owner, or the account name."
+    fields = (
+        *("account", "user", "reason", "ticket", "requested_by", "requested_at"),
+        *("state", "decided_by", "decided_at", "decision_reason"),
+    )
+
+    def refusal(self, asked: OwnerRequest, by: User) -> str:
+        return owners.refusal(asked, by)
+
+    def approve(self, request: HttpRequest, asked: OwnerRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        membership = owners.approve(request, asked.pk, by=by)
+        return Activity.Act.MEMBER_JOINED, {"membership": membership.pk}, f"{asked.user} is an owner now."
+
+
+# --- Second factors --------------------------------------------------------------------------------------------------
+
+
+@admin.register(SecondFactorRequest)
+class SecondFactorRequestAdmin(WaitingActAdmin):
+    approve_permission = "billing.remove_second_factor"
+    approved_as = "removed"
+    list_display = ("requested_at", "user", "account", "reason", "ticket", "requested_by", "state")
+    list_select_related = ("account", "user", "requested_by")
+    search_fields = ("requested_by__email__exact", "user__email__exact", "ticket__exact")
+    search_help_text = "Email address of the requester or of the person, or the ticket."
+    fields = (
+        *("user", "account", "reason", "ticket", "requested_by", "requested_at"),
+        *("state", "decided_by", "decided_at", "decision_reason"),
+    )
+
+    def refusal(self, asked: SecondFactorRequest, by: User) -> str:
+        return second_factor_removals.refusal(asked, by)
+
+    def approve(self, request: HttpRequest, asked: SecondFactorRequest, by: User) -> tuple[Activity.Act, dict[str, Any], str]:
+        removed = second_factor_removals.approve(asked.pk, by=by)
+        return Activity.Act.SECOND_FACTOR_REMOVED, {"removed": removed}, f"{asked.user} signs in with the password alone."

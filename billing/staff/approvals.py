@@ -1,0 +1,90 @@
+"""Acts of staff that wait for a second person: asked for once, decided once, never approved by who asked.
+
+What is asked for is a row (``models.WaitingAct``). ``support_credit``, ``owners``, ``second_factor_removals`` and
+``completions.catalog.price_requests`` say what each kind does once approved.
+"""
+
+from datetime import timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from billing import locks
+from billing.models import AccountAct, User, WaitingAct
+from gateway_project.db import pool
+from gateway_project.text import timestamps
+
+WAITS_TIME = timedelta(days=7)  # then what is asked for can no longer be approved
+Decision = WaitingAct.Decision
+Asked = TypeVar("Asked", bound=WaitingAct)
+
+
+class ApprovalRefused(Exception):
+    """The person may not ask for this or decide on it. The message says why, to them."""
+
+
+def waiting(model: type[Asked]) -> QuerySet[Asked]:
+    """Return the rows that can be approved."""
+    rows: QuerySet[Asked] = model._default_manager.filter(decision="", requested_at__gt=pool.database_time() - WAITS_TIME)
+    return rows
+
+
+def lock(model: type[Asked], id: UUID, *people: int) -> Asked:
+    """Lock who asked and the people, the account if it is of one, and the row, and return it as it is then.
+
+    Raises the model's DoesNotExist.
+    """
+    rows = model._default_manager
+    asked: Any = rows.get(pk=id)
+    locks.lock_users([asked.requested_by_id, *people])
+    account = locks.lock_account(asked.account_id) if issubclass(model, AccountAct) else None
+    asked = rows.select_for_update(of=("self",), no_key=True).select_related("requested_by").get(pk=id)
+    if account is not None:
+        asked.account = account
+    found: Asked = asked
+    return found
+
+
+def refusal(asked: WaitingAct, by: User) -> str:
+    """Return why ``by`` cannot approve it, whatever it is; or ''."""
+    if asked.decision:
+        return _decided(asked)
+    if by == asked.requested_by:
+        return "You asked for this. Someone else must approve it."
+    if not waiting(type(asked)).filter(pk=asked.pk).exists():
+        return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, ask for it again."
+    return ""
+
+
+def decline_lapsed(rows: QuerySet[Asked], by: User) -> None:
+    """Decline those of the rows that nobody decided in time, so that the same may be asked for again."""
+    for asked in rows.filter(decision="").exclude(pk__in=waiting(rows.model).values("pk")):
+        decide(asked, Decision.DECLINED, by, decision_reason="Asked for again, after no one decided in time.")
+
+
+def decide(asked: WaitingAct, decision: Decision, by: User, **columns: object) -> None:
+    """Write the decision to the locked row. Raises ApprovalRefused if there is one."""
+    if asked.decision:
+        raise ApprovalRefused(_decided(asked))
+    columns |= {"decision": decision, "decided_by": by, "decided_at": pool.database_time()}
+    for name, value in columns.items():
+        setattr(asked, name, value)
+    asked.save(update_fields=list(columns))
+
+
+def describe_state(asked: WaitingAct, approved: str) -> str:
+    """Return the state in words, as a predicate: "waits for approval". ``approved`` says what became of it then."""
+    if asked.decision == Decision.APPROVED:
+        return f"is approved and {approved}"
+    if asked.decision == Decision.DECLINED:
+        return "is declined"
+    is_waiting = waiting(type(asked)).filter(pk=asked.pk).exists()
+    return "waits for approval" if is_waiting else "was not decided in time"
+
+
+def _decided(asked: WaitingAct) -> str:
+    assert asked.decided_by is not None
+    assert asked.decided_at is not None
+    decided = Decision(asked.decision).label.lower()
+    return f"Already {decided} by {asked.decided_by.email} on {timestamps.in_words(asked.decided_at)}."

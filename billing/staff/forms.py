@@ -1,0 +1,172 @@
+"""Forms of the support pages: support credits, users, accounts and memberships."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.forms import UserChangeForm
+from django.http import HttpRequest
+
+from billing import locks, money, staff_permissions
+from billing.forms import DollarsField
+from billing.ledger import writer
+from billing.ledger.writer import BookedEntry
+from billing.models import Account, Membership, User
+from billing.staff import owners, support_credit
+from billing.staff.support_credit import RequestedCredit
+from gateway_project import identifiers
+from gateway_project.text import dollars
+
+
+class SupportCreditForm(forms.Form):
+    """A SUPPORT_CREDIT. The reference is made with the form, so a form that is sent twice credits once."""
+
+    amount = DollarsField(label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX)
+    reason = forms.CharField(
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
+        help_text="Why this credit is due. Members of the account see it on their statement.",
+    )
+    ticket = forms.CharField(max_length=100, required=False, help_text="The ticket, if there is one. Only staff see it.")
+    reference = forms.RegexField(r"^[0-9A-Za-z]{22}$", initial=identifiers.short_uuid7, widget=forms.HiddenInput)
+
+    def __init__(self, account: Account, issuer: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.account, self.issuer = account, issuer
+        left_cents = max(support_credit.left_today_cents(issuer), 0)
+        self.fields["amount"].help_text = (
+            f"For example, 5 or 12.50. Up to {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)} at a time."
+            f" You have {dollars.format_cents(left_cents)} of your"
+            f" {dollars.format_cents(settings.SUPPORT_CREDIT_DAY_CENTS_MAX)} per day left until midnight UTC."
+            f" Above {dollars.format_cents(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)} per day for this account, a colleague must"
+            " approve."
+        )
+
+    def clean_amount(self) -> int:
+        cents: int = self.cleaned_data["amount"]
+        if self.account.balance_nanos + money.nanos(cents) > money.NANOS_MAX:
+            raise forms.ValidationError("The balance would be larger than the ledger can store.")
+        return cents
+
+    def issue(self) -> BookedEntry | RequestedCredit | None:
+        """Book the credit or ask for it. Return None, with an error on the form, if it is refused or used the form twice."""
+        try:
+            return support_credit.issue(
+                self.account.pk,
+                amount_cents=self.cleaned_data["amount"],
+                reason=self.cleaned_data["reason"],
+                ticket=self.cleaned_data["ticket"],
+                reference=self.cleaned_data["reference"],
+                issued_by=self.issuer,
+            )
+        except support_credit.CreditRefused as refusal:
+            self.add_error("amount", str(refusal))
+        except writer.ReferenceReused:
+            self.add_error(None, "This form was already used for another credit. Open a new form to issue another.")
+        return None
+
+
+class DeclineForm(forms.Form):
+    """Why a credit that waits is declined."""
+
+    reason = forms.CharField(
+        max_length=500,
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
+        help_text="The person who asked for the credit sees it.",
+    )
+
+
+class NewUserForm(forms.ModelForm):
+    """A new user, who is sent a link to set a password."""
+
+    class Meta:
+        model = User
+        fields = ("email", "is_staff", "groups")
+        help_texts = {"email": "We email a link to choose a password. It works for 7 days."}
+
+    def save(self, commit: bool = True) -> User:
+        self.instance.set_unusable_password()
+        user: User = super().save(commit)
+        return user
+
+
+class UserForm(UserChangeForm):
+    """A user, without Django's field that leads to a page for typing the password."""
+
+    password = None  # type: ignore[assignment]
+
+    class Meta:
+        model = User
+        fields = "__all__"
+        help_texts = {
+            "is_active": "Clear this instead of deleting the user. Accounts without another active member are closed too:"
+            " their keys are refused until staff reopen them."
+        }
+
+
+_RATE = "For each key without a limit of its own. Leave empty for the gateway's default."
+
+
+class AccountForm(forms.ModelForm):
+    class Meta:
+        model = Account
+        fields = "__all__"
+        help_texts = {
+            "requests_per_minute": _RATE,
+            "tokens_per_minute": _RATE,
+            "requests_in_flight_max": "For all keys together. Leave empty for the gateway's default.",
+            "is_active": "Requests with the keys of an inactive account are refused.",
+            "keeps_responses": "Store responses for later requests, unless a request says otherwise. If you clear this,"
+            " stored responses can no longer be read, and we delete them within an hour.",
+        }
+
+
+class MembershipFormSet(forms.BaseInlineFormSet):
+    """The memberships of one user or account. Rows are added and deleted, never changed.
+
+    The admin makes a subclass for each request. Of a new account, whose balance is nothing, the owner needs no second person.
+    """
+
+    request: HttpRequest
+    is_of_new_account: bool
+
+    @property
+    def staff(self) -> User:
+        assert isinstance(self.request.user, User)
+        return self.request.user
+
+    def clean(self) -> None:
+        super().clean()
+        kept = [form for form in self.forms if not form.cleaned_data.get("DELETE")]
+        _refuse_memberships(kept, self.staff)
+        if any(form.instance.user_id == self.staff.pk for form in self.forms if form not in kept):
+            raise forms.ValidationError(staff_permissions.OWN_MEMBERSHIP)
+
+    def save_new_objects(self, commit: bool = True) -> list[Any]:
+        """Ask for each new owner instead of making one."""
+        if self.is_of_new_account:
+            made: list[Any] = super().save_new_objects(commit)
+            return made
+        self.new_objects: list[Any] = []
+        for form in self.extra_forms:
+            if form.has_changed() and not self._should_delete_form(form):  # type: ignore[attr-defined]
+                asked, is_new = owners.ask(self.request, form.cleaned_data["user"], form.cleaned_data["account"], self.staff)
+                waits = "No one becomes an owner until a colleague approves it." if is_new else "It was already requested."
+                messages.success(self.request, f"The {asked.what} waits for approval. {waits}")
+        return []
+
+
+def _refuse_memberships(membership_forms: Sequence[forms.ModelForm], staff: User) -> None:
+    """Add an error to each form whose new or changed membership ``staff_permissions`` refuses."""
+    changed = [form for form in membership_forms if form.is_valid() and form.has_changed()]
+    locks.lock_users([form.cleaned_data["user"].pk for form in changed])
+    for form in changed:
+        ends_own = Membership.objects.filter(pk=form.instance.pk, user=staff).exists()
+        refusal = staff_permissions.membership_refusal(staff, form.cleaned_data["user"], form.cleaned_data["account"])
+        refusal = refusal or (staff_permissions.OWN_MEMBERSHIP if ends_own else "")
+        if form.instance.pk:
+            refusal = refusal or "You cannot change the user or account of a membership. Remove it and add another."
+        if refusal:
+            form.add_error(None, refusal)

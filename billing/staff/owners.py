@@ -1,0 +1,52 @@
+"""Owners that staff make: asked for, and approved by a second person, so that nobody gives an account to a friend alone.
+
+The owners of the account are told when one is asked for, and when one is made.
+"""
+
+from uuid import UUID
+
+from django.db import transaction
+from django.http import HttpRequest
+
+from billing import locks, staff_permissions
+from billing.members import notices
+from billing.models import Account, Membership, OwnerRequest, Role, User
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+
+
+def ask(request: HttpRequest, user: User, account: Account, staff: User) -> tuple[OwnerRequest, bool]:
+    """Ask that the locked user become an owner. Return the request, and whether it is new. Must run in a transaction."""
+    locks.lock_account(account.pk)
+    approvals.decline_lapsed(OwnerRequest.objects.filter(account=account, user=user), staff)
+    asked, is_new = OwnerRequest.objects.get_or_create(
+        account=account, user=user, decision="", defaults={"requested_by": staff, "reason": "Added in the admin."}
+    )
+    if is_new:
+        log.record(request, Activity.Act.OWNER_REQUESTED, account, f"Asked for a {asked.what}.", account_id=account.pk)
+        notices.tell_owners(account, f"Support staff want to make {user} an owner of the account.", but=user)
+    return asked, is_new
+
+
+def approve(request: HttpRequest, id: UUID, *, by: User) -> Membership:
+    """Make the user an owner. Raises ApprovalRefused, OwnerRequest.DoesNotExist."""
+    with transaction.atomic():
+        user_id = OwnerRequest.objects.get(pk=id).user_id
+        asked = approvals.lock(OwnerRequest, id, by.pk, user_id)
+        if reason := refusal(asked, by):
+            raise ApprovalRefused(reason)
+        membership = Membership.objects.create(account=asked.account, user=asked.user, role=Role.OWNER)
+        approvals.decide(asked, Decision.APPROVED, by)
+        notices.tell_owners(asked.account, f"{asked.user} is an owner now. Support staff added them.", but=asked.user)
+    return membership
+
+
+def refusal(asked: OwnerRequest, by: User) -> str:
+    """Return why ``by`` cannot approve the request, or ''."""
+    if reason := approvals.refusal(asked, by):
+        return reason
+    if Membership.objects.filter(account=asked.account, user=asked.user).exists():
+        return f"{asked.user} is a member already: an owner can change the role."
+    return staff_permissions.membership_refusal(by, asked.user, asked.account)

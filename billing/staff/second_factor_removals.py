@@ -1,0 +1,67 @@
+"""Removes somebody's two-factor authentication because the phone is lost: support asks, a second person approves.
+
+Whoever holds the password and talks support into it would otherwise be let in. So the person and the owners of the account are
+told when it is asked for, and when it is done, and it takes two members of staff.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpRequest
+
+from billing import locks, staff_permissions
+from billing.members import notices
+from billing.models import Account, SecondFactorRequest, User
+from billing.sign_in import mails, second_factor
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+
+
+def ask(
+    request: HttpRequest, user: User, account: Account, staff: User, *, reason: str, ticket: str
+) -> tuple[SecondFactorRequest, bool]:
+    """Ask for the removal. Return the request, and whether it is new. Must run in a transaction."""
+    locks.lock_account(account.pk)
+    approvals.decline_lapsed(SecondFactorRequest.objects.filter(user=user), staff)
+    terms: dict[str, Any] = {"account": account, "requested_by": staff, "reason": reason, "ticket": ticket}
+    asked, is_new = SecondFactorRequest.objects.get_or_create(user=user, decision="", defaults=terms)
+    if is_new:
+        summary = f"Asked for a {asked.what}."
+        act = Activity.Act.SECOND_FACTOR_REQUESTED
+        log.record(request, act, user, summary, account_id=account.pk, reason=reason, ticket=ticket)
+        _tell(asked, "Support was asked to remove two-factor authentication. A second member of staff must approve it.")
+    return asked, is_new
+
+
+def approve(id: UUID, *, by: User) -> int:
+    """Remove the second factors, and return how many. Raises ApprovalRefused, SecondFactorRequest.DoesNotExist."""
+    with transaction.atomic():
+        user_id = SecondFactorRequest.objects.get(pk=id).user_id
+        asked = approvals.lock(SecondFactorRequest, id, by.pk, user_id)
+        if reason := refusal(asked, by):
+            raise ApprovalRefused(reason)
+        removed = second_factor.remove_all(asked.user)
+        approvals.decide(asked, Decision.APPROVED, by)
+        _tell(asked, "Two-factor authentication was removed by support. Set it up again after signing in.")
+    return removed
+
+
+def refusal(asked: SecondFactorRequest, by: User) -> str:
+    """Return why ``by`` cannot approve the request, or ''."""
+    if reason := approvals.refusal(asked, by):
+        return reason
+    if by == asked.user:
+        return "This is about your own second factor. Someone else must approve it."
+    if not staff_permissions.may_change_user(by, asked.user):
+        return f"{asked.user} has permissions that you lack."
+    return ""
+
+
+def _tell(asked: SecondFactorRequest, what: str) -> None:
+    notices.tell_owners(asked.account, f"{asked.user}: {what}", but=asked.user)
+    if settings.SENDS_MAIL:
+        transaction.on_commit(lambda: mails.send(asked.user.email, "second_factor_removal", what=what))

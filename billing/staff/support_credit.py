@@ -1,0 +1,187 @@
+"""Credits that staff book: whom they may credit, how much each time and on each UTC day, and what needs approval.
+
+What one person credits an account in a day beyond a threshold waits until somebody else approves it. What waits counts for the
+caps of who asked, so that an approval cannot exceed them. Caps and threshold bind superusers, too. A payment by bank transfer
+has no caps, and always waits: nobody but who books it has seen the bank's account. An operator's command
+(``manage.py grant_credit``) has none of these: whoever can run it can write to the database anyway.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet, Sum
+
+from billing import locks, money, staff_permissions
+from billing.ledger import writer
+from billing.ledger.writer import BookedEntry
+from billing.models import Account, CreditRequest, LedgerEntry, User
+from billing.staff import approvals
+from billing.staff.approvals import ApprovalRefused, Decision
+from gateway_project.db import pool
+from gateway_project.text import dollars
+
+Kind = CreditRequest.Kind
+
+
+class CreditRefused(ApprovalRefused):
+    """The person may not issue or decide on this credit. The message says why, to them."""
+
+
+@dataclass(frozen=True)
+class RequestedCredit:
+    """A credit that waits for approval or did, and whether this call asked for it (``is_new``) or found it."""
+
+    request: CreditRequest
+    is_new: bool
+
+
+# --- Issuing ------------------------------------------------------------------------------------------------------
+
+
+def issue(
+    account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User, ticket: str = ""
+) -> BookedEntry | RequestedCredit:
+    """Credit the account once for ``reference``, or ask for it once if it needs approval.
+
+    Runs under a lock of the issuer: concurrent credits cannot exceed a cap together. Raises CreditRefused, ReferenceReused.
+    """
+    with transaction.atomic():
+        locks.lock_users([issued_by.pk])
+        if asked := CreditRequest.objects.filter(reference=reference).first():
+            return RequestedCredit(_require_same(asked, account_id, amount_cents, issued_by), is_new=False)
+        if not writer.is_support_credit_booked(reference):
+            account = locks.lock_account(account_id)
+            _require_allowed(account, amount_cents, issued_by)
+            if _needs_approval(account, amount_cents, issued_by):
+                return _ask(account, issued_by, reference, amount_cents=amount_cents, reason=reason, ticket=ticket)
+        return writer.grant_support_credit(
+            account_id, amount_cents=amount_cents, reason=reason, reference=reference, issued_by=issued_by
+        )
+
+
+def _ask(account: Account, requester: User, reference: str, **terms: int | str) -> RequestedCredit:
+    defaults = {"account": account, "requested_by": requester, **terms}
+    asked, is_new = CreditRequest.objects.get_or_create(reference=reference, defaults=defaults)
+    return RequestedCredit(_require_same(asked, account.pk, int(terms["amount_cents"]), requester), is_new)
+
+
+def _require_same(asked: CreditRequest, account_id: UUID, amount_cents: int, requester: User) -> CreditRequest:
+    if (asked.account_id, asked.amount_cents, asked.requested_by_id) != (account_id, amount_cents, requester.pk):
+        raise writer.ReferenceReused(f"{asked.reference} already asks for something else")
+    return asked
+
+
+def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
+    """Refuse what the issuer may not credit, with or without approval. The issuer and the account are locked."""
+    if not staff_permissions.may_credit(issuer, account):
+        raise CreditRefused("You are a member of this account. A colleague must credit it.")
+    _require_open(account)
+    if amount_cents > settings.SUPPORT_CREDIT_CENTS_MAX:
+        raise CreditRefused(f"The maximum is {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
+    left_cents = left_today_cents(issuer)
+    if amount_cents > left_cents:
+        raise CreditRefused(f"You can credit {dollars.format_cents(max(left_cents, 0))} more until midnight UTC.")
+
+
+def _require_open(account: Account) -> None:
+    if not account.is_active:
+        raise CreditRefused("The account is closed. Reopen it before you credit it.")
+
+
+def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
+    """Whether this credit, with what the issuer has credited the account today alone, is above the threshold.
+
+    The sum counts, so that a large credit cannot be issued in parts.
+    """
+    alone_nanos = _sum_nanos(_issued_today(issuer).filter(account=account, credit_request__isnull=True))
+    return alone_nanos + money.nanos(amount_cents) > money.nanos(settings.SUPPORT_CREDIT_ALONE_CENTS_MAX)
+
+
+def left_today_cents(issuer: User) -> int:
+    """Return how much the person may still credit until midnight UTC, in all; negative when the cap was lowered since.
+
+    What waits counts on every day until it is decided, and then, if approved, on the day of its entry.
+    """
+    of_issuer = waiting().filter(requested_by=issuer, kind=Kind.SUPPORT_CREDIT)
+    asked_cents = of_issuer.aggregate(cents=Sum("amount_cents"))["cents"] or 0
+    issued_cents = money.floor_cents(_sum_nanos(_issued_today(issuer)))
+    return settings.SUPPORT_CREDIT_DAY_CENTS_MAX - issued_cents - asked_cents
+
+
+def _issued_today(issuer: User) -> QuerySet[LedgerEntry]:
+    day_began = datetime.combine(pool.database_time().astimezone(UTC).date(), time.min, tzinfo=UTC)
+    return LedgerEntry.objects.filter(issued_by=issuer, type=LedgerEntry.Type.SUPPORT_CREDIT, created_at__gte=day_began)
+
+
+def _sum_nanos(entries: QuerySet[LedgerEntry]) -> int:
+    return entries.aggregate(nanos=Sum("amount_nanos"))["nanos"] or 0
+
+
+# --- What waits for a second person -------------------------------------------------------------------------------
+
+
+def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **terms: int | str) -> CreditRequest:
+    """Ask that a payment by bank transfer be booked. The requester and the account are locked."""
+    return CreditRequest.objects.create(
+        account=account, requested_by=requester, kind=Kind.CREDIT_PURCHASE, payment_id=payment_id, **terms
+    )
+
+
+def waiting() -> QuerySet[CreditRequest]:
+    """Return the requests that can be approved."""
+    return approvals.waiting(CreditRequest)
+
+
+def approve(request_id: UUID, *, by: User) -> BookedEntry:
+    """Book the credit, once, in the name of who asked for it. Raises CreditRefused, CreditRequest.DoesNotExist."""
+    with transaction.atomic():
+        asked = approvals.lock(CreditRequest, request_id, by.pk)
+        if refusal := approval_refusal(asked, by):
+            raise CreditRefused(refusal)
+        booked = _book(asked)
+        approvals.decide(asked, Decision.APPROVED, by, entry=booked.entry)
+        return booked
+
+
+def _book(asked: CreditRequest) -> BookedEntry:
+    if asked.kind == Kind.SUPPORT_CREDIT:
+        booked = writer.grant_support_credit(
+            asked.account_id,
+            amount_cents=asked.amount_cents,
+            reason=asked.reason,
+            reference=asked.reference,
+            issued_by=asked.requested_by,
+        )
+        if not booked.is_new:  # only a command can have taken the reference
+            raise CreditRefused("An operator booked a credit with the same reference.")
+        return booked
+    try:
+        booked = writer.credit_purchase(
+            asked.account,
+            amount_cents=asked.amount_cents,
+            processor="bank",
+            payment_id=asked.payment_id,
+            issued_by=asked.requested_by,
+        )
+    except writer.ReferenceReused:
+        raise CreditRefused("This payment is already booked with other terms.") from None
+    if not booked.is_new:
+        raise CreditRefused("This payment is already booked.")
+    return booked
+
+
+def approval_refusal(asked: CreditRequest, by: User) -> str:
+    """Return why ``by`` cannot approve the request, or ''."""
+    if refusal := approvals.refusal(asked, by):
+        return refusal
+    for person in (by, asked.requested_by):
+        if not staff_permissions.may_credit(person, asked.account):
+            return f"Members cannot take part in crediting their own account, and {person.email} is one."
+    if not asked.account.is_active:
+        return "The account has been closed since. Reopen it before you credit it."
+    if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
+        return "The balance would be larger than the ledger can store."
+    return ""

@@ -1,0 +1,101 @@
+"""The command ``model-gateway``, and ``manage.py`` of a checkout: starts a process, or passes every other word to Django.
+
+It reads the settings file first. On a developer's machine it uses the embedded PostgreSQL, and starts it if it does not run.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+from gateway_project import installation, process_commands
+from gateway_project.command_line import settings_file
+from gateway_project.local import development, embedded
+
+USAGE = """\
+model-gateway init HOST     writes the settings, secrets and units of this server
+model-gateway web           serves: gunicorn, with any of its options
+model-gateway worker        does background work: Celery, with any of its options
+model-gateway beat          starts background work when it is due: one for all servers
+model-gateway version       prints the version of the gateway
+model-gateway run           serves on a developer's machine, with a PostgreSQL and a Redis of its own
+model-gateway COMMAND       any of the following; COMMAND --help describes it
+"""
+_HELP = ("help", "--help", "-h")
+_VERSION = ("version", "--version")  # Django's own would print Django's
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
+    word, rest = (sys.argv[1] if sys.argv[1:] else "help"), sys.argv[2:]
+    try:
+        if word in _VERSION:
+            sys.stdout.write(f"{installation.VERSION}\n")
+            return
+        if word == "init":
+            from gateway_project.command_line import server_files
+
+            server_files.main(rest)
+            return
+        settings_file.load(os.environ, as_owner=word == "migrate")
+        _become_owner(installation.var(os.environ))
+        if word == "run":
+            _run()
+        elif process := process_commands.arguments(installation.var(os.environ)).get(word):
+            _become([*process, *rest])
+        else:
+            _manage(word)
+    except (embedded.CannotStart, ImproperlyConfigured) as error:
+        sys.exit(str(error))
+
+
+def _become_owner(directory: Path) -> None:
+    """Give up root for the owner of the data directory: its processes could not use files that root makes there."""
+    if installation.IS_CHECKOUT or os.geteuid() != 0 or not directory.exists():
+        return
+    owner = directory.stat()
+    if owner.st_uid != 0:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+        os.environ["HOME"] = str(directory)  # libpq reads certificates there, and gives TLS up if it may not look for them
+
+
+def _become(arguments: list[str]) -> None:
+    os.environ["GATEWAY_VAR"] = str(installation.var(os.environ))
+    if not installation.IS_CHECKOUT:
+        os.chdir("/")  # gunicorn and Celery import first of all what is in the current directory
+    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606  the process keeps its id
+
+
+def _run() -> None:
+    embedded.require_installed()
+    from gateway_project.local import supervisor
+
+    supervisor.main()
+
+
+def _manage(word: str) -> None:
+    import django
+    from django.core.management import execute_from_command_line
+
+    is_help = word in _HELP
+    is_check = word == "check" and "--database" not in " ".join(sys.argv)
+    # To check makes nothing: it says what an environment lacks that nobody has prepared yet.
+    if not is_help and (not is_check or development.is_prepared(os.environ)):
+        development.prepare(os.environ)
+    django.setup()
+    if is_help and len(sys.argv) < 3:
+        sys.stdout.write(f"{USAGE}\n")
+    elif not is_check and not is_help:
+        _require_database()
+    execute_from_command_line(sys.argv)
+
+
+def _require_database() -> None:
+    """End the process if no database is configured. ``check`` alone goes on, and lists what else is missing."""
+    from gateway_project import checks, startup
+
+    if missing := checks.missing_database():
+        sys.exit(startup.describe(missing))

@@ -1,0 +1,318 @@
+"""The API reference at /docs/reference: a page made from the OpenAPI description. It needs no script.
+
+Each field is a row of its own, named by its path ("tools[].function.name"): the browser's search finds it.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.html import escape
+from django.utils.safestring import mark_safe
+from django.views.decorators.http import require_safe
+
+from gateway_project.web import hosts, public_page
+from gateway_project.web.openapi import specification
+
+Schema = dict[str, Any]
+SEARCH_CHARACTERS_MAX = 100
+_DEPTH_MAX = 7
+# Groups by the beginning of their paths; a path belongs to the first that fits.
+_GROUPS = {
+    "/v1/chat/": "Completions",
+    "/v1/messages": "Completions",
+    "/v1/responses": "Completions",
+    "/v1/quote": "Completions",
+    "/v1/completions": "Completions",
+    "/v1/generation": "Completions",
+    "/v1/embeddings": "Completions",
+    "/v1/": "Models and usage",
+    "/api/billing/": "Balance and ledger",
+    "/api/keys": "Keys",
+    "/api/rankings": "Rankings",
+}
+# What each code of an error means, and whether to try again.
+MEANINGS = {
+    "invalid_request_error": (
+        "The request is wrong: param names the field.",
+        "No, but after a 408.",
+    ),
+    "invalid_api_key": ("The key is missing, unknown, revoked, expired or paused, or its account is closed.", "No."),
+    "insufficient_quota": ("The account has too few credits for what the request may cost.", "After credit was added."),
+    "previous_response_not_found": ("The previous response is unknown, deleted or expired.", "No: send the conversation."),
+    "model_not_found": ("The model is unknown, not available, or not for this key.", "No."),
+    "request_in_progress": ("A request with the same Idempotency-Key is still running.", "After Retry-After."),
+    "reply_unreadable": (
+        "The reply stored for this Idempotency-Key can no longer be read.",
+        "With another key; it costs again.",
+    ),
+    "rate_limit_exceeded": (
+        "A rate or spending limit is reached, or running requests hold what is left of it.",
+        "After Retry-After, unless x-should-retry is false.",
+    ),
+    "internal_error": ("The gateway failed. The message has the id of the request.", "Yes."),
+    "upstream_error": ("The model’s provider failed, is overloaded, or did not answer in time.", "Yes."),
+    "service_unavailable": ("The gateway cannot take the request at the moment.", "After Retry-After."),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field or parameter. ``name`` is its path in the body."""
+
+    name: str
+    kind: str
+    is_required: bool
+    description: str
+
+
+@dataclass(frozen=True)
+class Media:
+    """A reply's body: its media type, its fields, and an example."""
+
+    kind: str
+    fields: list[Field]
+    example: str
+
+
+@dataclass(frozen=True)
+class Error:
+    status: str
+    codes: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """``request`` is empty where there is no body; ``curl`` ends with it."""
+
+    id: str
+    group: str
+    method: str
+    path: str
+    title: str
+    description: str
+    is_public: bool
+    parameters: list[Field]
+    request: list[Field]
+    replies: list[Media]
+    headers: list[Field]
+    errors: list[Error]
+    curl: str
+
+    @property
+    def description_html(self) -> str:
+        """The description, in which backticks mark code."""
+        return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(self.description)))  # noqa: S308  it is escaped
+
+    @property
+    def fields(self) -> Iterator[Field]:
+        yield from self.parameters
+        yield from self.request
+        for reply in self.replies:
+            yield from reply.fields
+        yield from self.headers
+
+
+@require_safe
+def show(request: HttpRequest) -> HttpResponseBase:
+    """Show every operation, or with ``?q=`` where its words are found."""
+    words = request.GET.get("q", "").strip()[:SEARCH_CHARACTERS_MAX]
+    addresses = hosts.api_url(request), hosts.base_url(request)
+    if words:
+        return public_page.respond(request, None, lambda: _render(*addresses, words))
+    return public_page.respond_for_good(request, ("docs", addresses), lambda: _render(*addresses, ""))
+
+
+def _render(api_url: str, base_url: str, words: str) -> str:
+    operations = read_operations(api_url, base_url)
+    groups: dict[str, list[Operation]] = {}
+    for each in operations:
+        groups.setdefault(each.group, []).append(each)
+    context = {
+        "api_url": api_url,
+        "base_url": base_url,
+        "groups": groups.items(),
+        "common_headers": _common_headers(operations),
+        "meanings": MEANINGS.items(),
+        "words": words,
+        "found": [(each, fields) for each in operations if (fields := _found(each, words.casefold())) is not None],
+        "search_characters_max": SEARCH_CHARACTERS_MAX,
+        "canonical_path": reverse("reference"),
+    }
+    return render_to_string("docs/reference.html", context)
+
+
+def _found(operation: Operation, words: str) -> list[Field] | None:
+    """Return the fields in which the words are found, or None if neither they nor the operation's own texts have them."""
+    if not words:
+        return None
+    fields = [each for each in operation.fields if words in f"{each.name} {each.description}".casefold()]
+    texts = f"{operation.path} {operation.title} {operation.description}".casefold()
+    return list(dict.fromkeys(fields)) if fields or words in texts else None
+
+
+@lru_cache(maxsize=4)
+def read_operations(api_url: str, base_url: str) -> list[Operation]:
+    """Return the operations of the OpenAPI description, those of a group together. The addresses are for the examples."""
+    document = specification.read_document()
+    order = list(dict.fromkeys(_GROUPS.values()))
+    found = [
+        _operation(document, path, method, operation, api_url if path.startswith("/v1/") else base_url)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    ]
+    return sorted(found, key=lambda each: (order.index(each.group), each.method != "POST"))
+
+
+def _operation(document: Schema, path: str, method: str, operation: Schema, address: str) -> Operation:
+    responses = operation["responses"]
+    success = next(response for status, response in responses.items() if status.startswith("2"))
+    errors = {status: each["description"] for status, each in responses.items() if status.isdigit() and status >= "400"}
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    return Operation(
+        id=operation["operationId"],
+        group=next((title for prefix, title in _GROUPS.items() if path.startswith(prefix)), list(_GROUPS.values())[-1]),
+        method=method.upper(),
+        path=path,
+        title=operation["summary"],
+        description=operation["description"],
+        is_public=not operation.get("security"),
+        parameters=[_parameter(document, each) for each in operation.get("parameters", [])],
+        request=list(_fields(document, body.get("schema", {}))),
+        replies=[_media(document, kind, media) for kind, media in success.get("content", {}).items()],
+        headers=[_header(document, name, each) for name, each in success.get("headers", {}).items()],
+        errors=[Error(status, codes) for status, codes in errors.items()],
+        curl=_curl(address, path, method.upper(), operation, body.get("example")),
+    )
+
+
+def _parameter(document: Schema, parameter: Schema) -> Field:
+    where = {"query": "in the address", "path": "in the path", "header": "header"}[parameter["in"]]
+    kind = f"{where}, {_kind(document, parameter['schema'])}"
+    return Field(parameter["name"], kind, parameter.get("required", False), parameter.get("description", ""))
+
+
+def _header(document: Schema, name: str, header: Schema) -> Field:
+    return Field(name, _kind(document, header["schema"]), False, header["description"])
+
+
+def _media(document: Schema, kind: str, media: Schema) -> Media:
+    example = media.get("x-stream", media.get("example", ""))
+    text = example if isinstance(example, str) else json.dumps(example, indent=2, ensure_ascii=False)
+    fields = _events(document, media["schema"]) if kind == "text/event-stream" else _fields(document, media["schema"])
+    return Media(kind, list(fields), text.strip())
+
+
+def _events(document: Schema, schema: Schema) -> Iterator[Field]:
+    """Yield the events of a stream by their types, without their fields, most of which are the reply's; else their fields."""
+    for event in _variants(document, schema):
+        name = event["properties"].get("type", {}).get("const")
+        fields = [Field(name, "event", False, event.get("description", ""))] if name else _fields(document, event)
+        yield from fields
+
+
+def _curl(address: str, path: str, method: str, operation: Schema, body: Any) -> str:
+    query = {}
+    for parameter in operation.get("parameters", []):
+        if "example" in parameter and parameter["in"] == "path":
+            path = path.replace(f"{{{parameter['name']}}}", str(parameter["example"]))
+        elif "example" in parameter and parameter["in"] == "query":
+            query[parameter["name"]] = parameter["example"]
+    target = f"{address}{path}" + (f"?{urlencode(query)}" if query else "")
+    lines = [f'curl "{target}"' if query else f"curl {target}"]
+    if method not in ("GET", "POST"):
+        lines.append(f"-X {method}")
+    elif method == "POST" and body is None:
+        lines.append("-X POST")
+    for scheme in operation.get("security", []):
+        key = "GATEWAY_MANAGEMENT_KEY" if "managementKey" in scheme else "GATEWAY_API_KEY"
+        lines.append(f'-H "Authorization: Bearer ${key}"')
+    if body is not None:
+        lines += ['-H "Content-Type: application/json"', f"-d '{json.dumps(body, indent=2)}'"]
+    return " \\\n  ".join(lines)
+
+
+# --- Fields ---------------------------------------------------------------------------------------------------------
+
+
+def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Field]:
+    """Yield the fields of an object, each followed by its inner fields. A field of several alternatives comes once."""
+    if depth >= _DEPTH_MAX:
+        return
+    variants = _variants(document, schema)
+    items = [variant["items"] for variant in variants if variant.get("type") == "array" and "items" in variant]
+    if items:
+        yield from _fields(document, {"oneOf": items}, f"{prefix}[]", depth + 1)
+    objects = [variant for variant in variants if "properties" in variant]
+    for name in dict.fromkeys(name for variant in objects for name in variant["properties"]):
+        found = [variant["properties"][name] for variant in objects if name in variant["properties"]]
+        field = found[0] if len(found) == 1 else {"oneOf": found, "description": _descriptions(document, found)}
+        path = f"{prefix}.{name}" if prefix else name
+        is_required = all(name in variant.get("required", ()) for variant in objects)
+        yield Field(path, _kind(document, field), is_required, _description(document, field))
+        yield from _fields(document, field, path, depth + 1)
+
+
+def _variants(document: Schema, schema: Schema) -> list[Schema]:
+    """Return what a value may be: the schema itself, or its alternatives, with references followed. Null is one of them."""
+    if "$ref" in schema:
+        return _variants(document, document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    parts = schema.get("oneOf") or schema.get("anyOf") or schema.get("allOf")
+    if parts:
+        return [variant for part in parts for variant in _variants(document, part)]
+    types = schema.get("type")
+    return [{**schema, "type": each} for each in types] if isinstance(types, list) else [schema]
+
+
+def _description(document: Schema, schema: Schema) -> str:
+    variants = _variants(document, schema)
+    return str(schema.get("description") or (variants[0].get("description", "") if len(variants) == 1 else ""))
+
+
+def _descriptions(document: Schema, schemas: list[Schema]) -> str:
+    """Return what all alternatives of a field are described by. Those of constants say no more than their values."""
+    found = [_description(document, each) for each in schemas if "const" not in each]
+    return " ".join(dict.fromkeys(found))
+
+
+def _kind(document: Schema, schema: Schema) -> str:
+    """Return in words what values a schema takes: "integer, 1 to 100, default 10"."""
+    variants = _variants(document, schema)
+    words = " or ".join(dict.fromkeys(_one_kind(document, each) for each in variants if each.get("type") != "null"))
+    words += " or null" if any(each.get("type") == "null" for each in variants) else ""
+    default = next((each["default"] for each in (schema, *variants) if each.get("default") is not None), None)
+    return words if default is None else f"{words}, default {json.dumps(default).strip(chr(34))}"
+
+
+def _one_kind(document: Schema, schema: Schema) -> str:
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return ", ".join(str(value) for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"array of {_kind(document, schema['items']) or 'anything'}"
+    if schema.get("format") == "date-time":
+        return "time, ISO 8601"
+    return f"{schema.get('type', 'anything')}{_bounds(schema)}"
+
+
+def _bounds(schema: Schema) -> str:
+    for low, high, unit in (("minimum", "maximum", ""), ("minLength", "maxLength", " characters")):
+        least, most = schema.get(low), schema.get(high)
+        if most is not None and abs(most) < 2**31 - 1:
+            return f", {least or 0} to {most:,}{unit}"
+    return ""
+
+
+def _common_headers(operations: list[Operation]) -> list[Field]:
+    """Return the headers that more than a third of the operations send."""
+    every = [header for each in operations for header in each.headers]
+    return [header for header in dict.fromkeys(every) if 3 * every.count(header) > len(operations)]

@@ -1,0 +1,186 @@
+"""The OpenAPI description at /api/openapi.json, which drf-spectacular generates from the views once per process."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gevent
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.urls import get_resolver
+from django.utils.module_loading import autodiscover_modules
+from django.views.decorators.http import require_safe
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework import serializers
+
+from gateway_project import errors
+from gateway_project.web import public_page
+from gateway_project.web.openapi import descriptions
+
+
+@require_safe
+def document(request: HttpRequest) -> HttpResponseBase:
+    """Reply with the description. It is the same for every client and changes only with the code."""
+    headers = {"Content-Type": "application/json", "Cache-Control": "public, max-age=3600"}
+    addresses = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST  # which it names
+    return public_page.respond_for_good(
+        request, ("openapi", *addresses), lambda: _rendered_document(*addresses).decode(), headers
+    )
+
+
+@cache
+def _rendered_document(*addresses: str) -> bytes:
+    from drf_spectacular.generators import SchemaGenerator
+    from drf_spectacular.renderers import OpenApiJsonRenderer
+
+    get_resolver().reverse_dict  # noqa: B018  loads the views of all paths
+    autodiscover_modules("openapi")  # of the apps: they register security schemes and descriptions of fields
+    descriptions.apply()
+
+    def render() -> bytes:
+        document: bytes = OpenApiJsonRenderer().render(SchemaGenerator().get_schema(request=None, public=True))
+        return document
+
+    # In a thread, because it takes more than a second, in which the event loop serves others.
+    rendered: bytes = gevent.get_hub().threadpool.apply(render)
+    return rendered
+
+
+def read_document() -> dict[str, Any]:
+    """Return the description, as clients read it."""
+    document: dict[str, Any] = json.loads(_rendered_document(settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST))
+    return document
+
+
+class ErrorDetailsSerializer(serializers.Serializer[Any]):
+    message = serializers.CharField(help_text="For people; the words may change.")
+    type = serializers.CharField(help_text="The kind of error, as OpenAI's API has it.")
+    code = serializers.CharField(help_text="For programs.")
+    param = serializers.CharField(allow_null=True, help_text="The field or parameter that is wrong.")
+
+
+class ErrorResponseSerializer(serializers.Serializer[Any]):
+    error = ErrorDetailsSerializer(help_text="What is wrong.")
+
+
+def error_responses(*conditions: type[errors.ApiError]) -> dict[int, OpenApiResponse]:
+    """Return the descriptions of the errors that an operation may reply with, by status, for ``extend_schema``."""
+    by_status: dict[int, list[type[errors.ApiError]]] = {}
+    of_all: list[type[errors.ApiError]] = [errors.InternalError, errors.ServiceUnavailable]
+    for condition in [*conditions, *of_all]:
+        by_status.setdefault(condition.status, []).append(condition)
+    return {
+        status: OpenApiResponse(ErrorResponseSerializer, description=" or ".join(sorted({each.code for each in group})))
+        for status, group in sorted(by_status.items())
+    }
+
+
+def response_header(name: str, type: Any, description: str, statuses: list[int | str]) -> OpenApiParameter:
+    """Return the description of a header of the replies with these statuses, for ``extend_schema``."""
+    return OpenApiParameter(name, type, OpenApiParameter.HEADER, response=statuses, description=description)
+
+
+def simplify_references(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Write references as OpenAPI 3.1 can, and as generators of clients read them. A hook of drf-spectacular.
+
+    A description stands beside its reference, without the ``allOf`` around it that 3.0 needs: openapi-typescript would take
+    away the ``type`` by which objects in it are told apart. Null is a type, not a component: no language has a class so named.
+    """
+    result["components"]["schemas"].pop("Null", None)
+    simplified: dict[str, Any] = _simplified(result)
+    return simplified
+
+
+def _simplified(part: Any) -> Any:
+    if part == _NULL_REFERENCE:
+        return {"type": "null"}
+    if isinstance(part, list):
+        return [_simplified(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: _simplified(value) for name, value in part.items()}
+    if isinstance(found.get("allOf"), list) and len(found["allOf"]) == 1:
+        found |= found.pop("allOf")[0]
+    return found
+
+
+def describe_errors(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Add the error reply, which has the same shape everywhere, and the headers of errors. A hook of drf-spectacular."""
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            responses = operation["responses"]
+            content = {"application/json": {"schema": _ERROR_REFERENCE}}
+            responses["default"] = {"description": "Any other error", "content": content}
+            for status, response in responses.items():
+                response["description"] = response["description"] or "Success"
+                headers = response.setdefault("headers", {})
+                headers.update({name: _HEADERS[name] for name in ("x-request-id", *_ERROR_HEADERS.get(status, ()))})
+    return result
+
+
+def add_examples(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Add the examples of parameters, requests and replies, which stand in a file by operation. A hook of drf-spectacular."""
+    examples = json.loads(_EXAMPLES.read_text())
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            _add_examples(operation, examples.get(operation["operationId"], {}))
+    return result
+
+
+def _add_examples(operation: dict[str, Any], given: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", []):
+        if parameter["name"] in given.get("parameters", {}):
+            parameter["example"] = given["parameters"][parameter["name"]]
+    if "request" in given:
+        operation["requestBody"]["content"]["application/json"]["example"] = given["request"]
+    success = next(response for status, response in operation["responses"].items() if status.startswith("2"))
+    for kind, media in success.get("content", {}).items():
+        name = "events" if kind == "text/event-stream" else "reply"
+        if name not in given:
+            continue
+        if name == "events":
+            media["x-stream"], first = given[name], re.search(r"^data: (.+)$", given[name], re.MULTILINE)
+            media["example"] = json.loads(first[1]) if first else None
+        else:
+            media["example"] = given[name]
+
+
+def describe_servers(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+    """Add the addresses at which the paths are served. A hook of drf-spectacular."""
+    api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
+    # Relative to the address of this description, where the gateway's own name is not known.
+    result["servers"] = [{"url": _url(base_host) if base_host else "/"}]
+    for path, operations in result["paths"].items():
+        for operation in operations.values() if path.startswith("/v1/") and api_host != base_host else ():
+            operation["servers"] = [{"url": _url(api_host)}]
+    return result
+
+
+def _url(host: str) -> str:
+    return f"{'http' if settings.GATEWAY_DEVELOPMENT else 'https'}://{host}"
+
+
+_EXAMPLES = Path(__file__).with_name("examples.json")
+_TEXT = {"type": "string"}
+_ERROR_REFERENCE = {"$ref": "#/components/schemas/ErrorResponse"}
+_NULL_REFERENCE = {"$ref": "#/components/schemas/Null"}
+_HEADERS: dict[str, dict[str, Any]] = {
+    "x-request-id": {"description": "The id of the request. Quote it when you ask for help.", "schema": _TEXT},
+    "WWW-Authenticate": {"description": "Bearer", "schema": _TEXT},
+    "x-should-retry": {
+        "description": "false: a retry does not help. OpenAI's clients obey it.",
+        "schema": {"type": "string", "enum": ["false"]},
+    },
+    "Retry-After": {"description": "When to retry, in seconds.", "schema": {"type": "integer", "minimum": 1}},
+    "retry-after-ms": {"description": "When to retry, in milliseconds.", "schema": {"type": "integer", "minimum": 1}},
+}
+_ERROR_HEADERS = {
+    "401": ["WWW-Authenticate"],
+    "402": ["x-should-retry"],
+    "409": ["Retry-After", "x-should-retry"],
+    "429": ["Retry-After", "retry-after-ms", "x-should-retry"],
+    "503": ["Retry-After"],
+}
