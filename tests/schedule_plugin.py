@@ -42,7 +42,7 @@ class Schedule(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
-    return Schedule(config, log) if config.option.dist == "loadfile" else None  # type: ignore[arg-type]
+    return Schedule(config, log) if config.option.dist == "loadfile" else None
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -8,13 +8,14 @@ import re
 from allauth.mfa.models import Authenticator
 from django.core import mail
 
-from billing import audit, money
+from billing import money
+from billing.ledger import audit
 from billing.models import PasswordLink
 from billing.payments import summaries
 from completions.history import monthly_statement
 from completions.models import Completion
-from gateway_project.text import dollars
 from gateway_project.activity.models import Activity
+from gateway_project.text import dollars
 from tests import browser, chat, factories, second_factors, usage
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of
@@ -111,7 +112,7 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     page.wait_for_url(f"**{account_page(alice)}")
     (handed_over,) = [sent for sent in mail.outbox if sent.to == [FINANCE] and "T-8" in sent.body]
     finance.goto(re.search(r"http\S+(/admin/billing/account/\S+)", handed_over.body)[1])
-    search(finance, summaries.receipt_number(payment))
+    search(finance, str(summaries.receipt_number(payment)))
     follow(finance, "Book a refund")
     finance.get_by_label("Amount in US dollars").fill("15")
     finance.get_by_label("Refund ID").fill("re_1")

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from decimal import Decimal
 from io import BytesIO
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -391,7 +392,7 @@ def test_an_invoice_can_be_read_in_many_scripts(stripe, owner):
     arabic = "شركة النور 12"
     owner.post(DETAILS, {**FORM, "name": arabic, "address": "\n".join(names)})
     outcome(stripe.pay(begin(owner).session_id))
-    page = PdfReader(BytesIO(invoice(owner, Payment.objects.get()))).pages[0]
+    page: Any = PdfReader(BytesIO(invoice(owner, Payment.objects.get()))).pages[0]
     lines = [line.strip() for line in unicodedata.normalize("NFKC", page.extract_text()).splitlines()]
     assert [name for name in names if name not in lines] == []
     assert set(arabic.split()) <= set(" ".join(lines).split())

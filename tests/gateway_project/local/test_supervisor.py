@@ -1,7 +1,6 @@
 """`make run`: what it starts, when it fails, and that it leaves no process behind."""
 
 import math
-import os
 import signal
 import socket
 import stat
