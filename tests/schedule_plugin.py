@@ -45,6 +45,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
     return Schedule(config, log) if config.option.dist == "loadfile" else None
 
 
+@pytest.hookimpl(tryfirst=True)  # before that of pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 

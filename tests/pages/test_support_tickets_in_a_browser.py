@@ -111,7 +111,7 @@ def test_tickets_from_the_search_to_the_last_click(desk_of, alice, echo_model, s
     press(page, "Hand over")
     page.wait_for_url(f"**{account_page(alice)}")
     (handed_over,) = [sent for sent in mail.outbox if sent.to == [FINANCE] and "T-8" in sent.body]
-    finance.goto(re.search(r"http\S+(/admin/billing/account/\S+)", handed_over.body)[1])
+    finance.goto(re.search(r"http\S+(/admin/billing/account/\S+)", str(handed_over.body))[1])
     search(finance, str(summaries.receipt_number(payment)))
     follow(finance, "Book a refund")
     finance.get_by_label("Amount in US dollars").fill("15")
