@@ -8,7 +8,6 @@ from django.db import connection
 from completions.charging import batch
 from completions.providers import echo, exchange
 from completions.relay import attempts, fair_queue
-from completions.relay.fair_queue import FairQueue
 from completions.relay.slots import ProcessSlots
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.net import http
@@ -39,8 +38,9 @@ def _one_event_loop() -> Iterator[None]:
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fair_queue.process_queue, "_starts_max", 1_000)  # none waits for its turn
-        for owner, name in ((ProcessSlots, "take"), (ProcessSlots, "release"), (FairQueue, "_enter"), (FairQueue, "_leave")):
+        queue = fair_queue.process_queue
+        patch.setattr(queue, "_starts_max", 1_000)  # none waits for its turn
+        for owner, name in ((ProcessSlots, "take"), (ProcessSlots, "release"), (queue, "_enter"), (queue, "_leave")):
             patch.setattr(owner, name, locked(getattr(owner, name)))
         yield
 

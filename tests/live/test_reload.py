@@ -87,7 +87,7 @@ def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db,
         migration = code / "keys" / "migrations" / "9999_missing.py"
         migration.write_text(MIGRATION.format(last=max(path.stem for path in migration.parent.glob("0*.py"))))
         gateway._process.send_signal(signal.SIGHUP)
-        eventually(lambda: "migrations are missing: run manage.py migrate" in gateway.log())
+        eventually(lambda: "migrations are missing: run model-gateway migrate" in gateway.log())
         assert gateway.request("GET", "/readyz").status == 200
         for pid in serving(gateway) - first:  # none, if it began to load when the migration was there
             os.kill(pid, signal.SIGKILL)
