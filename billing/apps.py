@@ -6,4 +6,3 @@ class BillingConfig(AppConfig):
 
     def ready(self) -> None:
         from billing.payments import checks as payment_checks  # noqa: F401  registers its checks
-        from billing.sign_in import checks as sign_in_checks  # noqa: F401

@@ -11,7 +11,8 @@ import psycopg
 from cryptography.fernet import Fernet
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import validate_email
 
 from gateway_project import environment
 from gateway_project.db import direct_connections
@@ -210,4 +211,33 @@ def check_outbox(**kwargs: Any) -> list[CheckMessage]:
     except OSError as error:
         hint = "Set GATEWAY_OUTBOX_DIR to a directory that this process may make or write to, on a disk that lasts."
         return [Error(f"The outbox cannot be written: {error}.", hint=hint, id="gateway.E009")]
+    return []
+
+
+# --- Signing in ---------------------------------------------------------------------------------------------------------
+
+
+@register(environment.CHECK_TAG)
+def check_identities(**kwargs: Any) -> list[CheckMessage]:
+    """E030: half of what a provider of identities needs is missing, so that nobody could sign in with it."""
+    return [
+        Error(
+            f"Only one of GATEWAY_{provider.upper()}_CLIENT_ID and GATEWAY_{provider.upper()}_CLIENT_SECRET is set.",
+            hint="Set both, or neither: people sign in without this provider then.",
+            id="gateway.E030",
+        )
+        for provider, client in settings.IDENTITY_CLIENTS.items()
+        if any(client) and not all(client)
+    ]
+
+
+@register(environment.CHECK_TAG)
+def check_support_address(**kwargs: Any) -> list[CheckMessage]:
+    """E031: what pages and mails tell people to write to is no address."""
+    try:
+        if settings.SUPPORT_ADDRESS:
+            validate_email(settings.SUPPORT_ADDRESS)
+    except ValidationError:
+        hint = "It is such as help@example.com, or empty."
+        return [Error("GATEWAY_SUPPORT_ADDRESS is no email address.", hint=hint, id="gateway.E031")]
     return []

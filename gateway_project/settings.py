@@ -323,7 +323,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
-    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it knows nothing of descriptions (gateway_project.web.descriptions), and fails
+    "ENABLE_DJANGO_DEPLOY_CHECK": False,  # it knows no gateway_project.web.openapi.descriptions, and fails
     "COMPONENT_SPLIT_PATCH": False,  # all fields of a change are optional anyway
     "DISABLE_DOCSTRING_DESCRIPTIONS": True,  # they are written for developers
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,

@@ -166,7 +166,9 @@ def look(page, name):
     """
     picture(page, name)
     has_scripts = page.evaluate("matchMedia('(scripting: enabled)').matches")
-    assert (violations(page) if has_scripts else [], fits(page)) == ([], True), name
+    found = violations(page) if has_scripts else []
+    assert found == [], f"{name}: {found}"
+    assert fits(page), f"{name} is too wide"
 
 
 def faults(page, name):

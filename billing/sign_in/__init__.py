@@ -12,7 +12,6 @@
 - ``second_factor``     staff need one; changes are recorded
 - ``identities``        accounts at Google or GitHub, by which people sign in and sign up
 - ``identity_pages``    the way there and back, and the list of one's own
-- ``checks``            system checks of what a deployment says about them
 - ``forms``             allauth's forms that sign in, with our limits
 - ``codes``             codes of authenticator apps: each counts once
 - ``password_links``    links by mail to set a password: invitations, and for those who forgot it

@@ -29,12 +29,13 @@ class SignInAdapter(DefaultAccountAdapter):
         """Make the device known, and begin the times of the session and of the password."""
         response: HttpResponse = super().post_login(request, user, **kwargs)
         is_known = devices.find_device(request, user.email) is not None
+        was_last = devices.was_last(request, user.email)
         if not is_known:
             mails.notify_of_sign_in(request, user)
         devices.remember(request, response, user.email)
         reauthentication.note_password(request)
         sessions.note_sign_in(request)
-        kept_forms.note_sign_in(request, is_known_device=is_known)
+        kept_forms.note_sign_in(request, is_last_user=was_last)
         return response
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:

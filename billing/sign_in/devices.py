@@ -34,6 +34,12 @@ def find_device(request: HttpRequest, email: str) -> str | None:
     return device if device and _mark(email) in users else None
 
 
+def was_last(request: HttpRequest, email: str) -> bool:
+    """Return whether the user with this address is the one who signed in last on the device."""
+    _, users = _read(request)
+    return users[-1:] == [_mark(email)]
+
+
 def remember(request: HttpRequest, response: HttpResponse, email: str) -> None:
     """Make the device known for the user, who has just signed in on it."""
     device, users = _read(request)

@@ -1,8 +1,9 @@
 """Keeps a form that was sent after its session had ended, and offers it once its sender has signed in again.
 
 The form waits for half an hour in the session of its browser, if its CSRF token proved that a page of ours sent it.
-Only a user who has signed in with this browser before is offered it, and nothing is done without a click: the page that
-offers it has a token of the new session. Passwords and codes are never kept, nor any part of a form with an API secret in it.
+Only the user who signed in last with this browser is offered it. The page that offers it shows what it would send, and has a
+token of the new session; what needs a fresh password asks for it again, because somebody else may have planted the form.
+Passwords and codes are never kept, nor any part of a form with an API secret in it.
 """
 
 import re
@@ -15,15 +16,16 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
+from django.utils.text import capfirst
 
-from billing.sign_in import limits, reauthentication
+from billing.sign_in import limits
 from gateway_project import errors
 from gateway_project.desk import search
 from gateway_project.web.client_address import client_address, client_network
 from gateway_project.web.page_middleware import asks_who
 
 KEPT_SECONDS = 30 * 60
-CHARACTERS_MAX = 20_000
+CHARACTERS_MAX = 5_000
 _FORM = "kept_form"  # session key
 _NOT_KEPT = re.compile(r"csrfmiddlewaretoken|.*password.*|(.*_)?code", re.IGNORECASE)  # names of fields
 _SECRETS = re.compile(r".*secret.*|api_key|credential", re.IGNORECASE)
@@ -40,7 +42,9 @@ class PageKeptFormMiddleware(MiddlewareMixin):
         if kept is None or kept["path"] != request.get_full_path():
             return None
         del request.session[_FORM]
-        return _offer(request, view, kept["fields"]) if time.time() - kept["at"] <= KEPT_SECONDS else None
+        if time.time() - kept["at"] > KEPT_SECONDS or _may_mean_another_account(request, kept["fields"]):
+            return None
+        return _offer(request, kept["fields"])
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.method == "POST" and _leads_to_sign_in(request, response):
@@ -48,11 +52,11 @@ class PageKeptFormMiddleware(MiddlewareMixin):
         return response
 
 
-def note_sign_in(request: HttpRequest, *, is_known_device: bool) -> None:
+def note_sign_in(request: HttpRequest, *, is_last_user: bool) -> None:
     """Let the session last as others do, and forget the form if somebody else may have sent it."""
     if _FORM in request.session:
         request.session.set_expiry(settings.SESSION_COOKIE_AGE)
-        if not is_known_device:
+        if not is_last_user:
             del request.session[_FORM]
 
 
@@ -63,6 +67,13 @@ def _leads_to_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
     return QueryDict(query).get("next") == request.get_full_path()
 
 
+def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]]) -> bool:
+    """Return whether the form says nothing of its account, and its sender has several. The session had the choice."""
+    names_account = any(name == "account" for name, _ in fields)
+    memberships: Any = request.user.memberships  # type: ignore[union-attr]
+    return request.path.startswith("/dashboard/") and not names_account and memberships.count() > 1
+
+
 def _keep(request: HttpRequest) -> None:
     """Keep the form, unless it is too long, or has nothing to keep or something that must not be, or its address sent many."""
     fields = [(name, value) for name, values in request.POST.lists() for value in values if not _NOT_KEPT.fullmatch(name)]
@@ -71,7 +82,7 @@ def _keep(request: HttpRequest) -> None:
     if sum(len(name) + len(value) for name, value in fields) > CHARACTERS_MAX:
         return
     try:
-        limits.count_attempt([limits.kept_form_limit(client_network(client_address(request)))])
+        limits.count_attempt(limits.kept_form_limits(client_network(client_address(request))))
     except errors.RateLimitExceeded:
         return
     request.session[_FORM] = {"path": request.get_full_path(), "fields": fields, "at": int(time.time())}
@@ -82,9 +93,11 @@ def _has_secret(name: str, value: str) -> bool:
     return bool(value) and (bool(_SECRETS.fullmatch(name)) or search.conceal(value) != value)
 
 
-def _offer(request: HttpRequest, view: Any, fields: list[tuple[str, str]]) -> HttpResponse:
-    if getattr(view, "asks_anew", False):
-        reauthentication.forget_password(request)
-    page = render(request, "dashboard/kept_form.html", {"fields": fields})
+def _offer(request: HttpRequest, fields: list[tuple[str, str]]) -> HttpResponse:
+    from billing.sign_in import reauthentication  # with the library of second factors, which the API does not load
+
+    reauthentication.forget_password(request)
+    shown = [(capfirst(name.replace("_", " ")), value) for name, value in fields if name != "account" and value]
+    page = render(request, "dashboard/kept_form.html", {"fields": fields, "shown": shown})
     add_never_cache_headers(page)
     return page

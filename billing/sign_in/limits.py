@@ -38,6 +38,7 @@ class Rate:
 ADDRESS = Rate(burst=30, interval_seconds=6)  # colleagues may share it
 USER = Rate(burst=10, interval_seconds=60)  # 70 in the worst hour
 SUCCESS = Rate(burst=6, interval_seconds=30)  # of one user: less than the share of a core that passwords have
+ALL_FORMS = Rate(burst=300, interval_seconds=1)  # at most 4,000 in the hour after which they are deleted
 SECURITY = Rate(burst=50, interval_seconds=900)  # notices to one user, who was told often enough when these are used up
 
 
@@ -84,9 +85,9 @@ def identity_limit(network: str) -> Limit:
     return Limit(f"identity {network}", ADDRESS)
 
 
-def kept_form_limit(network: str) -> Limit:
-    """Return the limit of an address on forms that wait for a new sign-in, each of which stores a session."""
-    return Limit(f"kept forms of {network}", ADDRESS)
+def kept_form_limits(network: str) -> list[Limit]:
+    """Return the limits on forms that wait for a new sign-in, each of which stores a session: of an address, and of all."""
+    return [Limit(f"kept forms of {network}", ADDRESS), Limit("kept forms", ALL_FORMS)]
 
 
 def mail_request_limit(network: str) -> Limit:

@@ -56,7 +56,6 @@ def asks_anew(view: View) -> View:
             forget_password(request)
         return view(request, *args, **kwargs)
 
-    page.asks_anew = True  # type: ignore[attr-defined]
     return page
 
 

@@ -1,1 +1,1 @@
-"""How Django writes times and days on its own pages, by language. They come before the settings, and before its own formats."""
+"""How Django writes times and days on its own pages, in a folder for each language: ``en``. They come before Django's own."""

@@ -88,8 +88,8 @@ def test_nothing_is_imported_from_the_current_directory(installed, tmp_path):
 BECOME_OWNER = """
 import os, sys
 from pathlib import Path
-from gateway_project import command_line
-command_line._become_owner(Path(sys.argv[1]))
+from gateway_project.command_line import program
+program._become_owner(Path(sys.argv[1]))
 print(os.getuid(), os.environ["HOME"])
 """
 

@@ -4,7 +4,7 @@ import pytest
 from django.core import mail
 from django.test import Client
 
-from billing.sign_in.checks import check_support_address
+from gateway_project.checks import check_support_address
 from tests.pages.conftest import signed_in
 from tests.pages.test_support import owner_of
 

@@ -49,7 +49,7 @@ _SUPPORT = {
     **_MONEY_SEEN,
     **_COSTS_SEEN,
     **_REFUSALS_SEEN,
-    "billing.account": "view credit password_link lost_phone hand_over",
+    "billing.account": "view month credit password_link lost_phone hand_over",
     "billing.secondfactorrequest": "view",
     "billing.payment": "view",
     "billing.creditrequest": "view",
@@ -64,7 +64,7 @@ MAY = {
     "Support": _SUPPORT,
     "Support lead": {
         **_SUPPORT,
-        "billing.account": "view credit password_link lost_phone hand_over change correct close reopen",
+        "billing.account": "view month credit password_link lost_phone hand_over change correct close reopen",
         "billing.secondfactorrequest": "view approve decline",
         "billing.creditrequest": "view approve decline",
         "billing.user": "view change send_password_links remove_second_factors",
@@ -77,7 +77,7 @@ MAY = {
         **_MONEY_SEEN,
         **_COSTS_SEEN,
         **_PRICES_DECIDED,
-        "billing.account": "view purchase correct refund close reopen closing_refund hand_over",
+        "billing.account": "view month purchase correct refund close reopen closing_refund hand_over",
         **_PAYMENTS_SEEN,
         "billing.creditrequest": "view approve decline",
         "activity.activity": "view export",
@@ -147,7 +147,7 @@ def pages():
 
 def address(name):
     no_id = "00000000-0000-0000-0000-000000000000"
-    for args in ([], ["0"], ["0", 0], [no_id], [no_id, no_id], [no_id, 0]):
+    for args in ([], ["0"], ["0", 0], [no_id], [no_id, no_id], [no_id, 0], [no_id, 2026, 1]):
         try:
             return reverse(name, args=args)
         except NoReverseMatch:

@@ -1,0 +1,1 @@
+"""English: ``formats`` has the names that Django reads."""

@@ -13,8 +13,8 @@ from django.test import Client
 
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import limits
-from billing.sign_in.checks import check_identities
 from gateway_project.activity.models import Activity
+from gateway_project.checks import check_identities
 from tests import factories, second_factors, sessions
 from tests.billing.members.test_invitations import invite, link
 from tests.billing.sign_in import identity_server
