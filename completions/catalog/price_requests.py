@@ -103,9 +103,11 @@ def refusal(asked: PriceRequest, by: User) -> str:
 
 def describe(asked: PriceRequest) -> str:
     """Return what the price changes of the one that its author saw, in percent, and from when on."""
+    if asked.starts_at and _staying(asked):
+        return f"the withdrawal of the price that was to begin at {asked.starts_at:%Y-%m-%d %H:%M} UTC: the one before it stays"
     before = diff.price_values(asked.before) if asked.before else {}
     start = f"from {asked.starts_at:%Y-%m-%d %H:%M} UTC" if asked.starts_at else "when it is approved"
-    return f"{diff.describe_price_change(before, diff.price_values(asked)) or 'no other price'}, {start}"
+    return f"{diff.describe_price_change(before, diff.price_values(asked)) or 'the same price'}, {start}"
 
 
 def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:

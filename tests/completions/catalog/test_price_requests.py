@@ -66,7 +66,9 @@ def test_a_price_is_set_when_a_second_person_approves_it(echo_model: LanguageMod
     assert ask(asker, reason="Their list of May").status_code == 302
     assert prices() == [BEFORE]
     shown = text(second.get(page("approve")))
-    assert "asker@example.org asks for a price of demo/echo : input $0.50 -> $0.60 (+20 %), when it is approved ." in shown
+    assert (
+        "asker@example.org asks to change the price of demo/echo : input $0.50 -> $0.60 (+20 %), when it is approved ." in shown
+    )
     assert "The reason: Their list of May" in shown
     assert second.post(page("approve")).status_code == 302
     assert prices() == [BEFORE, 600_000_000]
@@ -171,7 +173,7 @@ def test_an_approved_price_is_withdrawn_when_a_second_person_approves_it(later: 
     assert asker.post(f"{PAGE}{later.pk}/").status_code == 302
     assert prices() == [BEFORE, 600_000_000]
     shown = text(second.get(newest_page("approve")))
-    assert f"no other price, from {start}" in shown
+    assert f"the withdrawal of the price that was to begin at {start}: the one before it stays" in shown
     assert f"The reason: Withdraws the price from {start}: input $0.60 -> $0.50 (-16.7 %)." in shown
     assert asker.post(newest_page("approve")).status_code == 403
     assert prices() == [BEFORE, 600_000_000]
