@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -38,3 +39,10 @@ def test_a_package_docstring_lists_its_modules(folder):
         path.parent.name for path in (ROOT / folder).glob("*/__init__.py")
     }
     assert {module for module in modules - UNLISTED if not re.search(rf"\b{module}\b", docstring)} == set()
+
+
+def test_every_test_that_ci_runs_by_name_is_there():
+    [named] = re.findall(r"differing=\((.*)\)", (ROOT / ".ci" / "run").read_text())
+    paths = subprocess.run(["bash", "-c", f"printf '%s\\n' {named}"], capture_output=True, text=True, check=True).stdout.split()
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / path).exists()] == []
