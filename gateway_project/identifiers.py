@@ -48,6 +48,11 @@ def least_completion_id(day: date, *, earlier: timedelta = timedelta()) -> str:
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+def ending(id: UUID) -> str:
+    """Return the last eight digits of an id, with which numbers of receipts and statements begin."""
+    return id.hex[-8:].upper()
+
+
 def base62(number: int, width: int) -> str:
     """Write ``number`` in 0-9A-Za-z, zero-padded. Texts of equal width sort as their numbers do."""
     digits = ""

@@ -19,6 +19,7 @@ from django.db.models import Q
 from billing import locks
 from billing.account_settings import contributions
 from billing.models import Account, AccountClosing, BillingDetails, Invitation, Membership, TopUpRule, User
+from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -67,7 +68,7 @@ def _erase_account(account: Account) -> None:
         erase(account)
     for user in users:
         _erase_user(user)
-    account.name, account.keeps_responses = f"Closed account {account.pk.hex[-8:].upper()}", False
+    account.name, account.keeps_responses = f"Closed account {identifiers.ending(account.pk)}", False
     account.save(update_fields=["name", "keeps_responses"])
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from billing.models import Payment
+from gateway_project import identifiers
 from gateway_project.text import dollars
 
 _OVER = (Payment.Status.FAILED, Payment.Status.EXPIRED)
@@ -51,7 +52,7 @@ def summarize(payment: Payment) -> PaymentSummary:
 
 def receipt_number(payment: Payment) -> str:
     """Return the number of the receipt: of the account, and of the payment within it, without gaps."""
-    return f"{payment.account_id.hex[-8:].upper()}-{payment.receipt_number:04d}"
+    return f"{identifiers.ending(payment.account_id)}-{payment.receipt_number:04d}"
 
 
 def _state(payment: Payment) -> str:

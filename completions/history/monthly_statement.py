@@ -18,6 +18,7 @@ from billing.ledger import reading
 from billing.models import Account, LedgerEntry
 from billing.payments import booking
 from completions.usage import figures
+from gateway_project import identifiers
 from gateway_project.db import pool
 
 
@@ -32,7 +33,7 @@ def show_month(request: HttpRequest, account: Account, year: int, month: int) ->
 
 def number_of(account: Account, month: date) -> str:
     """Return the number of the statement: of the account, as its receipts have it, and of the month."""
-    return f"{account.pk.hex[-8:].upper()}-{month:%Y-%m}"
+    return f"{identifiers.ending(account.pk)}-{month:%Y-%m}"
 
 
 def parse_number(number: str) -> tuple[str, date] | None:
