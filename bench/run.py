@@ -73,11 +73,15 @@ def prepared(directory: Path, database_url: str | None = None) -> dict[str, str]
 
 def fill(environ: dict[str, str], directory: Path, upstream_port: int, root: Path = ROOT) -> str:
     """Migrate, load a catalog of one model and credit one account, with the code in ``root``. Return the secret of its key."""
+    load_catalog(environ, directory, upstream_port, root)
+    return account(environ, "bench@example.org", root)
+
+
+def load_catalog(environ: dict[str, str], directory: Path, upstream_port: int, root: Path = ROOT) -> None:
     catalog = directory / "bench.toml"
     catalog.write_text(CATALOG.format(port=upstream_port))
     manage(environ, "migrate", "--verbosity=0", root=root)
     manage(environ, "load_catalog", str(catalog), root=root)
-    return account(environ, "bench@example.org", root)
 
 
 def account(environ: dict[str, str], email: str, root: Path = ROOT) -> str:
