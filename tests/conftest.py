@@ -4,6 +4,7 @@ alice has $10 of credit, bob has no credit, and charlie owns an unrelated accoun
 """
 
 import functools
+import gc
 from collections.abc import Iterator
 from itertools import compress
 from typing import Any
@@ -37,6 +38,11 @@ hypothesis.settings.load_profile("repeatable")
 
 
 _open_streams: list[Any] = []  # replies of this test that are streams
+
+
+def pytest_collection_finish() -> None:
+    """Take what was collected out of the garbage collector's sight. To look at it again and again is a tenth of the suite."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
