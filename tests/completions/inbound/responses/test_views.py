@@ -243,6 +243,16 @@ def test_what_a_model_cannot_do_is_named_by_the_callers_field(api, large):
     chat.assert_error(ask(api, tools=[TOOL]), 400, "invalid_request_error", "tools")
 
 
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({"include": ["message.output_text.logprobs"]}, "include"), ({"top_logprobs": 2}, "top_logprobs")],
+)
+def test_probabilities_are_refused_and_ignored_by_the_field_that_asks_for_them(api, large, echo_model, fields, name):
+    large.routes.get().provider.__class__.objects.filter(slug="scripted").update(kind="anthropic")
+    chat.assert_error(ask(api, **fields), 400, "invalid_request_error", name)
+    assert name in ask(api, model="demo/echo", **fields)["x-gateway-ignored-fields"].split(", ")
+
+
 def test_what_the_money_affords_is_told_in_the_callers_words(bob, large):
     factories.credit(bob, 1)
     reply = ask(client_for(factories.make_key(bob)[1]), max_output_tokens=4_000)
