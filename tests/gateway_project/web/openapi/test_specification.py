@@ -358,9 +358,10 @@ def test_every_member_of_every_schema_is_described(document):
 
 def test_no_optional_member_has_a_default(document):
     """openapi-typescript would require such a member of every request."""
-    for name, schema in document["components"]["schemas"].items():
-        optional = schema.get("properties", {}).keys() - set(schema.get("required", []))
-        assert [member for member in optional if "default" in schema["properties"][member]] == [], name
+    for name, described in document["components"]["schemas"].items():
+        members = described.get("properties", {})
+        optional = members.keys() - set(described.get("required", []))
+        assert [member for member in optional if "default" in members[member]] == [], name
 
 
 def test_every_operation_has_a_unique_id(document):
