@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from completions.models import Completion
+from gateway_project.text import compact_json
 from tests import chat, factories
 from tests.completions import rows
 from tests.completions.content_parts import IMAGE_URL
@@ -241,6 +242,27 @@ def test_what_a_model_cannot_do_is_named_by_the_callers_field(api, large):
     items = [{"role": "user", "content": [{"type": "input_image", "image_url": IMAGE_URL}]}]
     chat.assert_error(ask(api, input=items), 400, "invalid_request_error", "input[0].content[0].image_url")
     chat.assert_error(ask(api, tools=[TOOL]), 400, "invalid_request_error", "tools")
+
+
+def test_a_model_works_at_the_computer_of_the_caller(api, large, upstream):
+    large.function_calling = large.image_support = True
+    large.save()
+    click = {"type": "click", "button": "left", "x": 1, "y": 2}
+    function = {"name": "computer", "arguments": json.dumps({"actions": [click]})}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    upstream.will(whole(message=message, finish_reason="tool_calls"), whole("Done."))
+    asked = {"role": "user", "content": "Click."}
+    [call] = ask(api, tools=[{"type": "computer"}], input=[asked]).json()["output"]
+    assert (call["type"], call["actions"], call["pending_safety_checks"]) == ("computer_call", [click], [])
+    screenshot = {"type": "computer_screenshot", "image_url": IMAGE_URL}
+    result = {"type": "computer_call_output", "call_id": call["call_id"], "output": screenshot}
+    reply = ask(api, tools=[{"type": "computer"}], input=[asked, call, result])
+    assert reply.json()["output"][0]["content"][0]["text"] == "Done."
+    _, called, told, shown = upstream.requests[-1].body["messages"]
+    assert called["tool_calls"][0]["function"]["arguments"] == compact_json.dumps_text({"actions": [click]})
+    assert (told["role"], told["tool_call_id"]) == ("tool", "call_1")
+    assert shown["content"][1]["image_url"]["url"] == IMAGE_URL
 
 
 @pytest.mark.parametrize(
