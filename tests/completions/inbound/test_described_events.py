@@ -20,7 +20,12 @@ ASKED: dict[str, dict[str, Any]] = {
     MESSAGES: {"messages": HELLO, "max_tokens": 100, "tools": [{"name": "add", "input_schema": FUNCTION["parameters"]}]},
     RESPONSES: {
         "input": "Hello",
-        "tools": [{"type": "function", **FUNCTION}, {"type": "custom", "name": "run"}, {"type": "local_shell"}, {"type": "computer"}],
+        "tools": [
+            {"type": "function", **FUNCTION},
+            {"type": "custom", "name": "run"},
+            {"type": "local_shell"},
+            {"type": "computer"},
+        ],
         "text": {"format": {"type": "json_schema", "name": "sum", "schema": {}}, "verbosity": "low"},
         "reasoning": {"effort": "low"},
     },
