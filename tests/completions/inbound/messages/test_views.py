@@ -380,5 +380,17 @@ def test_a_thread_is_refused_in_the_words_at_which_the_sdk_goes_on_without(api, 
     assert upstream.requests == []
 
 
+def test_an_edit_of_the_conversation_is_refused_in_the_words_at_which_claude_code_goes_on_without(api, large, upstream):
+    keep = {"type": "clear_thinking_20251015", "keep": "all"}
+    clear = {"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 40}}
+    refused = ask(api, context_management={"edits": [keep, clear]})
+    message = refused.json()["error"]["message"]
+    assert refused.status_code == 400
+    assert re.match(r"\S{1,128} does not support the \W?clear_tool_uses_20250919\W? context management strategy", message)
+    assert message.startswith("context_management.edits[1] ")
+    assert ask(api, context_management={"edits": [keep]}).status_code == 200
+    assert len(upstream.requests) == 1
+
+
 def test_an_error_about_a_fallback_begins_with_its_field(api, large):
     assert_error(ask(api, models=["acme/large", "acme/none"]), 404, "not_found_error", "models[1]: the model 'acme/none'")
