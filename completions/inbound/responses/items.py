@@ -146,7 +146,7 @@ def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> Non
 
 def _called_name(item: Fields, path: str) -> Any:
     namespace = read_string(item, "namespace", path)
-    return tools.chat_name(namespace, check_string(item.get("name"), f"{path}.name")) if namespace else item.get("name")
+    return tools.chat_name(namespace, check_string(read_required(item, "name", path), f"{path}.name"))
 
 
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:

@@ -5,13 +5,13 @@ OpenAI's own that runs at the caller becomes a function, whose arguments are wha
 only the search of the web may have a price, and is kept apart: others are refused.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from completions.inbound import tool_names
 from completions.request.fields import (
     Fields,
     check_array,
@@ -30,7 +30,6 @@ from completions.request.fields import (
 )
 from gateway_project.text import compact_json
 
-_NAME_CHARACTERS_MAX = 64  # of a function, at most providers
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
 _STRINGS = {"type": "array", "items": _STRING}
 _POINT = {"x": _INTEGER, "y": _INTEGER}
@@ -194,17 +193,13 @@ class Tools:
         self.chat.append(tool)
         self.paths.append(path)
         self.has_custom |= called.type == "custom"
-        if called.namespace or called.type != "function":
+        if called.type != "function" or name != called.name:
             self.called[name] = called
 
 
 def chat_name(namespace: str, name: str) -> str:
     """Return the name of a tool in the chat request. One that is too long for providers ends in a digest of the whole."""
-    whole = f"{namespace}__{name}" if namespace else name
-    if not namespace or len(whole) <= _NAME_CHARACTERS_MAX:
-        return whole
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{whole[: _NAME_CHARACTERS_MAX - len(digest) - 1]}_{digest}"
+    return tool_names.shortened(f"{namespace}__{name}" if namespace else name)
 
 
 def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:

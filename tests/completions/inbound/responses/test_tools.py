@@ -84,6 +84,20 @@ def test_names_that_are_too_long_end_in_a_digest_and_differ():
     assert called(asked, names[1], '{"a":1}')["name"] == "a" * 40 + "c"
 
 
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_a_long_name_outside_of_a_namespace_is_shortened_too_and_comes_back_whole(kind):
+    name = "a" * 100
+    call = {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "3"}
+    asked = read(call, result, tools=[{"type": kind, "name": name}], tool_choice={"type": kind, "name": name})
+    short = asked[0].fields["tools"][0][kind]["name"]
+    assert len(short) == 64
+    assert asked[0].messages[1]["tool_calls"][0]["function"]["name"] == short
+    assert asked[0].fields["tool_choice"][kind]["name"] == short
+    back = called(asked, short, '{"input":"1"}')
+    assert (back["name"], "namespace" in back) == (name, False)
+
+
 def test_errors_name_the_tool_in_its_namespace():
     with pytest.raises(InvalidRequest) as refused:
         read(tools=[FUNCTION, {**NAMESPACE, "tools": [FUNCTION, {**FUNCTION, "name": "b", "parameters": 1}]}])
