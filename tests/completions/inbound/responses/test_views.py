@@ -275,6 +275,11 @@ def test_probabilities_are_refused_and_ignored_by_the_field_that_asks_for_them(a
     assert name in ask(api, model="demo/echo", **fields)["x-gateway-ignored-fields"].split(", ")
 
 
+def test_an_error_about_a_fallback_begins_with_its_field(api, large):
+    error = chat.assert_error(ask(api, models=["acme/large", "acme/none"]), 404, "model_not_found", "models[1]")
+    assert error["message"].startswith("models[1]: the model 'acme/none'")
+
+
 def test_what_the_money_affords_is_told_in_the_callers_words(bob, large):
     factories.credit(bob, 1)
     reply = ask(client_for(factories.make_key(bob)[1]), max_output_tokens=4_000)
