@@ -351,6 +351,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "gateway_project.web.openapi.specification.simplify_references",
+        "gateway_project.web.openapi.specification.describe_defaults",
         "gateway_project.web.openapi.specification.describe_errors",
         "keys.openapi.describe_rates",
         "completions.inbound.messages.openapi.describe_errors",

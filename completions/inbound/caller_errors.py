@@ -20,8 +20,8 @@ def renamed(error: errors.ApiError, rename: Rename) -> errors.ApiError:
 
 
 def rename_list(names: str, rename: Rename) -> str:
-    """Return the value of a header that lists fields."""
-    return ", ".join(rename(name) for name in names.split(", "))
+    """Return the value of a header that lists fields, each once: two of the chat request may be one of the caller's."""
+    return ", ".join(dict.fromkeys(rename(name) for name in names.split(", ")))
 
 
 def rename_beginning(path: str, names: Mapping[str, str]) -> str:

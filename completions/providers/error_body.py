@@ -40,10 +40,11 @@ CALLER_CODES = frozenset(
         "unsupported_value",
     }
 )
-# Upstreams without that code say it in words: vLLM and Mistral, Anthropic, Gemini, llama.cpp.
+# Upstreams without that code say it in words: vLLM and Mistral, Anthropic, Gemini, llama.cpp; Moonshot, Z.ai, and newer vLLM.
 _OVERFLOW = re.compile(
     r"maximum context length|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed"
-    r"|exceeds the available context size",
+    r"|exceeds the available context size"
+    r"|exceeded model token limit|prompt exceeds max length|longer than the model's context length",
     re.IGNORECASE,
 )
 

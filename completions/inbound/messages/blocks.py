@@ -1,5 +1,6 @@
 """Blocks of a message from OpenAI's choices: of a whole reply, and one after another as a stream's events. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,17 +19,21 @@ _STOP_REASONS = {
 }
 # What a model says -> the type of its block. A refusal is text, too, and the reason why the model stopped.
 _SAID = {"reasoning_content": "thinking", "content": "text", "refusal": "text"}
+_AS_SENT: Mapping[str, str] = {}
 _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
 
 
-def message(choice: Fields) -> Fields:
-    """Return what a whole choice says, in blocks that are not empty, and why the model stopped."""
+def message(choice: Fields, names: Mapping[str, str] = _AS_SENT) -> Fields:
+    """Return what a whole choice says, in blocks that are not empty, and why the model stopped.
+
+    ``names`` has the caller's names of tools that the model was told of by another.
+    """
     reply = choice["message"]
     blocks = []
     for member, kind in _SAID.items():
         blocks += [_text_block(kind, reply[member])] if reply.get(member) else []
         blocks += [_sealed_block(each) for each in sealed_reasoning.seals(reply)] if kind == "thinking" else []
-    blocks += [_tool_use(call) for call in reply.get("tool_calls") or []]
+    blocks += [_tool_use(call, names) for call in reply.get("tool_calls") or []]
     return {"content": blocks, **_stop(choice, is_refused=bool(reply.get("refusal")))}
 
 
@@ -42,9 +47,10 @@ def _sealed_block(sealed: str) -> Fields:
     return {"type": "redacted_thinking", "data": sealed}
 
 
-def _tool_use(call: Fields) -> Fields:
+def _tool_use(call: Fields, names: Mapping[str, str]) -> Fields:
     function = call["function"]
-    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": _input(function["arguments"])}
+    name = names.get(function["name"], function["name"])
+    return {"type": "tool_use", "id": call["id"], "name": name, "input": _input(function["arguments"])}
 
 
 def _input(arguments: str) -> Fields:
@@ -101,9 +107,13 @@ class _Block:
 
 
 class BlockStream:
-    """Turns the deltas of one choice into events. Blocks follow one another: one that begins too early waits for its turn."""
+    """Turns the deltas of one choice into events. Blocks follow one another: one that begins too early waits for its turn.
 
-    def __init__(self) -> None:
+    ``names`` is that of ``message``.
+    """
+
+    def __init__(self, names: Mapping[str, str] = _AS_SENT) -> None:
+        self._names = names
         self.stop: Fields = {"stop_reason": "end_turn", "stop_sequence": None}
         self._blocks: list[_Block] = []  # the first is open; the others wait
         self._index = 0  # of the open block
@@ -141,7 +151,8 @@ class BlockStream:
         block = next((block for block in self._blocks if block.key == key), None)
         if block is None and not call.get("id"):
             return []
-        start: Fields = {"type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": {}}
+        name = self._names.get(function.get("name") or "", function.get("name"))
+        start: Fields = {"type": "tool_use", "id": call.get("id"), "name": name, "input": {}}
         return self._add(block or self._begin(key, start), function.get("arguments") or "")
 
     def _latest(self, kind: str) -> _Block | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from completions.inbound import tool_names
 from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages.places import MessagePlace
 from completions.providers import sealed_reasoning
@@ -209,6 +210,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
                 place.parts.append(at)
             case "tool_use":
                 calls.append(_tool_call(block, at))
+                conversation.unseen_tokens_max += max(len(block["name"]) - tool_names.CHARACTERS_MAX, 0)
                 place.calls.append(at)
             case "thinking":
                 check_members(block, {"type", "thinking", "signature"}, at)
@@ -303,7 +305,7 @@ def _tool_reference(block: Fields, path: str) -> list[Fields]:
     """Return the name of a tool that was found as text: where every tool is sent, its name is enough."""
     check_members(block, _COMMON | {"tool_name"}, path)
     name = check_name(read_required(block, "tool_name", path), f"{path}.tool_name")
-    return [{"type": "text", "text": f"The tool {name} is there.", **cache_control(block, path)}]
+    return [{"type": "text", "text": f"The tool {tool_names.shortened(name)} is there.", **cache_control(block, path)}]
 
 
 def _check_citations(block: Fields, path: str) -> None:
@@ -379,7 +381,7 @@ def _tool_call(block: Fields, path: str) -> Fields:
         refuse(f"{path}.caller", "must be direct")
     given = check_object(read_required(block, "input", path), f"{path}.input")
     function = {
-        "name": check_name(read_required(block, "name", path), f"{path}.name"),
+        "name": tool_names.shortened(check_name(read_required(block, "name", path), f"{path}.name")),
         "arguments": compact_json.dumps_text(given),
     }
     tool_id = check_string(read_required(block, "id", path), f"{path}.id")

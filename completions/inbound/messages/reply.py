@@ -4,6 +4,7 @@ What the model says comes as OpenAI's choices, unless its provider speaks Messag
 passed on as they are. The id, the model and the counts of tokens are the gateway's own.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
@@ -42,27 +43,30 @@ def error_object(error: errors.ApiError, request_id: str | None) -> Fields:
 
 
 class MessagesFormat(ReplyFormat):
-    """Replies of Anthropic's Messages."""
+    """Replies of Anthropic's Messages. ``names`` has the caller's names of tools, by those that most providers are sent."""
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self._names = names or {}
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
-        message = received.message or blocks.message(received.choices[0])
+        message = received.message or blocks.message(received.choices[0], self._names)
         counted = {**(message.get("usage") or {}), **_usage_object(usage, charged_nanos)}
         return as_json({**message, **_head(dispatch), "usage": counted})
 
     def events(self, dispatch: Dispatch) -> EventWriter:
-        return MessagesEventWriter(dispatch)
+        return MessagesEventWriter(dispatch, self._names)
 
 
 class MessagesEventWriter(EventWriter):
     """Writes the events of one message. ``_reported`` is the usage in the words of a provider that speaks Messages."""
 
-    def __init__(self, dispatch: Dispatch) -> None:
+    def __init__(self, dispatch: Dispatch, names: Mapping[str, str]) -> None:
         super().__init__(dispatch)
         self._dispatch = dispatch
         self._has_begun = False
         self._is_untranslated = False
         self._reported: Fields = {}
-        self._blocks = BlockStream()
+        self._blocks = BlockStream(names)
 
     def _format(self, chunks: list[Chunk]) -> bytes:
         events = [] if self._has_begun else [self._begin(chunks)]

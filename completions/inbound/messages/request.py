@@ -19,6 +19,7 @@ from completions.request.fields import (
     Fields,
     check_members,
     check_object,
+    check_string,
     read_array,
     read_boolean,
     read_choice,
@@ -46,8 +47,7 @@ _COPIED = (*_OWN_FIELDS, "model", "max_tokens", "temperature", "top_p", "top_k")
 # The share of ``max_tokens`` that a budget for thinking may be, in percent -> reasoning_effort.
 _EFFORT_BY_PERCENT = ((10, "minimal"), (20, "low"), (50, "medium"), (80, "high"), (100, "xhigh"))
 _DEFAULT_EFFORT = "high"  # Anthropic's, of adaptive thinking
-# What the gateway does anyway: nothing is taken out of the conversation.
-_KEEP_EVERYTHING: tuple[Fields, ...] = ({"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]})
+_CLEAR_THINKING = "clear_thinking_20251015"  # the only edit of the conversation that may keep everything
 
 
 def parse(
@@ -108,8 +108,23 @@ def _check_numbers(body: Fields) -> None:
     read_number(body, "top_p", 0, 1)
     read_integer(body, "top_k", 1, TOP_K_MAX)
     read_choice(body, "service_tier", ("auto", "standard_only"))  # the gateway asks for the standard one in either case
-    if body.get("context_management") not in (None, *_KEEP_EVERYTHING):
-        refuse("context_management", "is not supported: nothing is taken out of the conversation")
+    _check_edits(body)
+
+
+def _check_edits(body: Fields) -> None:
+    """Refuse what is to be taken out of the conversation, in the words at which Claude Code goes on without it."""
+    path = "context_management"
+    management = read_object(body, path)
+    check_members(management, {"edits"}, path)
+    for index, edit in enumerate(read_array(management, "edits", path)):
+        at = f"{path}.edits[{index}]"
+        kind = check_string(read_required(check_object(edit, at), "type", at), f"{at}.type")
+        if kind != _CLEAR_THINKING:
+            problem = f"does not support the {kind[:64]} context management strategy: nothing is taken out of the conversation"
+            refuse(at, problem, quotes_request=True)
+        check_members(edit, {"type", "keep"}, at)
+        if edit.get("keep") != "all":
+            refuse(f"{at}.keep", "must be all: nothing is taken out of the conversation")
 
 
 def _read_user_id(body: Fields) -> str:

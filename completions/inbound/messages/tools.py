@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from completions.inbound import tool_names
 from completions.inbound.cache_marks import cache_control
 from completions.request import prompt
 from completions.request.fields import (
@@ -85,10 +86,19 @@ def betas(tools: list[Fields]) -> Iterator[str]:
                 yield f"computer-use-{'-'.join(day)}"
 
 
+def long_names(tools: list[Fields]) -> dict[str, str]:
+    """Return each name that is too long for most providers, by the name that they are sent."""
+    names = [name for tool in tools if len(name := tool.get("name") or "") > tool_names.CHARACTERS_MAX]
+    return {tool_names.shortened(name): name for name in names}
+
+
 def unseen_tokens_max(tools: list[Fields]) -> int:
-    """Return the most tokens of what the chat request does not show: what Anthropic tells its model of its own tools."""
+    """Return the most tokens of what the chat request does not show: what Anthropic tells its model of its own tools, and the
+    rest of names that are too long for others.
+    """
+    names = sum(len(name) - len(sent) for sent, name in long_names(tools).items())
     examples = ({"input_examples": tool["input_examples"]} for tool in tools if tool.get("input_examples"))
-    return sum(OWN_TOOL_TOKENS_MAX for tool in tools if _family(tool)) + sum(map(prompt.count_json, examples))
+    return names + sum(OWN_TOOL_TOKENS_MAX for tool in tools if _family(tool)) + sum(map(prompt.count_json, examples))
 
 
 def block_fields(tools: list[Fields]) -> set[str]:
@@ -125,7 +135,7 @@ def _check_common(tool: Fields, path: str) -> None:
 
 def _function(tool: Fields, path: str) -> Fields:
     function: Fields = {
-        "name": read_required(tool, "name", path),
+        "name": tool_names.shortened(check_name(read_required(tool, "name", path), f"{path}.name")),
         "parameters": check_object(read_required(tool, "input_schema", path), f"{path}.input_schema"),
     }
     if description := read_string(tool, "description", path):
@@ -146,7 +156,7 @@ def _own_function(tool: Fields, family: str, path: str) -> Fields:
         _check_search(tool, path)
     if family == "computer_toolset":
         return {"name": family, "parameters": read_object(tool, "configs", path)}
-    return {"name": check_name(read_required(tool, "name", path), f"{path}.name")}
+    return {"name": tool_names.shortened(check_name(read_required(tool, "name", path), f"{path}.name"))}
 
 
 def _check_search(tool: Fields, path: str) -> None:
@@ -169,7 +179,8 @@ def _tool_choice(body: Fields) -> Fields:
     parallel = {"parallel_tool_calls": False} if one_at_a_time else {}
     kind = read_required(choice, "type", "tool_choice")
     if kind == "tool":
-        return {"tool_choice": {"type": "function", "function": {"name": choice.get("name")}}, **parallel}
+        name = read_string(choice, "name", "tool_choice")
+        return {"tool_choice": {"type": "function", "function": {"name": tool_names.shortened(name)}}, **parallel}
     if not isinstance(kind, str) or kind not in _CHOICES:
         refuse("tool_choice.type", f"must be one of {', '.join((*_CHOICES, 'tool'))}")
     return {"tool_choice": _CHOICES[kind], **parallel}

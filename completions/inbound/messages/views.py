@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
-from completions.inbound.messages import places, rate_limits, reply
+from completions.inbound.messages import places, rate_limits, reply, tools
 from completions.inbound.messages import request as messages_request
 from completions.inbound.messages.places import MessagePlace
 from completions.inbound.messages.serializers import (
@@ -71,6 +71,12 @@ class MessagesView(_ReadsMessages, CompletionView):
 
     reply_format = reply.MessagesFormat()
     fingerprinted_path = "/v1/messages"
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        request = super().read(fields, raw, pause)
+        if names := tools.long_names(fields.get("tools") or []):
+            self.reply_format = reply.MessagesFormat(names)
+        return request
 
     @extend_schema(
         operation_id="createMessage",

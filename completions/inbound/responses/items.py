@@ -146,15 +146,16 @@ def _add_custom_call(conversation: Conversation, item: Fields, path: str) -> Non
 
 def _called_name(item: Fields, path: str) -> Any:
     namespace = read_string(item, "namespace", path)
-    return tools.chat_name(namespace, check_string(item.get("name"), f"{path}.name")) if namespace else item.get("name")
+    return tools.chat_name(namespace, check_string(read_required(item, "name", path), f"{path}.name"))
 
 
 def _add_caller_call(conversation: Conversation, item: Fields, path: str) -> None:
     """Add a call of a tool of OpenAI's own that ran at the caller."""
     name, tool = _CALLER_CALLS[item["type"]]
     check_members(item, _LABELS | {"call_id", tool.member, "caller", "environment", "created_by", *tool.others}, path)
-    if any(item.get(member) not in (None, value) for member, value in tool.others.items()):
-        refuse(f"{path}.execution", "must be client")
+    for member, value in tool.others.items():
+        if item.get(member) not in (None, value):
+            refuse(f"{path}.{member}", f"must be {value or 'empty'}")
     function = {"name": name, "arguments": tool.arguments(item, path)}
     _add_call(conversation, item, path, {"type": "function", "function": function})
 
@@ -167,6 +168,20 @@ def _add_caller_result(conversation: Conversation, item: Fields, path: str) -> N
     text = output if isinstance(output, str) else compact_json.dumps_text(output) if output is not None else ""
     ended = f"{item['status']}: " if item["type"] == "apply_patch_call_output" and item.get("status") else ""
     _add_text_result(conversation, item, path, ended + text)
+
+
+def _add_screenshot(conversation: Conversation, item: Fields, path: str) -> None:
+    """Add the result of a computer: an image, which the message of a tool cannot have."""
+    check_members(item, _LABELS | {"call_id", "output", "acknowledged_safety_checks", "created_by"}, path)
+    if read_array(item, "acknowledged_safety_checks", path):
+        refuse(f"{path}.acknowledged_safety_checks", "must be empty: there are no safety checks here")
+    at = f"{path}.output"
+    output = read_required(item, "output", path)
+    check_kind(output, at, ("computer_screenshot",))
+    call_id = check_string(read_required(item, "call_id", path), f"{path}.call_id")
+    label = {"type": "text", "text": f"Shown by the result of {call_id}:"}
+    message = {"role": "tool", "tool_call_id": call_id, "content": ""}
+    conversation.add_result(message, ItemPlace(path, at), [(label, path), (_image(output, at), at)])
 
 
 def _add_found_tools(conversation: Conversation, item: Fields, path: str) -> None:
@@ -260,6 +275,7 @@ _ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
     "web_search_call": _add_search,
     **{tool.call_type: _add_caller_call for tool in tools.CALLER_TOOLS.values()},
     **{f"{tools.CALLER_TOOLS[name].call_type}_output": _add_caller_result for name in ("local_shell", "shell", "apply_patch")},
+    "computer_call_output": _add_screenshot,
     "tool_search_output": _add_found_tools,
 }
 _CALLER_CALLS = {tool.call_type: (name, tool) for name, tool in tools.CALLER_TOOLS.items()}

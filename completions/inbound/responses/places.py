@@ -26,7 +26,6 @@ _FIELDS = {
     "messages.reasoning_details": "input.encrypted_content",
     "messages": "input",
     "max_tokens": "max_output_tokens",
-    "logprobs": "include",
     "reasoning_effort": "reasoning.effort",
     "reasoning_summary": "reasoning.summary",
     "response_format.json_schema": "text.format",
@@ -50,13 +49,14 @@ class ItemPlace:
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where the messages of a chat request come from, and the path of each of its tools. ``called`` and ``search_at`` are those
-    of ``Tools``.
+    of ``Tools``. ``logprobs_at`` is the field that asks for probabilities.
     """
 
     messages: Sequence[ItemPlace] = ()
     tools: Sequence[str] = ()
     called: Mapping[str, Called] = field(default_factory=dict)
     search_at: str = ""
+    logprobs_at: str = "include"
 
 
 def rename(path: str, places: Places) -> str:
@@ -68,6 +68,8 @@ def rename(path: str, places: Places) -> str:
         return (places.tools[index] if index < len(places.tools) else f"tools[{index}]") + found[2]
     if path == WEB_SEARCH:
         return places.search_at
+    if path == "logprobs":
+        return places.logprobs_at
     return caller_errors.rename_beginning(path, _FIELDS)
 
 

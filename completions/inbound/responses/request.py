@@ -66,7 +66,8 @@ def parse(
     So many items at the beginning of the input are of earlier responses.
     """
     fields, conversation, declared = _translate(body, pause, earlier)
-    found = Places(conversation.places, declared.paths, declared.called, declared.search_at)
+    logprobs_at = "include" if LOGPROBS in (body.get("include") or ()) else "top_logprobs"
+    found = Places(conversation.places, declared.paths, declared.called, declared.search_at, logprobs_at)
     try:
         body_of_chat = RequestBody(fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier)[0])
         request = replace(

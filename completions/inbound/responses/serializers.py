@@ -233,6 +233,12 @@ class ApplyPatchToolCallSerializer(_CallSerializer):
     operation = SchemaField(_OBJECT, help_text="The change of a file, as OpenAI's API has it.")
 
 
+class ComputerToolCallSerializer(_CallSerializer):
+    type = Constant("computer_call")
+    actions = serializers.ListField(child=SchemaField(_OBJECT), help_text="What to do in turn, as OpenAI's API has it.")
+    pending_safety_checks = serializers.ListField(child=SchemaField(_OBJECT), help_text="Always empty.")
+
+
 class ToolSearchCallSerializer(_CallSerializer):
     type = Constant("tool_search_call")
     arguments = SchemaField(_OBJECT, help_text="What the model searches for.")
@@ -256,6 +262,7 @@ def output_item(**options: Any) -> OneOf:
         LocalShellToolCallSerializer,
         ShellToolCallSerializer,
         ApplyPatchToolCallSerializer,
+        ComputerToolCallSerializer,
         ToolSearchCallSerializer,
         WebSearchCallSerializer,
     ]

@@ -5,13 +5,13 @@ OpenAI's own that runs at the caller becomes a function, whose arguments are wha
 only the search of the web may have a price, and is kept apart: others are refused.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from completions.inbound import tool_names
 from completions.request.fields import (
     Fields,
     check_array,
@@ -30,9 +30,26 @@ from completions.request.fields import (
 )
 from gateway_project.text import compact_json
 
-_NAME_CHARACTERS_MAX = 64  # of a function, at most providers
 _STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
 _STRINGS = {"type": "array", "items": _STRING}
+_POINT = {"x": _INTEGER, "y": _INTEGER}
+_ACTION = {  # of a computer
+    "type": "object",
+    "properties": {
+        "type": {
+            "type": "string",
+            "enum": ["click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"],
+        },
+        **_POINT,
+        "button": {"type": "string", "enum": ["left", "right", "wheel", "back", "forward"]},
+        "keys": _STRINGS,
+        "path": {"type": "array", "items": {"type": "object", "properties": _POINT, "required": ["x", "y"]}},
+        "scroll_x": _INTEGER,
+        "scroll_y": _INTEGER,
+        "text": _STRING,
+    },
+    "required": ["type"],
+}
 _DIRECT = (None, ["direct"])  # who may call a tool: the model itself
 
 
@@ -40,7 +57,8 @@ _DIRECT = (None, ["direct"])  # who may call a tool: the model itself
 class CallerTool:
     """A tool of OpenAI's own that runs at the caller.
 
-    ``member`` of its calls has the arguments, beside ``fixed`` ones. ``empty`` is what it has before they are known.
+    ``member`` of its calls has the arguments, beside ``fixed`` ones. ``empty`` is what it has before they are known. With
+    ``is_list`` it has the one argument of its name, which is a list.
     """
 
     call_type: str
@@ -50,13 +68,20 @@ class CallerTool:
     fixed: Fields = field(default_factory=dict)
     empty: Fields = field(default_factory=dict)
     others: Fields = field(default_factory=dict)  # further members of its calls
+    is_list: bool = False
 
     def written(self, arguments: str) -> Fields:
         """Return the members of a call that say what to do."""
+        if self.is_list:
+            listed = (_object(arguments) or {}).get(self.member)
+            return {self.member: listed if isinstance(listed, list) else [], **self.others}
         return {self.member: {**self.empty, **self.fixed, **(_object(arguments) or {})}, **self.others}
 
     def arguments(self, item: Fields, path: str) -> str:
         """Return the arguments of a call in the history."""
+        if self.is_list:
+            listed = check_array(read_required(item, self.member, path), f"{path}.{self.member}")
+            return compact_json.dumps_text({self.member: listed})
         given = check_object(read_required(item, self.member, path), f"{path}.{self.member}")
         return compact_json.dumps_text({name: value for name, value in given.items() if name not in self.fixed})
 
@@ -102,11 +127,25 @@ CALLER_TOOLS = {
         },
         empty={"type": "update_file", "path": "", "diff": ""},
     ),
+    "computer": CallerTool(
+        "computer_call",
+        "actions",
+        "Does actions at the user's computer, in their order, and then takes a screenshot. x and y are pixels of that. "
+        "Members of each type of action beside type: click has button, x and y; double_click and move have x and y; drag has "
+        "path; keypress has keys; scroll has x, y, scroll_x and scroll_y; type has text; screenshot and wait have none.",
+        {
+            "type": "object",
+            "properties": {"actions": {"type": "array", "items": _ACTION}},
+            "required": ["actions"],
+        },
+        others={"pending_safety_checks": []},
+        is_list=True,
+    ),
     "tool_search": CallerTool("tool_search_call", "arguments", others={"execution": "client"}),
 }
 AT_OPENAI = (
     *("web_search_preview", "file_search", "code_interpreter", "image_generation", "mcp"),
-    *("computer", "computer_use_preview", "programmatic_tool_calling"),
+    "programmatic_tool_calling",
 )
 WEB_SEARCH = "web_search"
 TYPES = ("function", "custom", "namespace", WEB_SEARCH, *CALLER_TOOLS)
@@ -154,17 +193,13 @@ class Tools:
         self.chat.append(tool)
         self.paths.append(path)
         self.has_custom |= called.type == "custom"
-        if called.namespace or called.type != "function":
+        if called.type != "function" or name != called.name:
             self.called[name] = called
 
 
 def chat_name(namespace: str, name: str) -> str:
     """Return the name of a tool in the chat request. One that is too long for providers ends in a digest of the whole."""
-    whole = f"{namespace}__{name}" if namespace else name
-    if not namespace or len(whole) <= _NAME_CHARACTERS_MAX:
-        return whole
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{whole[: _NAME_CHARACTERS_MAX - len(digest) - 1]}_{digest}"
+    return tool_names.shortened(f"{namespace}__{name}" if namespace else name)
 
 
 def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
@@ -182,6 +217,8 @@ def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
 def _add(tools: Tools, given: Any, path: str) -> None:
     tool = check_object(given, path)
     kind = tool.get("type")
+    if kind == "computer_use_preview":
+        refuse(f"{path}.type", "must be computer: computer_use_preview is for a preview of OpenAI's only")
     if kind in AT_OPENAI:
         refuse(f"{path}.type", f"must not be {kind}: that tool runs at OpenAI, and not every model has it")
     check_kind(tool, path, TYPES)

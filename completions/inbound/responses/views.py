@@ -193,7 +193,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         if ignored := response.get(_IGNORED):
-            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, Places()))
+            response[_IGNORED] = caller_errors.rename_list(ignored, lambda name: places.rename(name, self.places))
         if self.run_on:
             run_once_sent(request, response, self.run_on)
         return response

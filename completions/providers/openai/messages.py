@@ -4,6 +4,9 @@ Clients send back the replies they received, and those come from many makers: a 
 or a tool call is unknown to another.
 """
 
+import base64
+import hashlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,11 +16,34 @@ Fields = dict[str, Any]
 
 FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
 _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
+_ID_OF_MISTRAL = re.compile(r"[A-Za-z0-9]{9}")
+_ID_CHARACTERS_MAX = 40  # of a call, in OpenAI's chat completions
 
 
-def keep_accepted(messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> list[Fields]:
-    """Return the messages with the accepted fields only, and with renamed roles."""
-    return [_keep_accepted(message, accepted, renamed_roles) for message in messages]
+def keep_accepted(
+    messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str], take_id: Callable[[str], str] = str
+) -> list[Fields]:
+    """Return the messages with the accepted fields only, with renamed roles, and with ids of calls that the upstream takes."""
+    return [_keep_accepted(message, accepted, renamed_roles, take_id) for message in messages]
+
+
+def id_for_openai(call_id: str) -> str:
+    """Return an id of a call that OpenAI takes, for that of any maker."""
+    return shortened_id(call_id, _ID_CHARACTERS_MAX)
+
+
+def id_for_mistral(call_id: str) -> str:
+    """Return an id of a call that Mistral takes, for that of any maker."""
+    return call_id if _ID_OF_MISTRAL.fullmatch(call_id) else base64.b32encode(_digest(call_id)).decode()[:9]
+
+
+def shortened_id(call_id: str, characters_max: int) -> str:
+    """Return an id of at most so many characters: a digest of one that is longer."""
+    return call_id if len(call_id) <= characters_max else f"call_{_digest(call_id).hex()[:32]}"
+
+
+def _digest(call_id: str) -> bytes:
+    return hashlib.sha256(call_id.encode(errors="replace")).digest()
 
 
 def with_reasoning(message: Fields, opened: Callable[[Fields], list[Fields]], *, keeps_shown: bool) -> Fields:
@@ -55,7 +81,9 @@ def drop_foreign_fields(items: list[Fields]) -> list[Fields]:
     return [{name: value for name, value in item.items() if name not in FOREIGN_FIELDS} for item in items]
 
 
-def _keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:
+def _keep_accepted(
+    message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str], take_id: Callable[[str], str]
+) -> Fields:
     role, content = message["role"], message.get("content")
     # In a message of role "function", the name is the only link to the call that it answers, so it is kept in any case.
     kept = {name: message[name] for name in message if name in accepted or (name == "name" and role == "function")}
@@ -64,5 +92,8 @@ def _keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Map
     if isinstance(content, list):
         kept["content"] = drop_foreign_fields(content)
     if kept.get("tool_calls"):
-        kept["tool_calls"] = [{name: call[name] for name in call if name in _TOOL_CALL_FIELDS} for call in kept["tool_calls"]]
+        calls = [{name: call[name] for name in call if name in _TOOL_CALL_FIELDS} for call in kept["tool_calls"]]
+        kept["tool_calls"] = [{**call, "id": take_id(call["id"])} for call in calls]
+    if "tool_call_id" in kept:
+        kept["tool_call_id"] = take_id(kept["tool_call_id"])
     return kept

@@ -119,6 +119,7 @@ FEATURES: dict[str, dict[str, Fields]] = {
     },
     "Deferred tools": {"messages": {"tools": [{"name": "add", "input_schema": PARAMETERS, "defer_loading": True}]}},
     "Anthropic's own tools of the caller": {"messages": {"tools": [{"type": "bash_20250124", "name": "bash"}]}},
+    "OpenAI's own tools of the caller": {"responses": {"tools": [{"type": "apply_patch"}, {"type": "computer"}]}},
     "Citations": {"messages": blocks({"type": "document", "source": TEXT_SOURCE, "citations": {"enabled": True}})},
     "How much to reason": {
         "chat": {"reasoning_effort": "medium"},

@@ -20,7 +20,12 @@ ASKED: dict[str, dict[str, Any]] = {
     MESSAGES: {"messages": HELLO, "max_tokens": 100, "tools": [{"name": "add", "input_schema": FUNCTION["parameters"]}]},
     RESPONSES: {
         "input": "Hello",
-        "tools": [{"type": "function", **FUNCTION}, {"type": "custom", "name": "run"}, {"type": "local_shell"}],
+        "tools": [
+            {"type": "function", **FUNCTION},
+            {"type": "custom", "name": "run"},
+            {"type": "local_shell"},
+            {"type": "computer"},
+        ],
         "text": {"format": {"type": "json_schema", "name": "sum", "schema": {}}, "verbosity": "low"},
         "reasoning": {"effort": "low"},
     },
@@ -32,7 +37,12 @@ def call(name: str, kind: str = "function", text: str = "{}") -> dict[str, Any]:
 
 
 FUNCTION_CALL = call("add")
-CALLS = [FUNCTION_CALL, call("run", "custom", "ls"), call("local_shell", text='{"command": ["ls"]}')]
+CALLS = [
+    FUNCTION_CALL,
+    call("run", "custom", "ls"),
+    call("local_shell", text='{"command": ["ls"]}'),
+    call("computer", text='{"actions": [{"type": "wait"}]}'),
+]
 MESSAGE = {"role": "assistant", "content": "Hello you", "refusal": "I will not.", "reasoning_content": "Hm."}
 LOGPROBS = {"content": [{"token": "Hello", "logprob": -0.1, "bytes": None, "top_logprobs": []}], "refusal": None}
 SAID = [ROLE, chunk({"reasoning_content": "Hm."}), words("Hello ", "you"), chunk({"refusal": "I will not."})]
@@ -106,7 +116,7 @@ def test_whole_replies_have_the_members_that_are_described(ask):
     message = whole(message={**MESSAGE, "tool_calls": CALLS}, logprobs=LOGPROBS, finish_reason="tool_calls")
     output = ask(RESPONSES, message, stream=False)["output"]
     assert [item["type"] for item in output] == [
-        *("reasoning", "message", "message", "function_call", "custom_tool_call", "local_shell_call")
+        *("reasoning", "message", "message", "function_call", "custom_tool_call", "local_shell_call", "computer_call")
     ]
 
 

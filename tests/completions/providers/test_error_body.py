@@ -90,6 +90,9 @@ OVERFLOWS = [
     "prompt is too long: 208310 tokens > 200000 maximum",
     "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
     "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+    "Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)",
+    "Prompt exceeds max length",
+    "The input (1492905 tokens) is longer than the model's context length (1048576 tokens).",
 ]
 
 

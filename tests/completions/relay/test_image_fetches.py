@@ -101,7 +101,10 @@ def test_the_other_languages_fetch_too(api, upstream, server, path):
     fields: dict[str, Any] = {"max_tokens": 9, "messages": messages_of(server.origin)}
     if path == "/v1/responses":
         part = {"type": "input_image", "image_url": server.origin}
-        fields = {"input": [{"role": "user", "content": [part, part, part]}]}
+        call = {"type": "computer_call", "call_id": "c", "actions": []}
+        screenshot = {"type": "computer_screenshot", "image_url": server.origin}
+        shown = {"type": "computer_call_output", "call_id": "c", "output": screenshot}
+        fields = {"input": [{"role": "user", "content": [part, part]}, call, shown]}
     assert api.post(path, {"model": "acme/large", **fields}).status_code == 200
     assert json.dumps(upstream.requests[0].body).count(f"data:image/png;base64,{TEXT}") == 3
     assert len(server.received) == 1

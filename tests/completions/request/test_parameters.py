@@ -1,6 +1,7 @@
 """The parameters of a chat completion: passed on, or withheld from upstreams that refuse them. What is refused: test_schema."""
 
 import json
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -362,7 +363,7 @@ def test_stream_options_are_those_that_the_upstream_accepts(api, upstream, playe
     assert upstream.requests[0].body.get("stream_options") == options
 
 
-CALL = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+CALL = {"id": "call00001", "type": "function", "function": {"name": "find", "arguments": "{}"}}
 # As clients send back replies of other makers, or with every field that an SDK writes out.
 CONVERSATION: list[dict[str, Any]] = [
     {"role": "developer", "content": "Be brief.", "name": "rules"},
@@ -377,13 +378,13 @@ CONVERSATION: list[dict[str, Any]] = [
         "reasoning_content": "Hm.",
         "tool_calls": [{**CALL, "extra_content": {"google": {"thought_signature": "x"}}}],
     },
-    {"role": "tool", "tool_call_id": "c", "content": "one", "name": "find"},
+    {"role": "tool", "tool_call_id": "call00001", "content": "one", "name": "find"},
 ]
 ACCEPTED_MESSAGES: list[dict[str, Any]] = [
     {"role": "developer", "content": "Be brief."},
     {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     {"role": "assistant", "content": None, "tool_calls": [CALL]},
-    {"role": "tool", "tool_call_id": "c", "content": "one"},
+    {"role": "tool", "tool_call_id": "call00001", "content": "one"},
 ]
 
 
@@ -408,6 +409,84 @@ def test_strict_upstream_receives_only_accepted_message_fields(api, upstream, pl
     assert ask(api, messages=CONVERSATION, tools=tools).status_code == 200
     assert upstream.requests[0].body["messages"] == messages
     assert upstream.requests[0].body["tools"] == [FIND]
+
+
+LONG = "fc_" + "0" * 50
+# A language -> a conversation in which two tools were called, by ids of another maker.
+CALLED: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": (
+        "/v1/chat/completions",
+        {
+            "messages": [
+                *MESSAGES,
+                {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": "toolu_1"}, {**CALL, "id": LONG}]},
+                {"role": "tool", "tool_call_id": "toolu_1", "content": "one"},
+                {"role": "tool", "tool_call_id": LONG, "content": "two"},
+            ]
+        },
+    ),
+    "messages": (
+        "/v1/messages",
+        {
+            "max_tokens": 100,
+            "messages": [
+                {"role": "user", "content": "Hello"},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": each, "name": "find", "input": {}} for each in ("toolu_1", LONG)],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "one"},
+                        {"type": "tool_result", "tool_use_id": LONG, "content": "two"},
+                    ],
+                },
+            ],
+        },
+    ),
+    "responses": (
+        "/v1/responses",
+        {
+            "input": [
+                {"role": "user", "content": "Hello"},
+                *({"type": "function_call", "call_id": each, "name": "find", "arguments": "{}"} for each in ("toolu_1", LONG)),
+                {"type": "function_call_output", "call_id": "toolu_1", "output": "one"},
+                {"type": "function_call_output", "call_id": LONG, "output": "two"},
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("language", CALLED)
+@pytest.mark.parametrize(
+    ("host", "pattern", "keeps"),
+    [
+        ("api.openai.com", r"[A-Za-z0-9_-]{1,40}", ["toolu_1"]),
+        ("api.mistral.ai", r"[A-Za-z0-9]{9}", []),
+        ("api.groq.com", r".+", ["toolu_1", LONG]),
+    ],
+)
+def test_ids_of_calls_of_other_makers_are_made_acceptable_to_the_upstream(
+    api, upstream, played_as, language, host, pattern, keeps
+):
+    played_as(host)
+    path, fields = CALLED[language]
+    assert api.post(path, {"model": "acme/large", **fields}).status_code == 200
+    _, called, *results = upstream.requests[0].body["messages"]
+    ids = [each["id"] for each in called["tool_calls"]]
+    assert [result["tool_call_id"] for result in results] == ids
+    assert [each for each in ids if re.fullmatch(pattern, each)] == [*dict.fromkeys(ids)], "each is taken, and is one's own"
+    assert [each for each in ("toolu_1", LONG) if each in ids] == keeps
+
+
+def test_an_id_of_mistral_comes_back_to_it_as_it_was(api, upstream, played_as):
+    played_as("api.mistral.ai")
+    calls = {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": "D681PevKs"}]}
+    ask(api, messages=[*MESSAGES, calls, {"role": "tool", "tool_call_id": "D681PevKs", "content": "one"}])
+    _, called, result = upstream.requests[0].body["messages"]
+    assert (called["tool_calls"][0]["id"], result["tool_call_id"]) == ("D681PevKs", "D681PevKs")
 
 
 TOOLS_OF_OTHERS = [{**FIND, "cache_control": {"type": "ephemeral"}}]

@@ -6,6 +6,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from gateway_project import environment
+from gateway_project.web.openapi import specification
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -122,6 +123,18 @@ def test_errors_can_be_read_by_an_allowed_page(alice, echo_model):
     assert [reply.status_code for reply in replies] == [401, 404, 405, 429, 400, 404]
     for reply in replies:
         assert_readable(reply)
+
+
+@pytest.mark.usefixtures("allowed")
+def test_every_header_that_is_described_is_exposed_by_its_name(api):
+    paths = specification.read_document()["paths"].items()
+    replies = [
+        reply for path, each in paths if path.startswith("/v1/") for op in each.values() for reply in op["responses"].values()
+    ]
+    described = {name.lower() for reply in replies for name in reply.get("headers", {})}
+    assert described >= {"x-gateway-ranking", "x-gateway-ignored-fields", "x-gateway-max-tokens"}
+    exposed = listed(send("/v1/models", client=api), "access-control-expose-headers")
+    assert described - exposed == {"www-authenticate"}  # it says no more than the status
 
 
 @pytest.mark.usefixtures("allowed")

@@ -4,11 +4,11 @@
 no item for: sound, and the one function call of a message that chat completions had before tools.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
+from completions.providers.openai.messages import shortened_id
 from completions.request.fields import Fields, refuse
 
 Item = dict[str, Any]
@@ -122,9 +122,7 @@ def _with_text(item: Item, text: str) -> Item:
 
 def _call_id(given: str) -> str:
     """Return an id that OpenAI takes, for that of any maker."""
-    if len(given) <= _ID_CHARACTERS_MAX:
-        return given
-    return f"call_{hashlib.sha256(given.encode(errors='replace')).hexdigest()[:32]}"
+    return shortened_id(given, _ID_CHARACTERS_MAX)
 
 
 # --- Parts ------------------------------------------------------------------------------------------------------

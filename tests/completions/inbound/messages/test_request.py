@@ -328,6 +328,7 @@ def test_a_result_that_is_an_error_and_a_mark_of_the_cache_are_kept():
 
 # --- What is refused, by the caller's name of the field ---------------------------------------------------------------
 
+KEEP = {"type": "clear_thinking_20251015", "keep": "all"}
 REFUSED: dict[str, Any] = {
     "max_tokens": {"max_tokens": None},
     "messages": {"messages": None},
@@ -339,7 +340,11 @@ REFUSED: dict[str, Any] = {
     "mcp_servers": {"mcp_servers": [{}]},
     "speed": {"speed": "fast"},
     "service_tier": {"service_tier": "priority"},
-    "context_management": {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}},
+    "context_management": {"context_management": []},
+    "context_management.strange": {"context_management": {"strange": 1}},
+    "context_management.edits[1]": {"context_management": {"edits": [KEEP, {"type": "clear_tool_uses_20250919"}]}},
+    "context_management.edits[0].keep": {"context_management": {"edits": [{"type": "clear_thinking_20251015"}]}},
+    "context_management.edits[0].type": {"context_management": {"edits": [{}]}},
     "metadata.team": {"metadata": {"team": "x"}},
     "thinking.budget_tokens": {"thinking": {"type": "enabled", "budget_tokens": 1_000}},
     "thinking.type": {"thinking": {"type": "on"}},

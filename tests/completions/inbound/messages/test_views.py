@@ -13,7 +13,7 @@ from tests.completions import rows
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.rows import assert_charged, assert_released
 from tests.conftest import client_for
-from tests.upstream import DONE, FINISH, KEY_ENV, ROLE, event, refusal, stream, streamed, usage, whole, words
+from tests.upstream import DONE, FINISH, KEY_ENV, ROLE, chunk, event, refusal, stream, streamed, usage, whole, words
 
 PATH = "/v1/messages"
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -155,6 +155,69 @@ def test_fields_that_are_not_sent_are_named_as_the_caller_calls_them(api, large,
         api, messages=turns, top_k=5, thinking={"type": "adaptive", "display": "omitted"}, headers={"anthropic-beta": "x-1"}
     )
     assert reply["x-gateway-ignored-fields"] == "top_k, thinking.display, messages.is_error, anthropic-beta.x-1"
+
+
+# --- Names of tools that most providers refuse, because they are too long ----------------------------------------------
+
+LONG = "mcp__plugin_" + "a" * 80
+LONG_TOOLS = [{"name": f"{LONG}{end}", "input_schema": {"type": "object"}} for end in "bc"]
+LONG_TURNS: list[dict[str, Any]] = [
+    *HELLO,
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": f"{LONG}c", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "no"}]},
+]
+
+
+def calling_the_last(is_streamed: bool) -> Any:
+    """Return what an upstream does that calls the last tool of each request."""
+
+    def answer(asked: Any) -> Any:
+        function = {"name": asked.body["tools"][-1]["function"]["name"], "arguments": "{}"}
+        calls = [{"index": 0, "id": "call_1", "type": "function", "function": function}]
+        if not is_streamed:
+            return whole(message={"role": "assistant", "content": None, "tool_calls": calls}, finish_reason="tool_calls")
+        return stream(ROLE, chunk({"tool_calls": calls}), chunk(finish_reason="tool_calls"), usage(), DONE)
+
+    return answer
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_a_long_name_of_a_tool_is_shortened_for_the_provider_and_whole_for_the_caller(api, large, upstream, is_streamed):
+    large.function_calling = True
+    large.save()
+    upstream.will_answer(calling_the_last(is_streamed))
+    choice = {"type": "tool", "name": f"{LONG}c"}
+    reply = ask(api, messages=LONG_TURNS, tools=LONG_TOOLS, tool_choice=choice, stream=is_streamed)
+    if is_streamed:
+        [block] = [each["content_block"] for each in events(reply) if each["type"] == "content_block_start"]
+    else:
+        [block] = reply.json()["content"]
+    assert (block["type"], block["name"]) == ("tool_use", f"{LONG}c")
+    sent = upstream.requests[0].body
+    first, second = (tool["function"]["name"] for tool in sent["tools"])
+    assert (len(first), len(second), first == second) == (64, 64, False)
+    assert sent["messages"][1]["tool_calls"][0]["function"]["name"] == second
+    assert sent["tool_choice"]["function"]["name"] == second
+
+
+def test_anthropic_gets_a_long_name_as_it_came_and_the_hold_counts_all_of_it(api, large, sonnet, upstream):
+    large.function_calling = True
+    large.save()
+    upstream.will(claude.whole(claude.tool_use_block("call_1", f"{LONG}c"), stop_reason="tool_use"))
+    fields: Any = {"messages": LONG_TURNS, "tools": LONG_TOOLS}
+    [block] = ask(api, model="acme/sonnet", **fields).json()["content"]
+    assert block["name"] == f"{LONG}c"
+    assert upstream.requests[0].body.items() >= fields.items()
+    held = ask(api, f"{PATH}/quote", **fields).json()["prompt_tokens_max"]
+    short = json.loads(json.dumps(fields).replace(LONG, LONG[:63]))
+    assert held - ask(api, f"{PATH}/quote", **short).json()["prompt_tokens_max"] == 3 * (len(LONG) - 63)
+
+
+def test_a_name_that_no_provider_takes_is_refused(api, large):
+    large.function_calling = True
+    large.save()
+    wrong = [{"name": "a" * 129, "input_schema": {"type": "object"}}]
+    assert_error(ask(api, tools=wrong), 400, "invalid_request_error", "tools[0].name must have 1 to 128 letters")
 
 
 # --- A provider that speaks Messages ------------------------------------------------------------------------------------
@@ -378,6 +441,18 @@ def test_a_thread_is_refused_in_the_words_at_which_the_sdk_goes_on_without(api, 
     assert error["message"].startswith("thread is not supported")
     assert error["details"] == {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     assert upstream.requests == []
+
+
+def test_an_edit_of_the_conversation_is_refused_in_the_words_at_which_claude_code_goes_on_without(api, large, upstream):
+    keep = {"type": "clear_thinking_20251015", "keep": "all"}
+    clear = {"type": "clear_tool_uses_20250919", "trigger": {"type": "tool_uses", "value": 40}}
+    refused = ask(api, context_management={"edits": [keep, clear]})
+    message = refused.json()["error"]["message"]
+    assert refused.status_code == 400
+    assert re.match(r"\S{1,128} does not support the \W?clear_tool_uses_20250919\W? context management strategy", message)
+    assert message.startswith("context_management.edits[1] ")
+    assert ask(api, context_management={"edits": [keep]}).status_code == 200
+    assert len(upstream.requests) == 1
 
 
 def test_an_error_about_a_fallback_begins_with_its_field(api, large):

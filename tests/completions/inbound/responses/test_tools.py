@@ -11,6 +11,7 @@ from completions.providers.anthropic.adapter import _body as anthropic_body
 from completions.providers.gemini.adapter import _body as gemini_body
 from completions.providers.openai import request as openai_request
 from gateway_project.errors import InvalidRequest
+from tests.completions.content_parts import IMAGE_URL
 from tests.completions.inbound.responses.test_output import put_together
 from tests.completions.offers import make_call, make_offer
 
@@ -83,6 +84,20 @@ def test_names_that_are_too_long_end_in_a_digest_and_differ():
     assert called(asked, names[1], '{"a":1}')["name"] == "a" * 40 + "c"
 
 
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_a_long_name_outside_of_a_namespace_is_shortened_too_and_comes_back_whole(kind):
+    name = "a" * 100
+    call = {"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "3"}
+    asked = read(call, result, tools=[{"type": kind, "name": name}], tool_choice={"type": kind, "name": name})
+    short = asked[0].fields["tools"][0][kind]["name"]
+    assert len(short) == 64
+    assert asked[0].messages[1]["tool_calls"][0]["function"]["name"] == short
+    assert asked[0].fields["tool_choice"][kind]["name"] == short
+    back = called(asked, short, '{"input":"1"}')
+    assert (back["name"], "namespace" in back) == (name, False)
+
+
 def test_errors_name_the_tool_in_its_namespace():
     with pytest.raises(InvalidRequest) as refused:
         read(tools=[FUNCTION, {**NAMESPACE, "tools": [FUNCTION, {**FUNCTION, "name": "b", "parameters": 1}]}])
@@ -109,6 +124,12 @@ CALLER_TOOLS = [
         "apply_patch_call",
         {"operation": {"type": "create_file", "path": "a", "diff": "+b"}},
         {"type": "create_file", "path": "a", "diff": "+b"},
+    ),
+    (
+        {"type": "computer"},
+        "computer_call",
+        {"actions": [{"type": "click", "button": "left", "x": 1, "y": 2}], "pending_safety_checks": []},
+        {"actions": [{"type": "click", "button": "left", "x": 1, "y": 2}]},
     ),
     (SEARCH, "tool_search_call", {"arguments": {"query": "add"}, "execution": "client"}, {"query": "add"}),
 ]
@@ -142,6 +163,46 @@ def test_what_it_returned_is_told_as_text(item, text):
     assert chat.messages[2] == {"role": "tool", "tool_call_id": "c", "content": text}
 
 
+SHOWN = {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot", "image_url": IMAGE_URL}}
+
+
+def test_a_screenshot_follows_the_results():
+    call = {"type": "computer_call", "call_id": "c", "actions": [{"type": "screenshot"}]}
+    chat, found, _ = read(call, SHOWN, tools=[{"type": "computer"}])
+    label = {"type": "text", "text": "Shown by the result of c:"}
+    assert chat.messages[2:] == [
+        {"role": "tool", "tool_call_id": "c", "content": ""},
+        {"role": "user", "content": [label, {"type": "image_url", "image_url": {"url": IMAGE_URL}}]},
+    ]
+    assert places.rename("messages[3].content[1].image_url.url", found) == "input[2].output.image_url"
+
+
+@pytest.mark.parametrize(
+    ("item", "param"),
+    [
+        ({**SHOWN, "output": "done"}, "output"),
+        ({**SHOWN, "output": {"type": "computer_screenshot", "file_id": "f"}}, "output.file_id"),
+        ({**SHOWN, "acknowledged_safety_checks": [{"id": "s"}]}, "acknowledged_safety_checks"),
+        ({"type": "computer_call", "call_id": "c", "actions": {}}, "actions"),
+        (
+            {"type": "computer_call", "call_id": "c", "actions": [], "pending_safety_checks": [{"id": "s"}]},
+            "pending_safety_checks",
+        ),
+        ({"type": "computer_call", "call_id": "c", "action": {"type": "screenshot"}}, "action"),
+    ],
+)
+def test_what_is_unknown_of_a_computer_is_refused(item, param):
+    call = {"type": "computer_call", "call_id": "c", "actions": [{"type": "screenshot"}]}
+    with pytest.raises(InvalidRequest) as refused:
+        read(call, item)
+    assert refused.value.param == f"input[2].{param}"
+
+
+@pytest.mark.parametrize("arguments", ["", "[]", '{"actions": 1}'])
+def test_a_computer_that_is_called_without_actions_has_none(arguments):
+    assert called(read(tools=[{"type": "computer"}]), "computer", arguments)["actions"] == []
+
+
 def test_what_a_search_found_is_declared_once():
     search = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {"query": "add"}}
     found = {"type": "tool_search_output", "call_id": "c", "execution": "client", "tools": [NAMESPACE]}
@@ -164,6 +225,7 @@ def test_tools_that_run_at_openai_are_refused_by_name(kind):
         ({**SEARCH, "execution": "server"}, "execution"),
         ({"type": "shell", "environment": {"type": "container_auto"}}, "environment"),
         ({**FUNCTION, "allowed_callers": ["programmatic"]}, "allowed_callers"),
+        ({"type": "computer_use_preview"}, "type"),
         ({"type": "other"}, "type"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from completions.models import Completion
+from gateway_project.text import compact_json
 from tests import chat, factories
 from tests.completions import rows
 from tests.completions.content_parts import IMAGE_URL
@@ -241,6 +242,42 @@ def test_what_a_model_cannot_do_is_named_by_the_callers_field(api, large):
     items = [{"role": "user", "content": [{"type": "input_image", "image_url": IMAGE_URL}]}]
     chat.assert_error(ask(api, input=items), 400, "invalid_request_error", "input[0].content[0].image_url")
     chat.assert_error(ask(api, tools=[TOOL]), 400, "invalid_request_error", "tools")
+
+
+def test_a_model_works_at_the_computer_of_the_caller(api, large, upstream):
+    large.function_calling = large.image_support = True
+    large.save()
+    click = {"type": "click", "button": "left", "x": 1, "y": 2}
+    function = {"name": "computer", "arguments": json.dumps({"actions": [click]})}
+    calls = [{"id": "call_1", "type": "function", "function": function}]
+    message = {"role": "assistant", "content": None, "tool_calls": calls}
+    upstream.will(whole(message=message, finish_reason="tool_calls"), whole("Done."))
+    asked = {"role": "user", "content": "Click."}
+    [call] = ask(api, tools=[{"type": "computer"}], input=[asked]).json()["output"]
+    assert (call["type"], call["actions"], call["pending_safety_checks"]) == ("computer_call", [click], [])
+    screenshot = {"type": "computer_screenshot", "image_url": IMAGE_URL}
+    result = {"type": "computer_call_output", "call_id": call["call_id"], "output": screenshot}
+    reply = ask(api, tools=[{"type": "computer"}], input=[asked, call, result])
+    assert reply.json()["output"][0]["content"][0]["text"] == "Done."
+    _, called, told, shown = upstream.requests[-1].body["messages"]
+    assert called["tool_calls"][0]["function"]["arguments"] == compact_json.dumps_text({"actions": [click]})
+    assert (told["role"], told["tool_call_id"]) == ("tool", "call_1")
+    assert shown["content"][1]["image_url"]["url"] == IMAGE_URL
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [({"include": ["message.output_text.logprobs"]}, "include"), ({"top_logprobs": 2}, "top_logprobs")],
+)
+def test_probabilities_are_refused_and_ignored_by_the_field_that_asks_for_them(api, large, echo_model, fields, name):
+    large.routes.get().provider.__class__.objects.filter(slug="scripted").update(kind="anthropic")
+    chat.assert_error(ask(api, **fields), 400, "invalid_request_error", name)
+    assert ask(api, model="demo/echo", **fields)["x-gateway-ignored-fields"] == name
+
+
+def test_an_error_about_a_fallback_begins_with_its_field(api, large):
+    error = chat.assert_error(ask(api, models=["acme/large", "acme/none"]), 404, "model_not_found", "models[1]")
+    assert error["message"].startswith("models[1]: the model 'acme/none'")
 
 
 def test_what_the_money_affords_is_told_in_the_callers_words(bob, large):
