@@ -8,7 +8,6 @@ code beside the old one, and runs the tasks that find all rows for the first tim
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -32,21 +31,20 @@ django.setup()
 from datetime import UTC, datetime, timedelta
 completions, days = int(sys.argv[3]), int(sys.argv[4])
 began = datetime.now(UTC) - timedelta(days=days)
-made = ledger.Ledger(entries=completions, accounts=ledger.ACCOUNTS_AUDITED, began=began, step=timedelta(days=days) / completions)
+step = timedelta(days=days) / completions
+made = ledger.Ledger(entries=completions, accounts=ledger.ACCOUNTS_AUDITED, began=began, step=step)
 ledger.execute_unguarded("UPDATE completions_price SET effective_from = %(began)s", {"began": began - timedelta(days=1)})
 ledger.execute_unguarded("UPDATE billing_account SET created_at = %(began)s", {"began": began - timedelta(days=1)})
 made.fill(ledger.MANUAL_ENTRIES, ledger.HOLDS, ledger.COMPLETIONS)
 """
-TASKS = (
-    "completions.tasks.sum_up_hours",
-    "completions.tasks.sum_up_usage",
-    "billing.tasks.verify_ledger",
-)
+AUDIT = "billing.tasks.verify_ledger"
+TASKS = ("completions.tasks.sum_up_hours", "completions.tasks.sum_up_usage", AUDIT)
 
 
 def main() -> None:
     revision = sys.argv[1]
-    completions, days = (int(value) for value in (sys.argv[2:4] + ["1000000", "30"][len(sys.argv) - 2 :]))
+    completions = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
+    days = int(sys.argv[3]) if len(sys.argv) > 3 else 30
     scratch = Path(tempfile.mkdtemp(prefix="bench-"))
     processes: list[subprocess.Popen[bytes]] = []
     with against.tree(scratch, revision) as root:
@@ -57,9 +55,7 @@ def main() -> None:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _upgrade(
-    root: Path, scratch: Path, processes: "list[subprocess.Popen[bytes]]", completions: int, days: int
-) -> None:
+def _upgrade(root: Path, scratch: Path, processes: "list[subprocess.Popen[bytes]]", completions: int, days: int) -> None:
     environ = run.prepared(scratch) | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "REDIS_URL": ""}
     upstream_port = run.free_port()
     processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
@@ -73,7 +69,7 @@ def _upgrade(
     new = _serve(run.ROOT, environ, processes)
     for name in TASKS:
         _report(name, new, secret, lambda name=name: run.manage(environ, "run_task", name))  # type: ignore[misc]
-    _report("once more the audit", new, secret, lambda: run.manage(environ, "run_task", "billing.tasks.verify_ledger"))
+    _report("once more the audit", new, secret, lambda: run.manage(environ, "run_task", AUDIT))
     _report("after", new, secret, lambda: time.sleep(6))
 
 
@@ -106,9 +102,8 @@ def _report(step: str, port: int, secret: str, act: Callable[[], Any]) -> None:
                 break
         seconds = time.perf_counter() - began
         running.result()
-    sys.stdout.write(
-        f"{step:34} {seconds:7.1f} s  a second: {min(rates):6.0f} to {max(rates):6.0f}  slowest {slowest_ms:8.0f} ms  {json.dumps(statuses)}\n"
-    )
+    figures = f"{min(rates):6.0f} to {max(rates):6.0f} a second, slowest {slowest_ms:8.0f} ms"
+    sys.stdout.write(f"{step:34} {seconds:7.1f} s  {figures}  {json.dumps(statuses)}\n")
     sys.stdout.flush()
 
 
