@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[dict[str, Any], str, str]] = {
         "is 4097, but acme/large generates at most 4096 tokens.",
     ),
     "unknown value": ({"verbosity": "loud"}, "verbosity", "must be one of low, medium, high."),
-    "too few items": ({"tools": []}, "tools", "must be an array of 1 to 128 tools."),
+    "too few items": ({"tools": []}, "tools", "must be an array of 1 to 1000 tools."),
     "too many items": ({"stop": ["x"] * 17}, "stop", "must be a string or an array of at most 16 strings."),
     "too long": ({"safety_identifier": "x" * 513}, "safety_identifier", "must have at most 512 characters."),
     "one item": ({"stop": ["x", None]}, "stop[1]", "must be a string."),
