@@ -64,13 +64,17 @@ class DatabaseServer:
 
     def stand_in_for(self, primary: "DatabaseServer") -> None:
         """Become the primary in the place of another, as a standby that is promoted: in a new timeline, at the same address."""
-        self.port = primary.port
         signal_file = self.directory / "data" / "standby.signal"
         signal_file.touch()
         if os.geteuid() == 0:
             shutil.chown(signal_file, _USER)
-        self.start()
+        self.start_in_place_of(primary)
         self.rows("SELECT pg_promote()")
+
+    def start_in_place_of(self, other: "DatabaseServer") -> None:
+        """Start at the address of another server, as the same one that lost its last writes."""
+        self.port = other.port
+        self.start()
 
     def start(self) -> None:
         """Start the server. Return when it takes connections."""

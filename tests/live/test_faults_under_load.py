@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from gateway_project.local import redis
 from tests.faults import fault
 from tests.live import load
+from tests.live.database_server import DatabaseServer
 from tests.live.fleet import Fleet, wait_seconds
 from tests.live.gateway import Gateway, eventually
 
@@ -90,25 +91,39 @@ def test_what_a_killed_database_forgets_is_admitted_again_and_charged(fleet, mea
     " charged once",
 )
 def test_what_a_failover_loses_is_in_the_journals_of_the_hosts(fleet, measured):
+    take_the_place(fleet, measured, DatabaseServer.stand_in_for)
+
+
+@fault(
+    "Database",
+    "The database comes back from a snapshot of its disk under load, in the timeline that it had, and the hosts keep journals",
+    "Requests get 503 meanwhile. What was charged after the snapshot is charged again, and nothing twice",
+)
+def test_what_a_snapshot_lacks_is_in_the_journals_of_the_hosts(fleet, measured):
+    take_the_place(fleet, measured, DatabaseServer.start_in_place_of)
+
+
+def take_the_place(fleet: Fleet, measured: Any, take: Callable[[DatabaseServer, DatabaseServer], None]) -> None:
+    """Let an older copy of the database take its place while it is used, and compare what hosts with journals charge."""
     for _ in range(2):
         fleet.begin(GATEWAY_SETTLEMENT_JOURNAL_MINUTES="5")
     with fleet.load() as run:
         wait_seconds(run, 1)
         fleet.server.stop()
-        standby = fleet.server.copy(fleet.server.directory.with_name("standby"))
+        older = fleet.server.copy(fleet.server.directory.with_name("older"))
         fleet.server.start()
         wait_seconds(run, SECONDS)
         fleet.server.kill()
-        standby.stand_in_for(fleet.server)
-        fleet.server = standby
-        promoted_at = time.monotonic()
+        take(older, fleet.server)
+        fleet.server = older
+        took_at = time.monotonic()
         wait_seconds(run, 10)  # the hosts look every five seconds
     assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
     fleet.recover()
     readmitted = sum(host.log().count("charges: they are given to the outbox again") for host in fleet.hosts)
     assert readmitted
     assert (fleet.files("dead"), fleet.metric("gateway_operator_loss_nanos_total")) == ([], 0)
-    measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(promoted_at))
+    measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(took_at))
 
 
 @fault(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -117,7 +118,7 @@ def test_a_dead_letter_is_given_back_by_no_replay(alice, key, settings):
 
 
 def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, monkeypatch):
-    monkeypatch.setattr(journal, "_timeline", lambda: "00000002")
+    monkeypatch.setattr(journal, "_database", lambda: "00000002")
     with lost_in_a_failover():
         settle(admit(key))
     noted = settings.OUTBOX_DIR / "journal" / "timeline"
@@ -130,9 +131,9 @@ def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, mon
     assert (len(outbox.waiting_files()), noted.read_text()) == (1, "00000002")
 
 
-def test_the_sweeper_replays_once_when_the_database_begins_another_timeline(alice, key, monkeypatch):
+def test_the_sweeper_replays_once_when_the_database_is_another_one(alice, key, monkeypatch):
     timelines = iter(["00000001", "00000001", "00000002", "00000002"])
-    monkeypatch.setattr(journal, "_timeline", lambda: next(timelines))
+    monkeypatch.setattr(journal, "_database", lambda: next(timelines))
     admitted = admit(key)
     with lost_in_a_failover():
         settle(admitted)
@@ -147,23 +148,50 @@ def test_the_sweeper_replays_once_when_the_database_begins_another_timeline(alic
     assert (outbox.waiting_files(), outbox.dead_letters()) == ([], [])
 
 
-def test_the_timeline_is_that_of_the_database(db):
-    assert journal._timeline() == "00000001"
+def test_a_database_is_known_by_its_timeline_and_the_start_of_its_server(db):
+    timeline, started_at = journal._database().split()
+    assert timeline == "00000001"
+    assert 0 < float(started_at) < time.time()
 
 
-def test_old_minutes_are_deleted_and_a_half_written_line_is_no_charge(alice, key, settings):
+def test_old_minutes_are_deleted_while_the_database_is_the_same(alice, key, settings):
     settle(admit(key))
     [file] = journal._files()
     assert file.stat().st_mode & 0o077 == 0
-    with file.open("a") as written:
-        written.write('{"completion": "chatcmpl-')
-    assert replay() == {"settled": 1, "lost": 0, "deadLetters": 0}
     old = file.rename(file.with_name(f"{journal._minute(file) - 6}-1.journal"))
     still_kept = file.with_name(f"{journal._minute(file) - 4}-1.journal")
     still_kept.touch()
     settle(admit(key))
+    assert old.exists()
+    journal.replay_after_failover()  # it notes the database
+    journal.replay_after_failover()
     assert not old.exists()
     assert still_kept in journal._files()
+
+
+def test_a_failover_that_takes_longer_than_the_journal_is_kept_loses_no_charge(alice, key, monkeypatch):
+    servers = iter(["00000001 1", "00000002 2"])
+    monkeypatch.setattr(journal, "_database", lambda: next(servers))
+    with lost_in_a_failover():
+        settle(admit(key))
+        journal.replay_after_failover()
+    [file] = journal._files()
+    file.rename(file.with_name(f"{journal._minute(file) - 60}-1.journal"))
+    settle(admit(key))  # the first charge afterwards, before anybody looks for a failover
+    assert journal.replay_after_failover() == {Found.LOST: 1, Found.SETTLED: 1}
+
+
+def test_a_damaged_line_is_no_charge_and_hides_no_other(alice, key, caplog):
+    with lost_in_a_failover():
+        settle(admit(key))
+        settle(admit(key))
+    [file] = journal._files()
+    first, second = file.read_bytes().splitlines(keepends=True)
+    whole_of_another = file.with_name(f"{journal._minute(file) - 1}-1.journal")
+    whole_of_another.write_bytes(first[:100] + second + b"\x00\xff\n[]\n")
+    file.write_bytes(second + b'{"completion": "chatcmpl-')
+    assert replay() == {"settled": 0, "lost": 1, "deadLetters": 0}
+    assert caplog.text.count("a line of the journal cannot be read") == 3
 
 
 def test_what_is_not_charged_is_not_recorded(key, settings):
