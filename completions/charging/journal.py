@@ -194,8 +194,8 @@ def _delete_old(minute: int) -> None:
 
 def _database() -> str:
     """Return what tells the database from what it was before: its timeline, and when its server started."""
-    sql = "SELECT concat_ws(' ', left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time()))"
     with pool.time_limit(), connection.cursor() as cursor:
-        cursor.execute(sql)
-        database: str = cursor.fetchone()[0]
-        return database
+        cursor.execute(
+            "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time())::text"
+        )
+        return " ".join(cursor.fetchone())

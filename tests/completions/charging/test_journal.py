@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import MagicMock
 
 import psycopg
 import pytest
@@ -14,7 +15,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from billing.models import LedgerEntry
-from completions import tasks
+from completions import checks, tasks
 from completions.charging import journal, outbox, settlement
 from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
@@ -217,15 +218,44 @@ def test_a_journal_that_cannot_be_written_fails_no_charge(alice, key, settings, 
 )
 def test_standbys_that_no_commit_waits_for_are_a_warning(settings):
     settings.SETTLEMENT_JOURNAL_MINUTES = 0
-    assert run_w013() == []
+    assert warnings() == []
     with psycopg.connect(_url()):
-        assert [found.id for found in run_w013()] == ["gateway.W013"]
+        assert warnings() == ["gateway.W013"]
         settings.SETTLEMENT_JOURNAL_MINUTES = 1
-        assert run_w013() == []
+        assert warnings() == []
 
 
-def run_w013():
-    return [found for found in run_checks(tags=["database"], databases=["default"]) if found.id == "gateway.W013"]
+@pytest.mark.django_db(transaction=True)
+@fault(
+    "Database",
+    "PostgreSQL is set so that no commit waits for its disk, and the hosts keep no journals",
+    "A numbered check warns of what a crash would lose",
+)
+def test_commits_that_wait_for_no_disk_are_a_warning(settings):
+    settings.SETTLEMENT_JOURNAL_MINUTES = 0
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        try:
+            assert warnings() == ["gateway.W017"]
+            settings.SETTLEMENT_JOURNAL_MINUTES = 1
+            assert warnings() == []
+        finally:
+            cursor.execute("RESET synchronous_commit")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("commits", "found"), [("local", ["gateway.W013"]), ("remote_write", []), ("on", [])])
+def test_named_standbys_are_not_waited_for_by_commits_that_wait_for_the_disk_only(settings, monkeypatch, commits, found):
+    settings.SETTLEMENT_JOURNAL_MINUTES = 0
+    asked = MagicMock()
+    asked.cursor.return_value.__enter__.return_value.fetchone.return_value = (True, "ANY 1 (*)", commits)
+    monkeypatch.setattr(checks, "connection", asked)
+    assert warnings() == found
+
+
+def warnings() -> list[str]:
+    found = [each.id for each in run_checks(tags=["database"], databases=["default"])]
+    return [each for each in found if each in ("gateway.W013", "gateway.W017")]
 
 
 def _url() -> str:
