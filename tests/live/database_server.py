@@ -46,11 +46,16 @@ class DatabaseServer:
         self.directory.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
             utils.ensure_user_exists(_USER)
-            shutil.chown(self.directory, _USER)
+        self.own(self.directory)
         options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]
         self.run(f"{self._programs}/initdb", "-D", f"{self.directory}/data", *options)
         with (self.directory / "data" / "pg_hba.conf").open("a") as file:
             file.write("host all all samenet trust\n")  # from the other end of a virtual network, too
+
+    def own(self, path: Path) -> None:
+        """Let the path belong to the server's user."""
+        if os.geteuid() == 0:
+            shutil.chown(path, _USER)
 
     def copy(self, directory: Path, **placed: Any) -> "DatabaseServer":
         """Return a server with a copy of the files of this one, which must not run."""
@@ -66,8 +71,7 @@ class DatabaseServer:
         """Become the primary in the place of another, as a standby that is promoted: in a new timeline, at the same address."""
         signal_file = self.directory / "data" / "standby.signal"
         signal_file.touch()
-        if os.geteuid() == 0:
-            shutil.chown(signal_file, _USER)
+        self.own(signal_file)
         self.start_in_place_of(primary)
         self.rows("SELECT pg_promote()")
 

@@ -271,6 +271,37 @@ def test_nothing_is_admitted_whose_settlement_fits_on_no_disk(fleet, tmp_path, m
         measured(books, "1 stream ended with an error, and was charged as recovered", others=others, back_seconds=back_seconds)
 
 
+@fault(
+    "Database",
+    "The disk of PostgreSQL that the ledger is on is full under load",
+    "Requests get 503, and settlements wait on the disks of the hosts. With room again all is served and charged",
+)
+def test_what_the_database_has_no_room_for_is_charged_when_it_has_some(fleet, measured):
+    directory = fleet.server.directory / "ledger"
+    directory.mkdir()
+    fleet.begin()
+    with disk(directory):
+        fleet.server.own(directory)
+        fleet.server.rows(f"CREATE TABLESPACE ledger LOCATION '{directory}'")
+        fleet.server.rows("ALTER TABLE billing_ledgerentry SET TABLESPACE ledger")
+        with fleet.load() as run:
+            wait_seconds(run, SECONDS / 10)
+            fill(directory)
+            eventually(lambda: bool(fleet.files("json")))
+            time.sleep(SECONDS / 3)
+            waiting_files = len(fleet.files("json"))
+            (directory / "full").unlink()
+            freed_at = time.monotonic()
+            eventually(lambda: run.seconds_until_served(freed_at) < SECONDS)
+            wait_seconds(run, 1)
+        assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+        fleet.settle()
+        assert fleet.files("dead") == []
+        books, back_seconds = fleet.assert_consistent(run.calls), run.seconds_until_served(freed_at)
+        measured(books, f"{waiting_files} settlements waited", back_seconds=back_seconds, probed_seconds=run.probed_seconds)
+        fleet.server.rows("ALTER TABLE billing_ledgerentry SET TABLESPACE pg_default")
+
+
 @contextmanager
 def disk(directory: Path) -> Iterator[Path]:
     """Mount a disk that has room for the reserve of an outbox, and for little else."""
