@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from completions.charging import outbox, readmission, settlement
+from completions.charging import journal, outbox, readmission, settlement
 from completions.charging.batch import AdmissionLost
 from completions.charging.resolution import Resolution
 from gateway_project.db.group_commit import Skipped
@@ -108,7 +108,8 @@ def _readmit(forgotten: Resolution) -> Resolution:
 
 
 def discard(letter: DeadLetter) -> None:
-    """Delete the file. The log keeps what it said."""
+    """Delete the file. The log keeps what it said, and no journal gives it back."""
     facts = letter.facts()
     logger.warning("%s is discarded: %s", letter.path.name, json.dumps(facts), extra={"completion": letter.completion_id})
+    journal.discard(letter.completion_id)
     letter.path.unlink(missing_ok=True)

@@ -44,7 +44,7 @@ class Found(Enum):
 
     SETTLED = "still settled"
     LOST = "not settled any more"
-    KEPT = "a dead letter already"
+    KEPT = "a dead letter already, or discarded"
 
 
 # --- Record -----------------------------------------------------------------------------------------------------------
@@ -147,10 +147,20 @@ def _lines() -> Iterator[str]:
 
 
 def _give_back(completion_id: str, line: str) -> Found:
-    if (settings.OUTBOX_DIR / f"{completion_id}.dead").exists():
+    if (settings.OUTBOX_DIR / f"{completion_id}.dead").exists() or _discarded(completion_id).exists():
         return Found.KEPT
     outbox.put_back(completion_id, line)
     return Found.LOST
+
+
+def discard(completion_id: str) -> None:
+    """Let no replay give this charge back: it would be counted as a loss again."""
+    if _directory().exists():
+        _discarded(completion_id).touch(mode=0o600)
+
+
+def _discarded(completion_id: str) -> Path:
+    return _directory() / f"{completion_id}.discarded"
 
 
 # --- Failover ---------------------------------------------------------------------------------------------------------
@@ -189,6 +199,9 @@ def _delete_old(minute: int) -> None:
     """Delete the files of earlier minutes, also of processes that have ended."""
     for path in _files():
         if _minute(path) < minute:
+            path.unlink(missing_ok=True)
+    for path in _directory().glob("*.discarded"):
+        if path.stat().st_mtime < minute * 60:
             path.unlink(missing_ok=True)
 
 

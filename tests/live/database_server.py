@@ -80,12 +80,13 @@ class DatabaseServer:
         self.port = other.port
         self.start()
 
-    def start(self) -> None:
-        """Start the server. Return when it takes connections."""
+    def start(self, **environ: str) -> None:
+        """Start the server. Return when it takes connections. ``environ`` is added to its environment."""
         options = [f"-c{name}" for name in (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")]
         command = [f"{self._programs}/postgres", "-D", f"{self.directory}/data", "-p", str(self.port), *options]
         with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen([*self._namespace, *_unprivileged(), *command], stdout=log, stderr=log)
+            command = [*self._namespace, *_unprivileged(), *command]
+            self._process = subprocess.Popen(command, env={**os.environ, **environ}, stdout=log, stderr=log)
         waiting.until(self._is_ready)
         assert self._is_ready(), (self.directory / "log").read_text()
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,6 +117,25 @@ def test_a_dead_letter_is_given_back_by_no_replay(alice, key, settings):
     (settings.OUTBOX_DIR / f"{json.loads(line)['completion']}.dead").write_text(line)
     assert replay() == {"settled": 0, "lost": 0, "deadLetters": 1}
     assert outbox.waiting_files() == []
+
+
+def test_what_an_operator_discarded_is_lost_once(alice, key, settings, monkeypatch):
+    servers = iter(["00000001 1", "00000002 2", "00000002 3", "00000002 3"])
+    monkeypatch.setattr(journal, "_database", lambda: next(servers))
+    with lost_in_a_failover():
+        settle(admit(key))
+        journal.replay_after_failover()
+    before_nanos = lost_nanos()
+    assert journal.replay_after_failover() == {Found.LOST: 1}
+    [file] = outbox.waiting_files()
+    file.rename(file.with_suffix(".dead"))
+    call_command("dead_letters", "--discard", "all", stdout=io.StringIO())
+    assert journal.replay_after_failover() == {Found.KEPT: 1}
+    assert (outbox.waiting_files(), outbox.dead_letters(), lost_nanos()) == ([], [], before_nanos)
+    [marker] = (settings.OUTBOX_DIR / "journal").glob("*.discarded")
+    os.utime(marker, (0, 0))
+    journal.replay_after_failover()
+    assert not marker.exists()
 
 
 def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, monkeypatch):
