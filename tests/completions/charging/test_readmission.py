@@ -10,10 +10,11 @@ from django.db.models.functions import Now
 
 from billing.models import Account
 from completions.catalog import lookup
-from completions.charging import admission, idempotency, outbox
+from completions.charging import admission, idempotency, journal, outbox
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
+from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
@@ -103,6 +104,25 @@ def test_a_forgotten_request_is_charged_once_whenever_it_is_repeated(api, alice,
         again = repeat(api)
         assert (again.status_code, again.content, again["Idempotent-Replayed"]) == (200, REPLY, "true")
         assert (spent(alice), files(settings), total(metrics.operator_loss_nanos)) == (COST_NANOS, [], loss)
+
+
+def test_a_repetition_after_a_failover_is_told_that_the_first_was_charged(api, alice, settings, monkeypatch):
+    settings.SETTLEMENT_JOURNAL_MINUTES = 5
+    monkeypatch.setattr(journal, "_open", None)
+
+    def serve() -> Admitted:
+        admitted = admit(alice)
+        settlements.settle(admitted, Usage(10, 10), Completion.Settlement.REPORTED, reply=REPLY)
+        return admitted
+
+    forget(serve)
+    assert journal.replay() == {Found.LOST: 1}
+    assert drain() == {Outcome.RESOLVED: 1}
+    again = repeat(api)
+    assert (again.status_code, again["Idempotent-Stored"]) == (400, "false")
+    assert spent(alice) == COST_NANOS
+    assert journal._open
+    journal._open[1].close()
 
 
 def test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one(alice, forgotten, sealed):
