@@ -159,8 +159,13 @@ def _sync_directory(directory: Path) -> None:
 
 
 def put_back(completion_id: str, text: str) -> None:
-    """Write a resolution in the format of ``dumps``, durably, to be settled again. Raises an OSError."""
-    _write(settings.OUTBOX_DIR / f"{completion_id}.json", text)
+    """Write a resolution in the format of ``dumps``, durably, to be settled again. Raises an OSError.
+
+    A thread waits for the disk, as in ``store``: a failover may have lost thousands, and the process serves meanwhile.
+    """
+    path = settings.OUTBOX_DIR / f"{completion_id}.json"
+    if error := gevent.get_hub().threadpool.apply(_write_error, (path, text)):
+        raise error
 
 
 def dumps(resolution: Resolution) -> str:

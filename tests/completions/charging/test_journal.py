@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import MagicMock
 
+import gevent
 import psycopg
 import pytest
 from django.core.checks import run_checks
@@ -136,6 +137,18 @@ def test_what_an_operator_discarded_is_lost_once(alice, key, settings, monkeypat
     os.utime(marker, (0, 0))
     journal.replay_after_failover()
     assert not marker.exists()
+
+
+def test_a_process_serves_while_it_replays(alice, key, monkeypatch):
+    with lost_in_a_failover():
+        settle(admit(key))
+        settle(admit(key))
+    turns, write = [], outbox._write
+    monkeypatch.setattr(outbox, "_write", lambda *given: (time.sleep(0.1), write(*given)))
+    beside = gevent.spawn(lambda: [turns.append(gevent.sleep(0.01)) for _ in range(10)])
+    assert journal.replay() == {Found.LOST: 2}
+    assert len(turns) == 10
+    beside.join()
 
 
 def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, monkeypatch):
