@@ -1,4 +1,4 @@
-"""System checks of the room for stored replies and responses, the requests in flight, standbys, and the catalog.
+"""System checks of the room for stored replies and responses, the requests in flight, what commits wait for, and the catalog.
 
 The last two read the database: they run with ``check --database default`` and before ``migrate``.
 """
@@ -80,18 +80,28 @@ def _is_installed(module: str) -> bool:
 
 
 @register(Tags.database)
-def check_standbys(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """W013: a failover to a standby can lose charges unseen."""
+def check_commits(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """W013: a failover to a standby can lose charges unseen. W017: a crash can."""
     if "default" not in (databases or []) or settings.SETTLEMENT_JOURNAL_MINUTES:
         return []
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_stat_replication WHERE current_setting('synchronous_standby_names') = ''")
-        (standbys,) = cursor.fetchone()
-    if not standbys:
-        return []
-    message = "PostgreSQL has standbys, and no commit waits for them: a failover can lose charges without notice."
-    hint = "Set GATEWAY_SETTLEMENT_JOURNAL_MINUTES, or synchronous_standby_names of PostgreSQL."
-    return [Warning(message, hint=hint, id="gateway.W013")]
+        cursor.execute(
+            "SELECT EXISTS (SELECT FROM pg_stat_replication), current_setting('synchronous_standby_names'),"
+            " current_setting('synchronous_commit')"
+        )
+        has_standbys, awaited, commits = cursor.fetchone()
+    found: list[CheckMessage] = []
+    if has_standbys and (not awaited or commits in ("local", "off")):
+        message = "PostgreSQL has standbys, and no commit waits for them: a failover can lose charges without notice."
+        hint = (
+            "Set GATEWAY_SETTLEMENT_JOURNAL_MINUTES, or synchronous_standby_names of PostgreSQL with synchronous_commit at on."
+        )
+        found.append(Warning(message, hint=hint, id="gateway.W013"))
+    if commits == "off":
+        message = "No commit of PostgreSQL waits for its disk: a crash can lose charges without notice."
+        hint = "Set synchronous_commit of PostgreSQL to on, or GATEWAY_SETTLEMENT_JOURNAL_MINUTES."
+        found.append(Warning(message, hint=hint, id="gateway.W017"))
+    return found
 
 
 @register(environment.CHECK_TAG)

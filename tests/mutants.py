@@ -1555,6 +1555,27 @@ mutant(
     dangerous=True,
 )
 mutant(
+    "what_was_repeated_is_admitted_again",
+    "A forgotten completion is charged beside the repetition that its caller paid for.",
+    code(
+        "completions.charging.readmission:Readmission._require_unrepeated",
+        "if stored and stored.expires_at > rows.now:",
+        "if False:",
+    ),
+    "completions/charging/test_readmission.py::test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one",
+    dangerous=True,
+)
+mutant(
+    "a_journal_is_deleted_before_a_failover_is_found",
+    "Files of the journal are deleted by their age before they are compared with the database that a failover brought.",
+    code(
+        "completions.charging.journal:replay_after_failover",
+        "if database == known:",
+        "_delete_old(10**9)\n        if database == known:",
+    ),
+    "completions/charging/test_journal.py::test_a_failover_that_takes_longer_than_the_journal_is_kept_loses_no_charge",
+)
+mutant(
     "a_settled_file_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
     code("completions.charging.outbox:_end_file", "path.unlink(missing_ok=True)", "pass"),

@@ -170,7 +170,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         now, window = rows.now, rows.windows[key.id]
         require_active(key, account, now, self.caller)  # 1
         offers = self._allowed_offers(key)  # 2
-        stored = earlier = None
+        earlier = None
         if self.idempotency_key:
             stored = rows.idempotency_keys.get((account.id, self.idempotency_key.value))
             replay_or_earlier = idempotency.check(self.idempotency_key, stored, now)
@@ -193,7 +193,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         admitted_offers = _admitted_offers(self.request, offers, payable_nanos, max_tokens)
         record = self._record(now, window, earlier)
         held_nanos = record.due_nanos(payable_nanos)
-        freed_bytes = stored.reply_bytes if stored else 0  # of an expired key, whose row is replaced
         rows.begin(record, held_nanos, timedelta(seconds=settings.UPSTREAM_TOTAL_SECONDS) + _EXPIRY_MARGIN)
         count.apply(key)
         headers = count.headers() | in_flight.with_one_more().headers()
@@ -208,7 +207,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
             keeps_responses=account.keeps_responses,
         )
         _add_writes(admitted, key, rows)
-        account.stored_reply_bytes -= freed_bytes  # as ``insert_keys_statement`` writes it
         return admitted
 
     def _allowed_offers(self, key: ApiKey) -> list[Offer]:
@@ -329,18 +327,10 @@ def _min_nanos(nanos: int, limit_nanos: int | None) -> int:
 
 
 def _add_writes(admitted: Admitted, key: ApiKey, rows: LockedRows) -> None:
-    """Add the writes of an admission, and its idempotency key to the rows that the next operation in the batch sees."""
-    completion, writes = admitted.completion, rows.writes
-    writes.rate_limits_updated[key.id] = key
+    """Add the writes of an admission beside those of its hold."""
+    rows.writes.rate_limits_updated[key.id] = key
     if admitted.idempotency_key:
-        writes.idempotency_keys_inserted.append((completion, admitted.idempotency_key))
-        rows.idempotency_keys[(completion.account_id, admitted.idempotency_key.value)] = StoredRequest(
-            fingerprint=admitted.idempotency_key.fingerprint,
-            completion_id=completion.id,
-            is_stream=completion.is_stream,
-            expires_at=rows.now + idempotency.RETENTION,
-            last_sign_at=rows.now,
-        )
+        rows.store_idempotency_key(admitted.completion, admitted.idempotency_key)
 
 
 def _read_admitted(admission_request: AdmissionRequest, rows: LockedRows) -> Admitted:

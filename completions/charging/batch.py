@@ -175,6 +175,20 @@ class LockedRows(msgspec.Struct):
             or (operation.is_settlement and operation.completion_id not in self.holds)
         )
 
+    def store_idempotency_key(self, completion: CompletionRecord, key: IdempotencyKey) -> None:
+        """Let the key lead to a completion that begins now, also for the next operation. It replaces an expired one."""
+        place = completion.account_id, key.value
+        if replaced := self.idempotency_keys.get(place):  # ``insert_keys_statement`` writes the same
+            self.accounts[completion.account_id].stored_reply_bytes -= replaced.reply_bytes
+        self.writes.idempotency_keys_inserted.append((completion, key))
+        self.idempotency_keys[place] = StoredRequest(
+            fingerprint=key.fingerprint,
+            completion_id=completion.id,
+            is_stream=completion.is_stream,
+            expires_at=self.now + idempotency.RETENTION,
+            last_sign_at=self.now,
+        )
+
     def begin(self, completion: CompletionRecord, amount_nanos: int, lifetime: timedelta, *, is_bounded: bool = False) -> None:
         """Place the completion's hold, to expire after ``lifetime``. Raises like ``holds.place``, having changed nothing."""
         account, key = self.accounts[completion.account_id], self.keys[completion.key_id]

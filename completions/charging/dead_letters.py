@@ -1,7 +1,7 @@
 """Books or discards dead letters: settlements on disk that could not be applied (``outbox``). An operator decides.
 
 A completion that the database forgot is admitted again and settled (``readmission``), as soon as its account can pay it. One
-with an Idempotency-Key is not booked: its caller may have sent the request again, and paid for that.
+whose caller has sent the request again under its Idempotency-Key, and paid for that, is not booked.
 """
 
 import json
@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from completions.charging import outbox, readmission, settlement
+from completions.charging import journal, outbox, readmission, settlement
 from completions.charging.batch import AdmissionLost
 from completions.charging.resolution import Resolution
 from gateway_project.db.group_commit import Skipped
@@ -75,7 +75,8 @@ def _open(path: Path) -> DeadLetter:
         resolution = outbox.load_forgotten(path)
     except (outbox.Unreadable, OSError):
         return DeadLetter(path, Kind.UNREADABLE)
-    return DeadLetter(path, Kind.REPEATABLE if resolution.reply_retention else Kind.FORGOTTEN, resolution)
+    is_key_unknown = resolution.reply_retention and not resolution.reply_retention.key  # in files of earlier releases
+    return DeadLetter(path, Kind.REPEATABLE if is_key_unknown else Kind.FORGOTTEN, resolution)
 
 
 def book(letter: DeadLetter) -> int:
@@ -107,7 +108,8 @@ def _readmit(forgotten: Resolution) -> Resolution:
 
 
 def discard(letter: DeadLetter) -> None:
-    """Delete the file. The log keeps what it said."""
+    """Delete the file. The log keeps what it said, and no journal gives it back."""
     facts = letter.facts()
     logger.warning("%s is discarded: %s", letter.path.name, json.dumps(facts), extra={"completion": letter.completion_id})
+    journal.discard(letter.completion_id)
     letter.path.unlink(missing_ok=True)

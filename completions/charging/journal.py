@@ -3,7 +3,8 @@
 A standby may lack the last commits of the primary that it replaces. With ``SETTLEMENT_JOURNAL_MINUTES`` each process appends
 what it has committed to a file of its own for each minute, in a directory of the outbox. ``replay`` finds what the database
 does not have any more, and gives it to the outbox: a hold that is open again is charged, and a completion that is unknown is
-admitted again, and charged.
+admitted again, and charged. Old files are deleted only while the database is the one that they were compared with: what was
+charged in the minutes before a failover is there however long the failover takes.
 
 A process writes no more than one line for a charge, and does not wait for the disk: the journal outlives the database's host,
 not its own. A release is not recorded: the sweeper releases a hold that is open again.
@@ -43,7 +44,7 @@ class Found(Enum):
 
     SETTLED = "still settled"
     LOST = "not settled any more"
-    KEPT = "a dead letter already"
+    KEPT = "a dead letter already, or discarded"
 
 
 # --- Record -----------------------------------------------------------------------------------------------------------
@@ -66,15 +67,12 @@ def record(resolution: Resolution) -> None:
 
 
 def _file(minute: int) -> IO[str]:
-    """Return the file of a minute. When that begins, delete those that are too old, also of processes that have ended."""
+    """Return the file of a minute."""
     global _open
     if _open is None or _open[0] != minute or not Path(_open[1].name).exists():
         if _open is not None:
             _open[1].close()
         _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in _files():
-            if _minute(path) < minute - settings.SETTLEMENT_JOURNAL_MINUTES:
-                path.unlink(missing_ok=True)
         path = _directory() / f"{minute}-{os.getpid()}{_SUFFIX}"
         _open = minute, open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115
     return _open[1]
@@ -113,7 +111,7 @@ def _replay(progress: Callable[[str], None]) -> Counter[Found]:
     found: Counter[Found] = Counter()
     every_line = _lines()
     while lines := list(islice(every_line, _BATCH_LINES)):
-        charges = {(record := json.loads(line))["completion"]: (record["settlement"], line) for line in lines}
+        charges = _charges(lines)
         with pool.time_limit():
             rows = Completion.objects.filter(pk__in=charges).exclude(settlement=None)
             settled = dict(rows.values_list("pk", "settlement"))
@@ -130,49 +128,87 @@ def _replay(progress: Callable[[str], None]) -> Counter[Found]:
     return found
 
 
+def _charges(lines: list[str]) -> dict[str, tuple[str, str]]:
+    """Return how each completion was settled, and its line. A line that a full disk or a power failure damaged is left out."""
+    charges = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+            charges[record["completion"]] = (record["settlement"], line)
+        except (ValueError, LookupError, TypeError) as error:
+            logger.error("a line of the journal cannot be read, and its charge may be lost: %s", error)
+    return charges
+
+
 def _lines() -> Iterator[str]:
     for path in _files():
-        with path.open() as file:
+        with path.open(errors="replace") as file:
             yield from (line for line in file if line.endswith("\n"))  # the last one may be half written
 
 
 def _give_back(completion_id: str, line: str) -> Found:
-    if (settings.OUTBOX_DIR / f"{completion_id}.dead").exists():
+    if (settings.OUTBOX_DIR / f"{completion_id}.dead").exists() or _discarded(completion_id).exists():
         return Found.KEPT
     outbox.put_back(completion_id, line)
     return Found.LOST
+
+
+def discard(completion_id: str) -> None:
+    """Let no replay give this charge back: it would be counted as a loss again."""
+    if _directory().exists():
+        _discarded(completion_id).touch(mode=0o600)
+
+
+def _discarded(completion_id: str) -> Path:
+    return _directory() / f"{completion_id}.discarded"
 
 
 # --- Failover ---------------------------------------------------------------------------------------------------------
 
 
 def replay_regularly() -> None:
-    """Look every few seconds whether the database has failed over, for the life of this worker."""
+    """Look every few seconds whether the database is another one than before, for the life of this worker."""
     if settings.SETTLEMENT_JOURNAL_MINUTES:
         repetition.repeat(replay_after_failover, _INTERVAL_SECONDS, logger=logger, failure="cannot look for a failover")
 
 
 def replay_after_failover() -> Counter[Found]:
-    """Replay once for each new timeline of the database: it begins one when a standby is promoted.
+    """Replay once for each start and each timeline of the database, and delete old files while it is still the same.
 
-    One process of a host does: the others leave it to that one.
+    A standby begins a timeline when it is promoted. A server that starts may have older files, such as those of a snapshot. One
+    process of a host does this: the others leave it to that one.
     """
     if not settings.SETTLEMENT_JOURNAL_MINUTES or not _directory().exists():
         return Counter()
-    timeline, noted = _timeline(), _directory() / "timeline"
+    database, noted = _database(), _directory() / "timeline"
     with file_lock.locked(_directory()) as is_locked:
+        if not is_locked:
+            return Counter()
         known = noted.read_text() if noted.exists() else ""
-        if timeline == known or not is_locked:
+        if database == known:
+            _delete_old(int(time.time()) // 60 - settings.SETTLEMENT_JOURNAL_MINUTES)
             return Counter()
         found = _replay(lambda line: None) if known else Counter[Found]()
         draft = noted.with_suffix(".draft")
-        draft.write_text(timeline)
+        draft.write_text(database)
         draft.rename(noted)  # whole or not at all: an empty one would pass for that of a new host
     return found
 
 
-def _timeline() -> str:
+def _delete_old(minute: int) -> None:
+    """Delete the files of earlier minutes, also of processes that have ended."""
+    for path in _files():
+        if _minute(path) < minute:
+            path.unlink(missing_ok=True)
+    for path in _directory().glob("*.discarded"):
+        if path.stat().st_mtime < minute * 60:
+            path.unlink(missing_ok=True)
+
+
+def _database() -> str:
+    """Return what tells the database from what it was before: its timeline, and when its server started."""
     with pool.time_limit(), connection.cursor() as cursor:
-        cursor.execute("SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)")
-        timeline: str = cursor.fetchone()[0]
-        return timeline
+        cursor.execute(
+            "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time())::text"
+        )
+        return " ".join(cursor.fetchone())

@@ -34,6 +34,7 @@ from django.db import InternalError
 
 from completions.charging import checkpoints, readmission, reserve
 from completions.charging.batch import AdmissionLost
+from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
@@ -92,8 +93,7 @@ def store(resolution: Resolution, cause: Exception) -> None:
 def store_forgotten(resolution: Resolution, cause: AdmissionLost) -> None:
     """Write the resolution of a forgotten admission to disk; ``drain`` admits it again. A release is of no use any more.
 
-    One with an Idempotency-Key is a dead letter at once, without its reply: nobody can ask for that again. Does not raise: the
-    client gets its reply even if the disk refuses, and then the loss is counted.
+    Does not raise: the client gets its reply even if the disk refuses, and then the loss is counted.
     """
     completion, cost_nanos = resolution.completion, resolution.cost_nanos
     facts: dict[str, Any] = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}
@@ -101,19 +101,12 @@ def store_forgotten(resolution: Resolution, cause: AdmissionLost) -> None:
         logger.warning("%s is not released: the database knows no such completion", completion.id, extra=facts)
         return
     facts["cost_nanos"] = cost_nanos
-    suffix = ".json"
-    if resolution.reply_retention:
-        suffix = ".dead"
-        resolution = replace(resolution, reply_retention=ReplyRetention(None, is_kept=False), response=None)
-    path = settings.OUTBOX_DIR / f"{completion.id}{suffix}"
-    error = _keep(path, resolution)
-    if suffix == ".json" and not error:
-        metrics.outbox_stored_total.inc()
-        logger.error("%s is stored in the outbox, to be admitted again: %s", completion.id, cause, extra=facts)
+    if error := _keep(settings.OUTBOX_DIR / f"{completion.id}.json", resolution):
+        _count_dead_letter(cost_nanos)
+        logger.error("%s is not charged and cannot be stored (%s): %s", completion.id, error, cause, extra=facts)
         return
-    _count_dead_letter(cost_nanos)
-    where = f"cannot be stored ({error})" if error else f"is a dead letter now, {path.name}"
-    logger.error("%s is not charged and %s: %s", completion.id, where, cause, extra=facts)
+    metrics.outbox_stored_total.inc()
+    logger.error("%s is stored in the outbox, to be admitted again: %s", completion.id, cause, extra=facts)
 
 
 def _count_dead_letter(cost_nanos: int) -> None:
@@ -166,12 +159,18 @@ def _sync_directory(directory: Path) -> None:
 
 
 def put_back(completion_id: str, text: str) -> None:
-    """Write a resolution in the format of ``dumps``, durably, to be settled again. Raises an OSError."""
-    _write(settings.OUTBOX_DIR / f"{completion_id}.json", text)
+    """Write a resolution in the format of ``dumps``, durably, to be settled again. Raises an OSError.
+
+    A thread waits for the disk, as in ``store``: a failover may have lost thousands, and the process serves meanwhile.
+    """
+    path = settings.OUTBOX_DIR / f"{completion_id}.json"
+    if error := gevent.get_hub().threadpool.apply(_write_error, (path, text)):
+        raise error
 
 
 def dumps(resolution: Resolution) -> str:
     """Return a resolution as one line of JSON."""
+    retention = resolution.reply_retention
     record = {
         "version": VERSION,
         "completion": resolution.completion.id,
@@ -180,8 +179,10 @@ def dumps(resolution: Resolution) -> str:
         "settlement": resolution.settlement,
         "usage": _written(resolution.usage) if resolution.usage else None,
         "cost_nanos": resolution.cost_nanos,
-        "reply_retention": asdict(resolution.reply_retention) if resolution.reply_retention else None,
+        "reply_retention": {"sealed_reply": retention.sealed_reply, "is_kept": retention.is_kept} if retention else None,
         "unpaid_nanos": resolution.unpaid_nanos,
+        # A process of the former release reads neither.
+        **({"idempotency_key": asdict(retention.key)} if retention and retention.key else {}),
         **({"response": asdict(resolution.response)} if resolution.response else {}),
     }
     return json.dumps(record, default=str)
@@ -251,7 +252,8 @@ def _read(path: Path, completion: CompletionRecord) -> Resolution:
             raise Unreadable(f"it is of version {record['version']}, for {record['completion']}")
         served_by = ServedBy(*record["served_by"])
         usage = Usage(**record["usage"]) if record["usage"] else None
-        reply_retention = ReplyRetention(**record["reply_retention"]) if record["reply_retention"] else None
+        key = IdempotencyKey(**record["idempotency_key"]) if "idempotency_key" in record else None
+        reply_retention = ReplyRetention(**record["reply_retention"], key=key) if record["reply_retention"] else None
         settlement, cost_nanos = Completion.Settlement(record["settlement"]), record["cost_nanos"]
         unpaid_nanos = record.get("unpaid_nanos", 0)  # files of earlier releases do not have it
         response = ResponseRecord(**record["response"]) if record.get("response") else None

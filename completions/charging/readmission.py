@@ -2,8 +2,8 @@
 
 An admission does not wait for the disk, and a standby may lack the last commits of the primary that it replaces. So a crash or
 a failover can forget a completion whose caller has its reply. It was admitted within its key's limits once: they are not asked
-again, but its cost counts in them. One with an Idempotency-Key is not admitted again: its caller may have sent the request
-again, and paid for that.
+again, but its cost counts in them. Its caller may have sent the request again under its Idempotency-Key, and paid for that:
+then it is not admitted again. Else its key is stored again, so that a repetition after this gets the reply, and pays nothing.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,9 @@ from datetime import timedelta
 from django.db import DataError, IntegrityError
 
 from billing.models import Account
-from completions.charging import batch
+from completions.charging import batch, idempotency
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
 from gateway_project import errors
@@ -23,6 +24,8 @@ from gateway_project.db.group_commit import Skipped
 from keys.models import ApiKey
 
 REPEATABLE = "the database forgot its admission, and its caller may have repeated it under its Idempotency-Key"
+# The key of a repetition is in the database for longer than this after the first run, however two servers' clocks differ.
+_REPETITION_IS_KNOWN_FOR = idempotency.RETENTION - timedelta(hours=1)
 _HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, the sweeper releases it, and that is corrected
 
 
@@ -71,6 +74,10 @@ class Readmission(CompletionOperation):
     is_settlement = False
     had_spending_limit = False
 
+    @property
+    def idempotency_key(self) -> IdempotencyKey | None:  # type: ignore[override]  # others write its row by completion id
+        return self.ended.reply_retention.key if self.ended.reply_retention else None
+
     def decide(self, rows: LockedRows) -> CompletionRecord:
         """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""
         if self.completion_id in rows.holds:  # in a rerun
@@ -80,7 +87,7 @@ class Readmission(CompletionOperation):
                 f"the database knows no such completion, account or key; it was to cost {self.amount_nanos} nanodollars"
             )
         if self.ended.reply_retention:
-            raise AdmissionLost(f"{REPEATABLE}; it was to cost {self.amount_nanos} nanodollars")
+            self._require_unrepeated(rows)
         usage = self.ended.usage
         # No limit, because none was asked; and the tokens that it used, so that its settlement corrects nothing.
         completion = replace(
@@ -92,4 +99,15 @@ class Readmission(CompletionOperation):
             created_at=rows.now,
         )
         rows.begin(completion, self.amount_nanos, _HOLD_LIFETIME)
+        if self.idempotency_key:
+            rows.store_idempotency_key(completion, self.idempotency_key)
         return completion
+
+    def _require_unrepeated(self, rows: LockedRows) -> None:
+        """Raises AdmissionLost if the request was sent again under its Idempotency-Key, or if nobody can know."""
+        key = self.idempotency_key
+        if key is None or rows.now > self.completion.created_at + _REPETITION_IS_KNOWN_FOR:
+            raise AdmissionLost(f"{REPEATABLE}; it was to cost {self.amount_nanos} nanodollars")
+        stored = rows.idempotency_keys.get((self.account_id, key.value))
+        if stored and stored.expires_at > rows.now:
+            raise AdmissionLost(f"its caller has repeated it as {stored.completion_id}; it was to cost {self.amount_nanos}")

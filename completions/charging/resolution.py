@@ -8,6 +8,7 @@ from billing.ledger.movements import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency, stored_responses
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.charging.stored_responses import ResponseRecord
 from completions.chat import Usage
@@ -23,11 +24,13 @@ _STATES = {Completion.Settlement.RELEASED: Hold.State.RELEASED, Completion.Settl
 class ReplyRetention:
     """What happens to a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
 
-    ``sealed_reply`` is None when the reply was too large to store, or the account had no room; a retry is then told so.
+    ``sealed_reply`` is None when the reply was too large to store, or the account had no room; a retry is then told so. ``key``
+    is None when only the database knows it.
     """
 
     sealed_reply: str | None
     is_kept: bool
+    key: IdempotencyKey | None = None
 
 
 @dataclass(frozen=True, slots=True)

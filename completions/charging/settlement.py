@@ -15,6 +15,7 @@ from django.db import DataError, IntegrityError
 from completions.catalog import lookup
 from completions.charging import batch, corrections, idempotency, journal, outbox
 from completions.charging.batch import AdmissionLost
+from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
@@ -39,7 +40,7 @@ def settle(
     price: PriceList,
     settlement: Completion.Settlement,
     *,
-    has_idempotency_key: bool = False,
+    idempotency_key: IdempotencyKey | None = None,
     reply: bytes | None = None,
     stores_reply: bool = True,
     unpaid_nanos: int = 0,
@@ -54,9 +55,9 @@ def settle(
     """
     cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
     reply_retention = None
-    if has_idempotency_key:
+    if idempotency_key:
         sealed_reply = idempotency.seal(reply) if reply is not None and stores_reply else None
-        reply_retention = ReplyRetention(sealed_reply, is_kept=reply is not None)
+        reply_retention = ReplyRetention(sealed_reply, reply is not None, idempotency_key)
     return _resolve_or_store(
         Resolution(completion, served_by, settlement, usage, cost_nanos, reply_retention, unpaid_nanos, response)
     )

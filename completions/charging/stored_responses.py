@@ -105,7 +105,8 @@ def build_record(
 def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) -> ResponseRecord | None:
     """Write a large response by itself: in its batch it would hold up others. Return what is left to write there.
 
-    Nobody can read it before. Return None if the database is unavailable: then it is not stored, and its charge goes on.
+    Nobody can read it before. If the database is unavailable, one in the background is all left to its settlement, which may
+    wait on disk: nobody else has what was paid. Others have been replied: return None, so that they are not stored.
     """
     if record.stored_bytes <= large_work.LARGE_BYTES:
         return record
@@ -114,6 +115,9 @@ def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) ->
             _write(record, completion_id, account_id)
     except pool.DATABASE_ERRORS as error:
         facts = {"completion": completion_id, "account": str(account_id)}
+        if record.is_background:
+            logger.warning("the response %s is stored with its charge: %s", completion_id, errors.reason(error), extra=facts)
+            return record
         logger.error("the response %s is not stored: %s", completion_id, errors.reason(error), extra=facts)
         return None
     finally:

@@ -19,7 +19,7 @@ def settle(admitted: Admitted, usage: Usage, settled_by: Completion.Settlement, 
         usage,
         admitted.admitted_offers[0].offer.price,
         settled_by,
-        has_idempotency_key=admitted.idempotency_key is not None,
+        idempotency_key=admitted.idempotency_key,
         reply=reply,
     )
 

@@ -7,7 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tests.upstream import KEY, KEY_ENV, Upstream, upstream
 __all__ = ["chromium", "upstream"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OTHERS_MIN, BACK_SECONDS_MAX = 0.9, 10  # the goals of every fault under load
+OTHERS_MIN, BACK_SECONDS_MAX, READY_SECONDS_MAX = 0.9, 10, 2  # the goals of every fault under load
 REQUEST_BYTES_MAX = 1_000_000
 SETTINGS = {
     "WEB_CONCURRENCY": "1",
@@ -159,9 +159,17 @@ def measured(record_property: Callable[[str, object], None]) -> Callable[..., No
     """A function that adds to the page what was counted and measured, and asserts that it reaches the goals."""
     from tests.live.load import SEED
 
-    def record(books: Any, *remarks: str, others: float | None = None, back_seconds: float | None = None) -> None:
+    def record(
+        books: Any,
+        *remarks: str,
+        others: float | None = None,
+        back_seconds: float | None = None,
+        probed_seconds: Sequence[float] | None = None,
+    ) -> None:
+        probed = [f"`/readyz` within {max(probed_seconds):.1f} s"] if probed_seconds else []
         record_property("figures", replace(books.figures(), others=others, back_seconds=back_seconds))
-        record_property("measured", "; ".join([*filter(None, [books.refusals()]), *remarks, f"seed {SEED}"]))
+        record_property("measured", "; ".join([*filter(None, [books.refusals()]), *remarks, *probed, f"seed {SEED}"]))
+        assert probed_seconds is None or 0 < max(probed_seconds) < READY_SECONDS_MAX
         assert others is None or others > OTHERS_MIN
         assert back_seconds is None or back_seconds < BACK_SECONDS_MAX
 

@@ -46,11 +46,16 @@ class DatabaseServer:
         self.directory.mkdir(parents=True, exist_ok=True)
         if os.geteuid() == 0:
             utils.ensure_user_exists(_USER)
-            shutil.chown(self.directory, _USER)
+        self.own(self.directory)
         options = ["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]
         self.run(f"{self._programs}/initdb", "-D", f"{self.directory}/data", *options)
         with (self.directory / "data" / "pg_hba.conf").open("a") as file:
             file.write("host all all samenet trust\n")  # from the other end of a virtual network, too
+
+    def own(self, path: Path) -> None:
+        """Let the path belong to the server's user."""
+        if os.geteuid() == 0:
+            shutil.chown(path, _USER)
 
     def copy(self, directory: Path, **placed: Any) -> "DatabaseServer":
         """Return a server with a copy of the files of this one, which must not run."""
@@ -64,20 +69,24 @@ class DatabaseServer:
 
     def stand_in_for(self, primary: "DatabaseServer") -> None:
         """Become the primary in the place of another, as a standby that is promoted: in a new timeline, at the same address."""
-        self.port = primary.port
         signal_file = self.directory / "data" / "standby.signal"
         signal_file.touch()
-        if os.geteuid() == 0:
-            shutil.chown(signal_file, _USER)
-        self.start()
+        self.own(signal_file)
+        self.start_in_place_of(primary)
         self.rows("SELECT pg_promote()")
 
-    def start(self) -> None:
-        """Start the server. Return when it takes connections."""
+    def start_in_place_of(self, other: "DatabaseServer") -> None:
+        """Start at the address of another server, as the same one that lost its last writes."""
+        self.port = other.port
+        self.start()
+
+    def start(self, **environ: str) -> None:
+        """Start the server. Return when it takes connections. ``environ`` is added to its environment."""
         options = [f"-c{name}" for name in (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")]
         command = [f"{self._programs}/postgres", "-D", f"{self.directory}/data", "-p", str(self.port), *options]
         with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen([*self._namespace, *_unprivileged(), *command], stdout=log, stderr=log)
+            command = [*self._namespace, *_unprivileged(), *command]
+            self._process = subprocess.Popen(command, env={**os.environ, **environ}, stdout=log, stderr=log)
         waiting.until(self._is_ready)
         assert self._is_ready(), (self.directory / "log").read_text()
 

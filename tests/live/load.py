@@ -13,12 +13,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from http.client import HTTPConnection, HTTPException
 from itertools import accumulate
 from typing import Any, Protocol
 
+from tests import waiting
 from tests.faults import Figures
 from tests.live import history_programs
 from tests.live.history import Call
@@ -26,6 +28,7 @@ from tests.live.history_programs import Ask
 
 SEED = os.environ.get("FAULT_SEED") or secrets.token_hex(4)
 CLIENTS = 8
+PROBE_SECONDS = 0.5
 ECHO, REMOTE = "demo/echo", "bench/instant"  # in the gateway's process, and over a socket
 
 
@@ -35,8 +38,8 @@ class HasPort(Protocol):
     port: int
 
 
-def asks(client: int, models: Sequence[str] = (ECHO, REMOTE), left: float = 0.2) -> Iterator[Ask]:
-    """Yield the requests of one client, without an end. It leaves this share of them."""
+def asks(client: int, models: Sequence[str] = (ECHO, REMOTE), left: float = 0.2, keyed: float = 0) -> Iterator[Ask]:
+    """Yield the requests of one client, without an end. It leaves one share of them, and sends one with an Idempotency-Key."""
     chance = random.Random(f"{SEED}/{client}")
     while True:
         model = chance.choice(models)
@@ -47,7 +50,8 @@ def asks(client: int, models: Sequence[str] = (ECHO, REMOTE), left: float = 0.2)
         if model == ECHO:
             fields["echo"] = {"delay_seconds": chance.choice([0, 0.01])}
         leaves = chance.random() < left
-        yield Ask("first", fields, disconnects_after_events=chance.randint(0, 6 if fields["stream"] else 0) if leaves else None)
+        left_after = chance.randint(0, 6 if fields["stream"] else 0) if leaves else None
+        yield Ask("first", fields, secrets.token_hex(8) if chance.random() < keyed else None, left_after)
 
 
 @dataclass
@@ -58,10 +62,12 @@ class Load:
     secret: str
     models: Sequence[str] = (ECHO, REMOTE)
     trust: ssl.SSLContext | None = None  # the certificates of what serves TLS
+    keyed: float = 0  # the share of requests with an Idempotency-Key
     pace_seconds: float | None = None  # how often each client sends a request; None: as soon as the last one is over
     calls: list[Call] = field(default_factory=list)
     served_at: dict[int, list[float]] = field(default_factory=dict)  # by port: when each reply of status 200 ended
     cut_off: list[Call] = field(default_factory=list)  # the client stayed, and did not get the end of its reply
+    probed_seconds: list[float] = field(default_factory=list)  # how long each reply of /readyz took
     _over: threading.Event = field(default_factory=threading.Event)
 
     def answered(self) -> int:
@@ -88,7 +94,7 @@ class Load:
 
     def run(self, client: int) -> None:
         chance = random.Random(f"{SEED}/gateways/{client}")
-        wanted = asks(client, self.models) if self.pace_seconds is None else asks(client, self.models, left=0)
+        wanted = asks(client, self.models, 0.2 if self.pace_seconds is None else 0, self.keyed)
         next_at = time.monotonic() + (self.pace_seconds or 0) * client / CLIENTS
         for number, ask in enumerate(wanted):
             if self._over.wait(max(next_at - time.monotonic(), 0)):
@@ -102,10 +108,25 @@ class Load:
             if ask.disconnects_after_events is None and not call.is_whole:
                 self.cut_off.append(call)
 
+    def probe(self) -> None:
+        """Ask every gateway whether it is ready, as a balancer does. One that has ended refuses the connection."""
+        while not self._over.wait(PROBE_SECONDS):
+            for port in {each.port for each in self.gateways}:
+                asked_at = time.monotonic()
+                with (
+                    suppress(OSError, HTTPException),
+                    closing(HTTPConnection("127.0.0.1", port, timeout=waiting.PROCESS_SECONDS_MAX)) as client,
+                ):
+                    client.request("GET", "/readyz")
+                    client.getresponse().read()
+                self.probed_seconds.append(time.monotonic() - asked_at)
+
     @contextmanager
     def running(self) -> Iterator["Load"]:
         """Run while the block runs. At its end all requests are over."""
         threads = [threading.Thread(target=self.run, args=[client]) for client in range(CLIENTS)]
+        if not self.trust:
+            threads.append(threading.Thread(target=self.probe))
         for thread in threads:
             thread.start()
         try:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -19,9 +20,11 @@ import pytest
 
 from tests import waiting
 from tests.faults import fault
+from tests.live import history_programs
 from tests.live.fleet import Fleet, wait_seconds
-from tests.live.gateway import Gateway, eventually, read_all, read_until
+from tests.live.gateway import QUESTION, Gateway, eventually, read_all, read_until
 from tests.live.history import Call
+from tests.live.history_programs import Ask
 from tests.live.load import ECHO
 from tests.live.test_faults_under_load import SECONDS
 
@@ -95,8 +98,7 @@ def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 @pytest.mark.parametrize("seconds", [AHEAD_SECONDS, -AHEAD_SECONDS], ids=["ahead", "behind"])
 def test_a_host_whose_clock_is_wrong_serves_as_the_other(fleet, measured, tmp_path, seconds):
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "wrong_clock.so", WRONG_CLOCK, "-ldl"], check=True)
-    wrong_clock = {"LD_PRELOAD": str(tmp_path / "wrong_clock.so"), "WRONG_CLOCK_SECONDS": str(seconds)}
+    wrong_clock = clock_apart(tmp_path, seconds)
     hosts = [fleet.begin(**wrong_clock), fleet.begin()]
     assert abs(clock_of(hosts[0]) - clock_of(hosts[1]) - seconds) < 60
     began_at = fleet.server.rows("SELECT now()")[0][0]
@@ -125,6 +127,46 @@ def test_a_host_whose_clock_is_wrong_serves_as_the_other(fleet, measured, tmp_pa
     alive = "SELECT count(*) FROM monitoring_process WHERE seen_at BETWEEN now() - interval '30 seconds' AND now()"
     assert fleet.server.rows(alive)[0][0] >= 2 * len(hosts)
     measured(fleet.assert_consistent(run.calls + calls))
+
+
+def clock_apart(directory: Path, seconds: int) -> dict[str, str]:
+    """Return the environment of a process whose clock is wrong by so many seconds."""
+    library = directory / "wrong_clock.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, WRONG_CLOCK, "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library), "WRONG_CLOCK_SECONDS": str(seconds)}
+
+
+@fault(
+    "Clock",
+    "The database fails over to a server whose clock is an hour ahead, under load, and later back to one whose clock is right",
+    "The sweeper takes what runs for dead. What it charged of that is corrected when it ends, and times of the ledger never run"
+    " back",
+)
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_replies_that_run_while_the_clock_of_the_database_leaps_are_charged_once(fleet, measured):
+    hosts = [fleet.begin(), fleet.begin()]
+    fields = {"model": ECHO, "messages": QUESTION, "max_tokens": 2_000, "stream": True}
+    fields |= {"echo": {"reply": "word " * 300, "delay_seconds": 0.1}, "stream_options": {"include_usage": True}}
+    with fleet.load() as run, ThreadPoolExecutor(6) as threads:
+        wait_seconds(run, SECONDS / 10)
+        asks = [(host.port, fleet.secret, Ask("first", fields), f"long/{number}") for number in range(3) for host in hosts]
+        long = [threads.submit(history_programs.call, *ask) for ask in asks]
+        wait_seconds(run, 3)
+        fleet.server.stop()
+        fleet.server.start(**clock_apart(fleet.server.directory, AHEAD_SECONDS))
+        swept = fleet.manage("sweep_holds")["resolved"]
+        calls = [each.result() for each in long]
+        wait_seconds(run, SECONDS / 10)
+        fleet.server.stop()
+        fleet.server.start()
+        started_at = time.monotonic()
+        wait_seconds(run, SECONDS / 3)
+    assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+    assert (swept >= len(long), [call.status for call in calls]) == (True, [200] * len(long))
+    fleet.settle()
+    assert (fleet.files("dead"), fleet.metric("gateway_operator_loss_nanos_total")) == ([], 0)
+    back_seconds = run.seconds_until_served(started_at)
+    measured(fleet.assert_consistent(run.calls + calls), f"{swept} swept", back_seconds=back_seconds)
 
 
 def clock_of(host: Gateway) -> float:
@@ -269,6 +311,37 @@ def test_nothing_is_admitted_whose_settlement_fits_on_no_disk(fleet, tmp_path, m
         stream = Call("stream", "first", ECHO, filled_at, status=200)
         books = fleet.assert_consistent([*run.calls, *calls, stream])
         measured(books, "1 stream ended with an error, and was charged as recovered", others=others, back_seconds=back_seconds)
+
+
+@fault(
+    "Database",
+    "The disk of PostgreSQL that the ledger is on is full under load",
+    "All is served, and settlements wait on the disks of the hosts. With room again each reply is charged once",
+)
+def test_what_the_database_has_no_room_for_is_charged_when_it_has_some(fleet, measured):
+    directory = fleet.server.directory / "ledger"
+    directory.mkdir()
+    fleet.begin()
+    with disk(directory):
+        fleet.server.own(directory)
+        fleet.server.rows(f"CREATE TABLESPACE ledger LOCATION '{directory}'")
+        fleet.server.rows("ALTER TABLE billing_ledgerentry SET TABLESPACE ledger")
+        with fleet.load() as run:
+            wait_seconds(run, SECONDS / 10)
+            fill(directory)
+            eventually(lambda: bool(fleet.files("json")))
+            time.sleep(SECONDS / 3)
+            waiting_files = len(fleet.files("json"))
+            (directory / "full").unlink()
+            freed_at = time.monotonic()
+            eventually(lambda: run.seconds_until_served(freed_at) < SECONDS)
+            wait_seconds(run, 1)
+        assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
+        fleet.settle()
+        assert fleet.files("dead") == []
+        books, back_seconds = fleet.assert_consistent(run.calls), run.seconds_until_served(freed_at)
+        measured(books, f"{waiting_files} settlements waited", back_seconds=back_seconds, probed_seconds=run.probed_seconds)
+        fleet.server.rows("ALTER TABLE billing_ledgerentry SET TABLESPACE pg_default")
 
 
 @contextmanager

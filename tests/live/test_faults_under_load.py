@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from gateway_project.local import redis
 from tests.faults import fault
 from tests.live import load
+from tests.live.database_server import DatabaseServer
 from tests.live.fleet import Fleet, wait_seconds
 from tests.live.gateway import Gateway, eventually
 
@@ -65,11 +66,12 @@ def usage_at_rest(fleet: Fleet, host: Gateway) -> dict[str, int]:
 @fault(
     "Database",
     "All processes of PostgreSQL are killed under load, several times",
-    "Requests get 503 while it is away. What the crash forgot is admitted again: every reply is charged once",
+    "Requests get 503 while it is away. What the crash forgot is admitted again, with an Idempotency-Key or without: every"
+    " reply is charged once",
 )
 def test_what_a_killed_database_forgets_is_admitted_again_and_charged(fleet, measured):
     fleet.begin()
-    with fleet.load() as run:
+    with fleet.load(keyed=0.5) as run:
         for _ in range(3):
             wait_seconds(run, SECONDS / 3)
             fleet.server.kill()
@@ -80,7 +82,8 @@ def test_what_a_killed_database_forgets_is_admitted_again_and_charged(fleet, mea
     assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
     fleet.recover()
     assert (fleet.files("dead"), fleet.metric("gateway_operator_loss_nanos_total")) == ([], 0)
-    measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(started_at))
+    back_seconds = run.seconds_until_served(started_at)
+    measured(fleet.assert_consistent(run.calls), back_seconds=back_seconds, probed_seconds=run.probed_seconds)
 
 
 @fault(
@@ -90,25 +93,40 @@ def test_what_a_killed_database_forgets_is_admitted_again_and_charged(fleet, mea
     " charged once",
 )
 def test_what_a_failover_loses_is_in_the_journals_of_the_hosts(fleet, measured):
+    take_the_place(fleet, measured, DatabaseServer.stand_in_for)
+
+
+@fault(
+    "Database",
+    "The database comes back from a snapshot of its disk under load, in the timeline that it had, and the hosts keep journals",
+    "Requests get 503 meanwhile. What was charged after the snapshot is charged again, and nothing twice",
+)
+def test_what_a_snapshot_lacks_is_in_the_journals_of_the_hosts(fleet, measured):
+    take_the_place(fleet, measured, DatabaseServer.start_in_place_of)
+
+
+def take_the_place(fleet: Fleet, measured: Any, take: Callable[[DatabaseServer, DatabaseServer], None]) -> None:
+    """Let an older copy of the database take its place while it is used, and compare what hosts with journals charge."""
     for _ in range(2):
         fleet.begin(GATEWAY_SETTLEMENT_JOURNAL_MINUTES="5")
-    with fleet.load() as run:
+    with fleet.load(keyed=0.5) as run:
         wait_seconds(run, 1)
         fleet.server.stop()
-        standby = fleet.server.copy(fleet.server.directory.with_name("standby"))
+        older = fleet.server.copy(fleet.server.directory.with_name("older"))
         fleet.server.start()
         wait_seconds(run, SECONDS)
         fleet.server.kill()
-        standby.stand_in_for(fleet.server)
-        fleet.server = standby
-        promoted_at = time.monotonic()
+        take(older, fleet.server)
+        fleet.server = older
+        took_at = time.monotonic()
         wait_seconds(run, 10)  # the hosts look every five seconds
     assert (set(run.statuses()) <= {200, 503, None}, run.cut_off) == (True, [])
     fleet.recover()
     readmitted = sum(host.log().count("charges: they are given to the outbox again") for host in fleet.hosts)
     assert readmitted
     assert (fleet.files("dead"), fleet.metric("gateway_operator_loss_nanos_total")) == ([], 0)
-    measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(promoted_at))
+    back_seconds = run.seconds_until_served(took_at)
+    measured(fleet.assert_consistent(run.calls), back_seconds=back_seconds, probed_seconds=run.probed_seconds)
 
 
 @fault(
@@ -158,7 +176,8 @@ def test_what_waits_on_disk_is_given_away_by_no_other_host(fleet, measured):
     assert swept == {"resolved": 0}
     settled_by = fleet.server.rows("SELECT DISTINCT settlement FROM completions_completion")
     assert not {("expired",), ("recovered",)} & set(settled_by)
-    measured(fleet.assert_consistent(run.calls), back_seconds=run.seconds_until_served(unlocked_at))
+    back_seconds = run.seconds_until_served(unlocked_at)
+    measured(fleet.assert_consistent(run.calls), back_seconds=back_seconds, probed_seconds=run.probed_seconds)
 
 
 @fault(
@@ -182,7 +201,8 @@ def test_an_account_that_is_locked_under_load_is_refused_alone(fleet, measured):
     assert (set(run.statuses()), run.cut_off, set(beside.statuses())) == ({200, 503}, [], {200})
     fleet.settle()
     books = fleet.assert_consistent(run.calls + beside.calls)
-    measured(books, others=others, back_seconds=run.seconds_until_served(unlocked_at))
+    back_seconds = run.seconds_until_served(unlocked_at)
+    measured(books, others=others, back_seconds=back_seconds, probed_seconds=run.probed_seconds)
 
 
 @fault(
@@ -207,7 +227,8 @@ def test_a_hung_provider_costs_nothing_and_holds_up_no_other(prepared, fleet, me
     assert (set(run.statuses()) <= {200, 503, 504}, set(beside.statuses())) == (True, {200}), run.statuses()
     fleet.settle()
     books = fleet.assert_consistent(run.calls + beside.calls, deaths=True)
-    measured(books, others=others, back_seconds=run.seconds_until_served(resumed_at))
+    back_seconds = run.seconds_until_served(resumed_at)
+    measured(books, others=others, back_seconds=back_seconds, probed_seconds=run.probed_seconds)
 
 
 @fault(
@@ -262,7 +283,7 @@ def test_nothing_fails_when_redis_is_killed(fleet, tmp_path, measured):
         process.wait()
     assert set(run.statuses()) == {200}
     fleet.settle()
-    measured(fleet.assert_consistent(run.calls), others=others)
+    measured(fleet.assert_consistent(run.calls), others=others, probed_seconds=run.probed_seconds)
 
 
 @fault(
@@ -301,6 +322,7 @@ def test_a_gateway_cut_off_from_its_database_refuses_at_once_and_returns(prepare
             f"refused within {1_000 * refused_seconds:.0f} ms",
             others=others,
             back_seconds=run.seconds_until_served(linked_at),
+            probed_seconds=run.probed_seconds,
         )
 
 

@@ -15,6 +15,6 @@ class Command(OperatorCommand):
         facts = {"settled": found[Found.SETTLED], "lost": found[Found.LOST], "deadLetters": found[Found.KEPT]}
         sentence = (
             f"{facts['settled']} charges are there, {facts['lost']} were lost and are in the outbox,"
-            f" {facts['deadLetters']} are dead letters already."
+            f" {facts['deadLetters']} are dead letters already, or discarded."
         )
         self.write_result(options, facts, sentence)

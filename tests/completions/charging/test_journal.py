@@ -2,10 +2,14 @@
 
 import io
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import MagicMock
 
+import gevent
 import psycopg
 import pytest
 from django.core.checks import run_checks
@@ -13,7 +17,7 @@ from django.core.management import call_command
 from django.db import connection, transaction
 
 from billing.models import LedgerEntry
-from completions import tasks
+from completions import checks, tasks
 from completions.charging import journal, outbox, settlement
 from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
@@ -116,8 +120,39 @@ def test_a_dead_letter_is_given_back_by_no_replay(alice, key, settings):
     assert outbox.waiting_files() == []
 
 
+def test_what_an_operator_discarded_is_lost_once(alice, key, settings, monkeypatch):
+    servers = iter(["00000001 1", "00000002 2", "00000002 3", "00000002 3"])
+    monkeypatch.setattr(journal, "_database", lambda: next(servers))
+    with lost_in_a_failover():
+        settle(admit(key))
+        journal.replay_after_failover()
+    before_nanos = lost_nanos()
+    assert journal.replay_after_failover() == {Found.LOST: 1}
+    [file] = outbox.waiting_files()
+    file.rename(file.with_suffix(".dead"))
+    call_command("dead_letters", "--discard", "all", stdout=io.StringIO())
+    assert journal.replay_after_failover() == {Found.KEPT: 1}
+    assert (outbox.waiting_files(), outbox.dead_letters(), lost_nanos()) == ([], [], before_nanos)
+    [marker] = (settings.OUTBOX_DIR / "journal").glob("*.discarded")
+    os.utime(marker, (0, 0))
+    journal.replay_after_failover()
+    assert not marker.exists()
+
+
+def test_a_process_serves_while_it_replays(alice, key, monkeypatch):
+    with lost_in_a_failover():
+        settle(admit(key))
+        settle(admit(key))
+    turns, write = [], outbox._write
+    monkeypatch.setattr(outbox, "_write", lambda *given: (time.sleep(0.1), write(*given)))
+    beside = gevent.spawn(lambda: [turns.append(gevent.sleep(0.01)) for _ in range(10)])
+    assert journal.replay() == {Found.LOST: 2}
+    assert len(turns) == 10
+    beside.join()
+
+
 def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, monkeypatch):
-    monkeypatch.setattr(journal, "_timeline", lambda: "00000002")
+    monkeypatch.setattr(journal, "_database", lambda: "00000002")
     with lost_in_a_failover():
         settle(admit(key))
     noted = settings.OUTBOX_DIR / "journal" / "timeline"
@@ -130,9 +165,9 @@ def test_two_processes_of_a_host_do_not_replay_at_once(alice, key, settings, mon
     assert (len(outbox.waiting_files()), noted.read_text()) == (1, "00000002")
 
 
-def test_the_sweeper_replays_once_when_the_database_begins_another_timeline(alice, key, monkeypatch):
+def test_the_sweeper_replays_once_when_the_database_is_another_one(alice, key, monkeypatch):
     timelines = iter(["00000001", "00000001", "00000002", "00000002"])
-    monkeypatch.setattr(journal, "_timeline", lambda: next(timelines))
+    monkeypatch.setattr(journal, "_database", lambda: next(timelines))
     admitted = admit(key)
     with lost_in_a_failover():
         settle(admitted)
@@ -147,23 +182,50 @@ def test_the_sweeper_replays_once_when_the_database_begins_another_timeline(alic
     assert (outbox.waiting_files(), outbox.dead_letters()) == ([], [])
 
 
-def test_the_timeline_is_that_of_the_database(db):
-    assert journal._timeline() == "00000001"
+def test_a_database_is_known_by_its_timeline_and_the_start_of_its_server(db):
+    timeline, started_at = journal._database().split()
+    assert timeline == "00000001"
+    assert 0 < float(started_at) < time.time()
 
 
-def test_old_minutes_are_deleted_and_a_half_written_line_is_no_charge(alice, key, settings):
+def test_old_minutes_are_deleted_while_the_database_is_the_same(alice, key, settings):
     settle(admit(key))
     [file] = journal._files()
     assert file.stat().st_mode & 0o077 == 0
-    with file.open("a") as written:
-        written.write('{"completion": "chatcmpl-')
-    assert replay() == {"settled": 1, "lost": 0, "deadLetters": 0}
     old = file.rename(file.with_name(f"{journal._minute(file) - 6}-1.journal"))
     still_kept = file.with_name(f"{journal._minute(file) - 4}-1.journal")
     still_kept.touch()
     settle(admit(key))
+    assert old.exists()
+    journal.replay_after_failover()  # it notes the database
+    journal.replay_after_failover()
     assert not old.exists()
     assert still_kept in journal._files()
+
+
+def test_a_failover_that_takes_longer_than_the_journal_is_kept_loses_no_charge(alice, key, monkeypatch):
+    servers = iter(["00000001 1", "00000002 2"])
+    monkeypatch.setattr(journal, "_database", lambda: next(servers))
+    with lost_in_a_failover():
+        settle(admit(key))
+        journal.replay_after_failover()
+    [file] = journal._files()
+    file.rename(file.with_name(f"{journal._minute(file) - 60}-1.journal"))
+    settle(admit(key))  # the first charge afterwards, before anybody looks for a failover
+    assert journal.replay_after_failover() == {Found.LOST: 1, Found.SETTLED: 1}
+
+
+def test_a_damaged_line_is_no_charge_and_hides_no_other(alice, key, caplog):
+    with lost_in_a_failover():
+        settle(admit(key))
+        settle(admit(key))
+    [file] = journal._files()
+    first, second = file.read_bytes().splitlines(keepends=True)
+    whole_of_another = file.with_name(f"{journal._minute(file) - 1}-1.journal")
+    whole_of_another.write_bytes(first[:100] + second + b"\x00\xff\n[]\n")
+    file.write_bytes(second + b'{"completion": "chatcmpl-')
+    assert replay() == {"settled": 0, "lost": 1, "deadLetters": 0}
+    assert caplog.text.count("a line of the journal cannot be read") == 3
 
 
 def test_what_is_not_charged_is_not_recorded(key, settings):
@@ -189,15 +251,44 @@ def test_a_journal_that_cannot_be_written_fails_no_charge(alice, key, settings, 
 )
 def test_standbys_that_no_commit_waits_for_are_a_warning(settings):
     settings.SETTLEMENT_JOURNAL_MINUTES = 0
-    assert run_w013() == []
+    assert warnings() == []
     with psycopg.connect(_url()):
-        assert [found.id for found in run_w013()] == ["gateway.W013"]
+        assert warnings() == ["gateway.W013"]
         settings.SETTLEMENT_JOURNAL_MINUTES = 1
-        assert run_w013() == []
+        assert warnings() == []
 
 
-def run_w013():
-    return [found for found in run_checks(tags=["database"], databases=["default"]) if found.id == "gateway.W013"]
+@pytest.mark.django_db(transaction=True)
+@fault(
+    "Database",
+    "PostgreSQL is set so that no commit waits for its disk, and the hosts keep no journals",
+    "A numbered check warns of what a crash would lose",
+)
+def test_commits_that_wait_for_no_disk_are_a_warning(settings):
+    settings.SETTLEMENT_JOURNAL_MINUTES = 0
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit = off")
+        try:
+            assert warnings() == ["gateway.W017"]
+            settings.SETTLEMENT_JOURNAL_MINUTES = 1
+            assert warnings() == []
+        finally:
+            cursor.execute("RESET synchronous_commit")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("commits", "found"), [("local", ["gateway.W013"]), ("remote_write", []), ("on", [])])
+def test_named_standbys_are_not_waited_for_by_commits_that_wait_for_the_disk_only(settings, monkeypatch, commits, found):
+    settings.SETTLEMENT_JOURNAL_MINUTES = 0
+    asked = MagicMock()
+    asked.cursor.return_value.__enter__.return_value.fetchone.return_value = (True, "ANY 1 (*)", commits)
+    monkeypatch.setattr(checks, "connection", asked)
+    assert warnings() == found
+
+
+def warnings() -> list[str]:
+    found = [each.id for each in run_checks(tags=["database"], databases=["default"])]
+    return [each for each in found if each in ("gateway.W013", "gateway.W017")]
 
 
 def _url() -> str:

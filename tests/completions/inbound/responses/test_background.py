@@ -5,8 +5,10 @@ The test client runs what the server runs after it has sent a reply before it re
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from django.db import OperationalError
 from django.db.models.functions import Now
 
 from billing.ledger import audit
@@ -54,6 +56,16 @@ def test_a_large_one_is_written_by_itself(api, alice, upstream):
     assert api.get(f"{PATH}/{response_id}").json()["status"] == "completed"
     [item] = api.get(f"{PATH}/{response_id}/input_items").json()["data"]
     assert item["content"][0]["text"] == "y" * 100_000
+    assert audit.verify(alice.pk) == []
+
+
+def test_a_large_one_that_cannot_be_written_by_itself_is_stored_with_its_charge(api, alice, upstream, monkeypatch):
+    monkeypatch.setattr(stored_responses, "_write", Mock(side_effect=OperationalError("the database is unavailable")))
+    upstream.will(whole("Hello you"))
+    response_id = begin(api, input="y" * 100_000).json()["id"]
+    read = api.get(f"{PATH}/{response_id}").json()
+    assert (read["status"], read["output"][0]["content"][0]["text"]) == ("completed", "Hello you")
+    assert_charged(alice, "reported", prompt=9, completion=2, nanos=57_000)
     assert audit.verify(alice.pk) == []
 
 
