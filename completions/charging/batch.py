@@ -9,7 +9,8 @@ Concurrent operations share a transaction (``gateway_project.db.group_commit``),
    available to the admissions of the same batch;
 4. decides the admissions (``completions.charging.admission.AdmissionRequest.decide``) in the order of their arrival;
 5. writes all decisions, with one statement for each kind of row;
-6. commits. The commit waits for the disk only if the batch has a settlement.
+6. commits. A settlement that is alone waits for the disk in its commit. That keeps the rows locked, so those of others wait
+   afterwards (``gateway_project.db.durability``), and admissions not at all.
 
 A batch does not wait for a row that another transaction has locked: it skips the operations of that account. If the row is
 locked still, they have batches of their own, on another connection, which wait (``gateway_project.db.group_commit``). It does
@@ -44,7 +45,7 @@ from completions.charging.records import CompletionOutcome, CompletionRecord, Mo
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion, IdempotentRequest, StoredResponse
 from gateway_project import errors
-from gateway_project.db import pipelined_transaction, pool
+from gateway_project.db import durability, pipelined_transaction, pool
 from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked, Unavailable
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
@@ -65,7 +66,7 @@ class Operation(Protocol):
     """An admission or a settlement: the ids of the rows that it needs locked, and its decision."""
 
     has_rows: bool  # False: it needs none locked, and its ids are those of no row
-    is_settlement: bool  # then its hold is locked, too, and its commit must survive a crash of the database
+    is_settlement: bool  # then its hold is locked, too, and it must survive a crash of the database
 
     @property
     def completion_id(self) -> str: ...
@@ -208,17 +209,25 @@ class LockedRows(msgspec.Struct):
 def commit(operation: Operation) -> Any:
     """Wait until the operation's batch is committed, and return what the operation decided.
 
-    Raises the operation's ApiError or AdmissionLost, or the database's errors.
+    A settlement is on disk then; a crash of the database may forget an admission. Raises the operation's ApiError or
+    AdmissionLost, or the database's errors.
     """
-    return _group_commit.submit(operation)
+    outcome = _group_commit.submit(operation)
+    if isinstance(outcome, _NotOnDisk):
+        durability.wait_until_durable()
+        return outcome.outcome
+    return outcome
 
 
 def commit_together(operations: Sequence[Operation]) -> list[Any]:
     """Commit the operations in a batch of their own, without waiting for rows that other sessions lock.
 
-    Return for each what it decided, the exception that it raised, or Skipped. Raises the database's errors.
+    All of it is on disk then. Return for each what it decided, the exception that it raised, or Skipped. Raises the database's
+    errors.
     """
-    return _on_account_connection(lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True))
+    return _on_account_connection(
+        lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True, is_durable=True)
+    )
 
 
 @contextmanager
@@ -291,14 +300,21 @@ class _ReadinessProbe:
         return None
 
 
+class _NotOnDisk(msgspec.Struct):
+    """What a settlement decided that is committed, and that a crash of the database may forget yet."""
+
+    outcome: Any
+
+
 def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
 
     ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
     Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
     """
+    is_alone = len(operations) == 1 and not _group_commit.has_waiting
     try:
-        return _run_on(_connection, operations, is_rerun, skips_locked=True)
+        return _run_on(_connection, operations, is_rerun, skips_locked=True, is_durable=is_alone and operations[0].is_settlement)
     except pool.DATABASE_ERRORS as error:
         _require_available(error)
         raise
@@ -351,9 +367,14 @@ def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Resu
         _account_connections.append(connection)
 
 
-def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool) -> list[Any]:
-    is_durable = any([operation.is_settlement for operation in operations])  # noqa: C419  faster
-
+def _run_on(
+    connection: PipelinedConnection,
+    operations: list[Operation],
+    is_rerun: bool,
+    *,
+    skips_locked: bool,
+    is_durable: bool = False,
+) -> list[Any]:
     def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any]]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
@@ -371,7 +392,12 @@ def _run_on(connection: PipelinedConnection, operations: list[Operation], is_rer
     for operation in operations:
         if operation.is_settlement:
             refusal_cache.process_cache.forget_held(operation.key_id)
-    return [outcomes[place] for place in range(len(operations))]
+    if is_durable:
+        return [outcomes[place] for place in range(len(operations))]
+    return [
+        _NotOnDisk(outcomes[place]) if operation.is_settlement and not isinstance(outcomes[place], Exception) else outcomes[place]
+        for place, operation in enumerate(operations)
+    ]
 
 
 def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UUID]:

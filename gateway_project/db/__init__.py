@@ -7,5 +7,6 @@
 - ``backend``                Django's engine, with connections that are checked before use
 - ``repetition``             work in the background, whose failure ends one attempt only
 - ``group_commit``           concurrent callers share one transaction
+- ``durability``             waits for the disk apart from the commit
 - ``pipelined_transaction``  short transactions in two round trips, with prepared statements
 """

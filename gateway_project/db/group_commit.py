@@ -106,6 +106,11 @@ class GroupCommit(Generic[Item, Outcome]):
         self._all_refused_until: float | None = None
         self._cause: BaseException | None = None  # why all are refused
 
+    @property
+    def has_waiting(self) -> bool:
+        """True when callers wait for a later batch than that which runs."""
+        return bool(self._waiting)
+
     def submit(self, item: Item) -> Outcome:
         """Wait until the item's batch is committed, and return its outcome. Raises the item's exception, or WaitTimedOut."""
         if self._all_refused_until is not None:

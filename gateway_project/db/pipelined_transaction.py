@@ -207,7 +207,10 @@ atexit.register(PipelinedConnection.close_all)
 
 
 class PipelinedTransaction:
-    """One transaction: call ``read`` once, then ``write`` once or not at all. ``read_more`` takes a round trip more."""
+    """One transaction: call ``read`` once, then ``write`` once or not at all. ``read_more`` takes a round trip more.
+
+    Or call ``write_at_once``, once.
+    """
 
     def __init__(self, pipeline: "_Pipeline | _NestedPipeline", *, is_durable: bool) -> None:
         self._pipeline = pipeline
@@ -233,6 +236,11 @@ class PipelinedTransaction:
         """Write and commit."""
         self.is_commit_sent = True
         self._pipeline.run([*statements, _COMMIT])
+
+    def write_at_once(self, statement: Statement) -> None:
+        """Begin, write and commit in one round trip, instead of ``read`` and ``write``."""
+        self.is_commit_sent = True
+        self._pipeline.run([_BEGIN, statement, _COMMIT])
 
     def end(self) -> None:
         """Roll back, unless ``write`` was called."""
