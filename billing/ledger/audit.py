@@ -76,7 +76,6 @@ class Scope:
         details_since = max(since, kept.details_since)
         return {
             "account": self.account_id,
-            "is_whole": self.is_whole,
             "since": since,
             "until": until,
             "details_since": details_since,

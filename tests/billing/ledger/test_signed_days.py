@@ -141,3 +141,30 @@ def test_a_day_that_is_read_again_has_the_usage_of_what_was_committed_late(now, 
     assert verify(now + 4 * DAY) == set()
     UsageHour.objects.update(cost_nanos=F("cost_nanos") + 1)
     assert verify(now + 4 * DAY) == {"usage_sums_to_the_ledger"}
+
+
+class Explaining:
+    """A cursor that explains the statement of all questions instead of running it."""
+
+    def __init__(self, cursor):
+        self._cursor, self.plan = cursor, []
+
+    def execute(self, sql, params=None):
+        is_of_questions = "UNION ALL SELECT" in sql and "ARRAY[" in sql
+        self._cursor.execute(f"EXPLAIN {sql}" if is_of_questions else sql, params)
+        if is_of_questions:
+            self.plan = [line for (line,) in self._cursor.fetchall()]
+            raise InterruptedError
+
+    def __getattr__(self, name):
+        return getattr(self._cursor, name)
+
+
+def test_no_question_compares_rows_with_a_list_of_the_days_entries(now):
+    """PostgreSQL hashes such a list while it fits into its memory. Of a busier day, it compares each row with each entry."""
+    with connection.cursor() as cursor:
+        explaining = Explaining(cursor)
+        with pytest.raises(InterruptedError):
+            audit.check(explaining, audit.Scope(since=now.date(), until=now.date() + DAY))
+    assert "CTE Scan on entry" in "".join(explaining.plan)
+    assert [line for line in explaining.plan if "(ANY (" in line and "SubPlan" in line] == []
