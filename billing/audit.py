@@ -138,8 +138,8 @@ CREDITS_ADD_AND_DEBITS_TAKE = Invariant(
     reach=Reach.DAYS,
 )
 
-# Across accounts: a reference booked by two accounts violates it for each of them. The condition is the IN alone, which becomes a
-# join: with an OR each entry of the ledger would be compared with each of the days.
+# Across accounts: a reference booked by two accounts violates it for each of them. The condition is the IN alone, which becomes
+# a join: with an OR each entry of the ledger would be compared with each of the days.
 A_REFERENCE_IS_BOOKED_ONCE = Invariant(
     "a_reference_is_booked_once",
     "No two entries have the same reference.",
