@@ -1,5 +1,6 @@
 """A batch waits for other writers' locks and sees what they wrote, and each of its decisions sees those before it."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +17,8 @@ from billing import locks
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
 from completions.charging import batch
 from completions.models import Completion, IdempotentRequest, LanguageModel
-from gateway_project.db import pipelined_transaction, pool
+from gateway_project.db import durability, pipelined_transaction, pool
+from gateway_project.db.group_commit import Unavailable
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement, _Pipeline
 from keys import lifecycle, rotation
 from keys import locks as key_locks
@@ -26,7 +28,7 @@ from tests.completions.charging.test_admission import CENT, INPUT, OUTPUT, with_
 from tests.conftest import client_for
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
-from tests.waiting import meanwhile, somebody_waits, until
+from tests.waiting import SECONDS_MAX, meanwhile, somebody_waits, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("echo_model")]
 
@@ -298,7 +300,7 @@ def test_the_time_of_a_batch_is_read_after_its_locks(threads, alice, monkeypatch
     assert next(each for each in rows if each.accounts).now > held_until
 
 
-def test_only_the_commit_of_a_settlement_waits_for_the_disk(monkeypatch, alice):
+def test_only_the_commit_of_a_settlement_alone_waits_for_the_disk(monkeypatch, alice):
     settings, write = [], PipelinedTransaction.write
 
     def written(steps: PipelinedTransaction, statements: Any) -> None:
@@ -308,6 +310,41 @@ def test_only_the_commit_of_a_settlement_waits_for_the_disk(monkeypatch, alice):
     monkeypatch.setattr(PipelinedTransaction, "write", written)
     assert ask(factories.make_key(alice)[1]).status_code == 200
     assert settings == ["off", "on"]
+
+
+def test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk(threads, other, alice, monkeypatch):
+    secrets = [factories.make_key(alice)[1] for _ in range(2)]
+    running, is_on_disk, flush = [ask(secret, STREAMED) for secret in secrets], threading.Event(), durability._flushes._run
+
+    def flush_late(waiting: list[None], is_rerun: bool) -> list[Any]:
+        assert is_on_disk.wait(SECONDS_MAX)
+        return flush(waiting, is_rerun)
+
+    monkeypatch.setattr(durability._flushes, "_run", flush_late)
+    streamed = in_one_batch(threads, other, *(reply.getvalue for reply in running))
+    with transaction.atomic():
+        locks.lock_account(alice.pk)  # nothing keeps it locked
+        assert LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT").count() == 2
+    assert not any(each.done() for each in streamed)
+    is_on_disk.set()
+    assert all(b"[DONE]" in each.result() for each in streamed)
+
+
+def test_a_settlement_whose_wait_for_the_disk_fails_is_charged_once(threads, other, alice, monkeypatch):
+    running, flush, failed = [ask(factories.make_key(alice)[1], STREAMED) for _ in range(2)], durability._flushes._run, []
+
+    def fail_once(waiting: list[None], is_rerun: bool) -> list[Any]:
+        if not failed:
+            failed.append(True)
+            raise Unavailable from OperationalError("the connection was lost")
+        return flush(waiting, is_rerun)
+
+    monkeypatch.setattr(durability._flushes, "_run", fail_once)
+    streamed = in_one_batch(threads, other, *(reply.getvalue for reply in running))
+    assert all(b"[DONE]" in each.result() for each in streamed)
+    assert failed
+    assert LedgerEntry.objects.filter(account=alice, type="USAGE_DEBIT").count() == 2
+    assert_ledger_is_consistent()
 
 
 # --- A COMMIT whose answer is lost -------------------------------------------------------------------------------------

@@ -73,6 +73,12 @@ Size = tuple[int, bool, int]
 Cost = tuple[int, int]
 
 
+def run_batch(operations: list[batch.Operation], *, is_rerun: bool) -> list[Any]:
+    """Return what the operations decided, whether it is on disk already or not."""
+    outcomes = batch._run_batch(operations, is_rerun)
+    return [each.outcome if isinstance(each, batch._NotOnDisk) else each for each in outcomes]
+
+
 class BatchStateMachine(state_machines.StateMachine):
     """Two accounts, each with two keys."""
 
@@ -293,7 +299,7 @@ class BatchStateMachine(state_machines.StateMachine):
         admissions = [(key, self.need(key, size), None if endings else retry, body) for key, size, retry, body in admitting]
         operations = [operation_of(self.admission_call(*each)) for each in admissions]
         operations += [operation_of(self.ending_call(*each)) for each in endings]
-        outcomes = batch._run_batch(operations, False) if operations else []
+        outcomes = run_batch(operations, is_rerun=False) if operations else []
         charged = [self.model_ending(*each) for each in endings]
         assert outcomes[len(admissions) :] == charged
         for each, outcome in zip(admissions, outcomes, strict=False):
@@ -311,7 +317,7 @@ class BatchStateMachine(state_machines.StateMachine):
         self.share_a_batch([(place, ending, cost)], [(self.key_models.index(key), size, None, "one")], False)
 
     def rerun(self, operations: list[Any], outcomes: list[Any], admission_count: int) -> None:
-        again = batch._run_batch(operations, True)
+        again = run_batch(operations, is_rerun=True)
         assert again[admission_count:] == [None] * len(again[admission_count:])
         for first, second in zip(outcomes[:admission_count], again, strict=False):
             if isinstance(first, Admitted):
