@@ -1,6 +1,6 @@
 """What the statements of a completion cost on a table with partitions by month, compared with one without.
 
-    python -m bench.partitions [COMPLETIONS]
+    python -m bench.growth.partitions [COMPLETIONS]
 
 Runs the gateway's own statements, in batches of 20 on one connection with the settings of batches, on copies of
 ``completions_completion``: one plain, one with twelve partitions by the time in the id. Reports the CPU time of PostgreSQL.

@@ -1,6 +1,6 @@
 """What completions take on disk, and what the work of every minute and night costs as they become more.
 
-    python -m bench.retention [COMPLETIONS] [DAYS]
+    python -m bench.growth.retention [COMPLETIONS] [DAYS]
 
 Inserts the completions of 1,000 accounts, spread over the days before now, into a temporary database (as ``bench.ledger``):
 1,000,000 take 2 GB. Then it reports the bytes of each table, times the full audit, signs the days off, and times the audit of
