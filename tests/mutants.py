@@ -203,6 +203,18 @@ mutant(
     f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[key]",
 )
 mutant(
+    "settlements_together_never_wait_for_the_disk",
+    "A reply ends before its charge is on disk, if it was settled in a batch with others.",
+    code("completions.charging.batch:commit", "durability.wait_until_durable()", "pass"),
+    f"{BATCH}::test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk",
+)
+mutant(
+    "a_settlement_alone_does_not_wait_for_the_disk",
+    "A reply ends before its charge is on disk, if it was settled alone.",
+    code("completions.charging.batch:_run_batch", "is_alone and operations[0].is_settlement", "False"),
+    f"{BATCH}::test_only_the_commit_of_a_settlement_alone_waits_for_the_disk",
+)
+mutant(
     "what_was_skipped_is_taken_for_deleted",
     "A request of an account whose row was skipped is refused like one of a deleted account.",
     code("completions.charging.batch:_decide", "operation.account_id in locked_ids", "False"),
