@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
 
-from gateway_project.db import pool
+from gateway_project.db import direct_connections, pool
 
 
 def operator() -> str:
@@ -30,7 +30,7 @@ class OperatorCommand(BaseCommand):
         try:
             return super().execute(*args, **options)
         except pool.UNAVAILABLE as error:
-            raise CommandError(f"The database is unavailable: {error}") from None
+            raise CommandError(f"The database is unavailable: {direct_connections.refusal() or error}") from None
 
     def write_result(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:
         """Print ``facts`` as JSON with ``--json``, otherwise ``sentences``."""

@@ -25,6 +25,7 @@ from django.db.backends.utils import CursorWrapper
 
 from billing.ledger import audit
 from billing.models import ArchivedDay, AuditedDay
+from completions.models import Completion
 from completions.retention import files
 from completions.retention.files import File
 from gateway_project import identifiers
@@ -36,6 +37,7 @@ BATCH_ENTRIES = 5_000  # in one transaction
 _RESTORED_AT_ONCE = 1_000
 _RUN_SECONDS = 2_700  # of a task, which may take an hour
 _DAY = timedelta(days=1)
+_NEEDED = "%s is not archived yet: its usage is not summed up, or replies to its completions are stored."
 
 
 def run(now: datetime, seconds: float = _RUN_SECONDS) -> int:
@@ -51,15 +53,36 @@ def run(now: datetime, seconds: float = _RUN_SECONDS) -> int:
     return archived
 
 
+def reason_to_wait(now: datetime) -> str:
+    """Return why no further day is archived, for an operator."""
+    kept_days = settings.RETENTION_DETAIL_DAYS
+    if kept_days is None:
+        return "Details are kept for ever: GATEWAY_RETENTION_DETAIL_DAYS is not set."
+    oldest_kept = now.date() - timedelta(days=kept_days)
+    if not Completion.objects.filter(id__lt=identifiers.least_completion_id(oldest_kept)).exists():
+        return f"No completion is older than {kept_days} days."
+    if ArchivedDay.objects.filter(deleted_at=None).exists():
+        return "What is older was restored within a week, or another run archives it."
+    day = _next_signed()
+    if day is None or day >= oldest_kept:
+        return "The audit has signed off no further day: run_task billing.tasks.verify_ledger does."
+    return _NEEDED % day if _is_needed(day) else "Another run has begun to archive it."
+
+
 def _next_due(now: datetime, oldest_kept: date) -> date | None:
     """Return the first day whose rows are to be deleted; None without any."""
     unfinished = ArchivedDay.objects.filter(deleted_at=None).exclude(restored_at__gte=now - RESTORED_TIME).order_by("day")
     if (begun := unfinished.first()) is not None:
         return begun.day
+    day = _next_signed()
+    return None if day is None or day >= oldest_kept or _is_needed(day) else day
+
+
+def _next_signed() -> date | None:
+    """Return the first signed day after those that are archived; None without any."""
     last = ArchivedDay.objects.order_by("-day").values_list("day", flat=True).first()
     signed = AuditedDay.objects.filter(day__gt=last) if last else AuditedDay.objects.all()
-    day = signed.order_by("day").values_list("day", flat=True).first()
-    return None if day is None or day >= oldest_kept or _is_needed(day) else day
+    return signed.order_by("day").values_list("day", flat=True).first()
 
 
 def _is_needed(day: date) -> bool:
@@ -68,7 +91,7 @@ def _is_needed(day: date) -> bool:
         cursor.execute(_IS_NEEDED, {"day": day, "until_id": identifiers.least_completion_id(day + _DAY)})
         is_needed: bool = cursor.fetchone()[0]
     if is_needed:
-        logger.warning("%s is not archived yet: its usage is not summed up, or replies to its completions are stored", day)
+        logger.warning(_NEEDED, day)
     return is_needed
 
 

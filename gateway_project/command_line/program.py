@@ -78,7 +78,6 @@ def _run() -> None:
 
 def _manage(word: str) -> None:
     import django
-    from django.core.management import execute_from_command_line
 
     is_help = word in _HELP
     is_check = word == "check" and "--database" not in " ".join(sys.argv)
@@ -90,7 +89,23 @@ def _manage(word: str) -> None:
         sys.stdout.write(f"{USAGE}\n")
     elif not is_check and not is_help:
         _require_database()
-    execute_from_command_line(sys.argv)
+    _execute()
+
+
+def _execute() -> None:
+    """Run a command of Django. Where it gets no connection, say why: the pool knows only how long it has waited."""
+    from django.core.management import execute_from_command_line
+    from django.db import OperationalError
+    from psycopg_pool import PoolTimeout
+
+    from gateway_project.db import direct_connections
+
+    try:
+        execute_from_command_line(sys.argv)
+    except OperationalError as error:
+        if not isinstance(error.__cause__, PoolTimeout) or not (reason := direct_connections.refusal()):
+            raise
+        sys.exit(f"The database is unavailable: {reason}")
 
 
 def _require_database() -> None:

@@ -56,6 +56,8 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(
             f"{error.filename} cannot be written: {error.strerror}. Run this as root, or give --root or --compose DIRECTORY."
         )
+    if not compose:
+        (options.root / "etc/model-gateway/gateway.env").chmod(0o640)  # a copy from another server may be open to everybody
     if not compose and options.root == Path("/") and os.geteuid() == 0:
         _make_user(options.root / "etc/model-gateway/gateway.env")
     sys.stdout.write(_next_steps(options.host, compose, options.root, is_first=not has_settings))

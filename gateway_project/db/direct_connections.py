@@ -14,6 +14,15 @@ def connect(**changed: Any) -> psycopg.Connection[Any]:
     return psycopg.connect(**_parameters() | changed, autocommit=True)
 
 
+def refusal() -> str:
+    """Return why there is no connection, or an empty text if there is: a pool knows only how long it has waited."""
+    try:
+        connect().close()
+    except psycopg.Error as error:
+        return str(error).strip()
+    return ""
+
+
 def session_sql(*names: str) -> str:
     """Return the SQL that sets what SESSION in the database's settings says, and then those of these names.
 

@@ -63,8 +63,10 @@ def test_a_server_with_the_settings_of_another_gets_no_passwords_of_its_own(tmp_
     folder = tmp_path / "etc/model-gateway"
     folder.mkdir(parents=True)
     folder.joinpath("gateway.env").write_text("GATEWAY_API_HOST=other\n")
+    folder.joinpath("gateway.env").chmod(0o644)  # as `scp` leaves it
     said = init(capsys, "--root", str(tmp_path))
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"gateway.env": "GATEWAY_API_HOST=other\n"}
+    assert oct(stat.S_IMODE((folder / "gateway.env").stat().st_mode)) == "0o640"
     assert "roles.sql" not in said
     assert "enable --now model-gateway.target\n" in said  # beat runs on the first server
     assert "model-gateway migrate" not in said

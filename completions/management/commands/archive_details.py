@@ -14,7 +14,9 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            days = archive.run(pool.database_time(), seconds=float("inf"))
+            now = pool.database_time()
+            days = archive.run(now, seconds=float("inf"))
         except (files.Damaged, OSError) as error:
             raise CommandError(str(error)) from None
-        self.write_result(options, {"days": days}, f"{days} days are archived.")
+        reason = "" if days else archive.reason_to_wait(now)
+        self.write_result(options, {"days": days, "reason": reason}, f"{days} days are archived. {reason}".strip())

@@ -14,7 +14,7 @@ from django.db import IntegrityError, connection, transaction
 
 from billing.ledger import audit, signed_days
 from billing.models import ArchivedDay, AuditedDay, Hold, LedgerEntry
-from completions.models import Completion, IdempotentRequest
+from completions.models import Completion, IdempotentRequest, UsageMark
 from completions.retention import archive, files
 from completions.tasks import sum_up_usage
 from gateway_project.db import pool
@@ -80,6 +80,25 @@ def test_what_is_not_old_or_not_signed_is_kept(later, settings):
     AuditedDay.objects.all().delete()
     assert archive.run(later) == 0
     assert [len(each) for each in rows()] == [3, 3]
+
+
+def test_the_command_says_why_it_archives_nothing(later, settings, monkeypatch):
+    def reason() -> str:
+        result = command("archive_details")
+        assert result["days"] == 0
+        return result["reason"]
+
+    assert reason() == "No completion is older than 35 days."
+    monkeypatch.setattr(pool, "database_time", lambda: later)
+    day = AuditedDay.objects.get().day
+    UsageMark.objects.all().delete()
+    assert reason().startswith(f"{day} is not archived yet: its usage is not summed up")
+    AuditedDay.objects.all().delete()
+    assert reason().startswith("The audit has signed off no further day: run_task billing.tasks.verify_ledger")
+    ArchivedDay.objects.create(day=day, written_at=later, restored_at=later)
+    assert reason().startswith("What is older was restored within a week")
+    settings.RETENTION_DETAIL_DAYS = None
+    assert reason() == "Details are kept for ever: GATEWAY_RETENTION_DETAIL_DAYS is not set."
 
 
 def test_an_archived_day_is_restored_to_the_same_rows_for_a_week(later, monkeypatch):
