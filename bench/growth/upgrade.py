@@ -2,8 +2,8 @@
 
     python -m bench.growth.upgrade REVISION [COMPLETIONS] [DAYS]
 
-Fills a temporary database of that revision (as ``bench.growth.retention``: 1,000,000 completions take 2 GB), and serves it with the
-code of that revision to 8 clients. Meanwhile it migrates with the code of the working tree, then starts a gateway of this
+Fills a temporary database of that revision, as ``bench.growth.retention`` (1,000,000 completions take 2 GB), and serves it with
+the code of that revision to 8 clients. Meanwhile it migrates with the code of the working tree, then starts a gateway of this
 code beside the old one, and runs the tasks that find all rows for the first time. It prints what the clients got in each step.
 """
 

@@ -314,7 +314,9 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """
     is_alone = len(operations) == 1 and not _group_commit.has_waiting
     try:
-        return _run_on(_connection, operations, is_rerun, skips_locked=True, is_durable=is_alone and operations[0].is_settlement)
+        return _run_on(
+            _connection, operations, is_rerun, skips_locked=True, is_durable=is_alone and operations[0].is_settlement
+        )
     except pool.DATABASE_ERRORS as error:
         _require_available(error)
         raise
@@ -375,10 +377,11 @@ def _run_on(
     skips_locked: bool,
     is_durable: bool = False,
 ) -> list[Any]:
+    settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
+
     def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any]]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
-        settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
         admissions = [place for place, operation in enumerate(operations) if not operation.is_settlement]
         outcomes = {place: _decide(operations[place], rows, locked_ids) for place in settlements + admissions}
         if statements := rows.writes.statements():
@@ -389,15 +392,11 @@ def _run_on(
     for key in rows.keys.values():
         if account := rows.accounts.get(vars(key)["account_id"]):  # Django looks up the attribute of a foreign key in Python
             limit_state_cache.store(key, account, rows.now)
-    for operation in operations:
-        if operation.is_settlement:
-            refusal_cache.process_cache.forget_held(operation.key_id)
-    if is_durable:
-        return [outcomes[place] for place in range(len(operations))]
-    return [
-        _NotOnDisk(outcomes[place]) if operation.is_settlement and not isinstance(outcomes[place], Exception) else outcomes[place]
-        for place, operation in enumerate(operations)
-    ]
+    for place in settlements:
+        refusal_cache.process_cache.forget_held(operations[place].key_id)
+    if not is_durable:
+        outcomes |= {place: _NotOnDisk(outcomes[place]) for place in settlements if not isinstance(outcomes[place], Exception)}
+    return [outcomes[place] for place in range(len(operations))]
 
 
 def _locked_account_ids(operations: list[Operation], rows: LockedRows) -> set[UUID]:
