@@ -1,6 +1,7 @@
 """The nightly audit checks what was booked since, signs off days that have ended, and reads signed ones again."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -163,7 +164,7 @@ class Explaining:
 def test_no_question_compares_rows_with_a_list_of_the_days_entries(now):
     """PostgreSQL hashes such a list while it fits into its memory. Of a busier day, it compares each row with each entry."""
     with connection.cursor() as cursor:
-        explaining = Explaining(cursor)
+        explaining: Any = Explaining(cursor)
         with pytest.raises(InterruptedError):
             audit.check(explaining, audit.Scope(since=now.date(), until=now.date() + DAY))
     assert "CTE Scan on entry" in "".join(explaining.plan)
