@@ -1571,8 +1571,8 @@ mutant(
     "A forgotten completion is charged beside the repetition that its caller paid for.",
     code(
         "completions.charging.readmission:Readmission._require_unrepeated",
-        "if stored and stored.expires_at > rows.now:",
-        "if False:",
+        "if stored and stored.expires_at > rows.now and",
+        "if False and",
     ),
     "completions/charging/test_readmission.py::test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one",
     dangerous=True,

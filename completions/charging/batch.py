@@ -213,10 +213,12 @@ def commit(operation: Operation) -> Any:
     AdmissionLost, or the database's errors.
     """
     outcome = _group_commit.submit(operation)
-    if isinstance(outcome, _NotOnDisk):
-        durability.wait_until_durable()
-        return outcome.outcome
-    return outcome
+    if not isinstance(outcome, _NotOnDisk):
+        return outcome
+    if outcome.session is None and durability.session(opens=True):
+        return commit(operation)  # it found itself resolved: once more, so that a flush proves what it finds
+    durability.wait_until_durable(outcome.session)
+    return outcome.outcome
 
 
 def commit_together(operations: Sequence[Operation]) -> list[Any]:
@@ -225,9 +227,15 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
     All of it is on disk then. Return for each what it decided, the exception that it raised, or Skipped. Raises the database's
     errors.
     """
-    return _on_account_connection(
-        lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True, is_durable=True)
+    session = durability.session(opens=True)
+    outcomes = _on_account_connection(
+        lambda connection: _run_on(
+            connection, list(operations), is_rerun=False, skips_locked=True, is_durable=True, session=session
+        )
     )
+    if any(isinstance(outcome, _NotOnDisk) for outcome in outcomes):
+        durability.wait_until_durable(session)
+    return [outcome.outcome if isinstance(outcome, _NotOnDisk) else outcome for outcome in outcomes]
 
 
 @contextmanager
@@ -301,9 +309,10 @@ class _ReadinessProbe:
 
 
 class _NotOnDisk(msgspec.Struct):
-    """What a settlement decided that is committed, and that a crash of the database may forget yet."""
+    """What a settlement decided, or found decided, that a crash of the database may forget yet. See ``durability.session``."""
 
     outcome: Any
+    session: int | None
 
 
 def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
@@ -312,11 +321,13 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
     Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
     """
-    is_alone = len(operations) == 1 and not _group_commit.has_waiting
+    session, is_durable = None, False
+    if any([operation.is_settlement for operation in operations]):  # noqa: C419  faster
+        is_alone = len(operations) == 1 and not _group_commit.has_waiting
+        session = durability.session(opens=not is_alone)
+        is_durable = is_alone or session is None
     try:
-        return _run_on(
-            _connection, operations, is_rerun, skips_locked=True, is_durable=is_alone and operations[0].is_settlement
-        )
+        return _run_on(_connection, operations, is_rerun, skips_locked=True, is_durable=is_durable, session=session)
     except pool.DATABASE_ERRORS as error:
         _require_available(error)
         raise
@@ -325,7 +336,12 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
 def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
     try:
-        return _on_account_connection(lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False))
+        session = durability.session(opens=True)
+        return _on_account_connection(
+            lambda connection: _run_on(
+                connection, operations, is_rerun, skips_locked=False, is_durable=session is None, session=session
+            )
+        )
     except pool.DATABASE_ERRORS as error:
         _require_available(error)
         if not pool.is_lock_timeout(error):
@@ -375,27 +391,29 @@ def _run_on(
     is_rerun: bool,
     *,
     skips_locked: bool,
-    is_durable: bool = False,
+    is_durable: bool,
+    session: int | None,
 ) -> list[Any]:
     settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
 
-    def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any]]:
+    def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any], bool]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)
         locked_ids = _locked_account_ids(operations, rows) if skips_locked else set()
         admissions = [place for place, operation in enumerate(operations) if not operation.is_settlement]
         outcomes = {place: _decide(operations[place], rows, locked_ids) for place in settlements + admissions}
         if statements := rows.writes.statements():
             transaction.write(statements)
-        return rows, outcomes
+        return rows, outcomes, bool(statements)
 
-    rows, outcomes = connection.run(decide, is_durable=is_durable)
+    rows, outcomes, is_written = connection.run(decide, is_durable=is_durable)
     for key in rows.keys.values():
         if account := rows.accounts.get(vars(key)["account_id"]):  # Django looks up the attribute of a foreign key in Python
             limit_state_cache.store(key, account, rows.now)
     for place in settlements:
         refusal_cache.process_cache.forget_held(operations[place].key_id)
-    if not is_durable:
-        outcomes |= {place: _NotOnDisk(outcomes[place]) for place in settlements if not isinstance(outcomes[place], Exception)}
+    if not (is_durable and is_written):  # what was found resolved may not be on disk either
+        decided = [place for place in settlements if not isinstance(outcomes[place], Exception)]
+        outcomes |= {place: _NotOnDisk(outcomes[place], session) for place in decided}
     return [outcomes[place] for place in range(len(operations))]
 
 

@@ -20,7 +20,7 @@ from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
 from completions.catalog import lookup
 from completions.charging import batch
-from completions.charging.batch import CompletionOperation, LockedRows
+from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import SWEPT, Resolution
 from completions.chat import Usage
@@ -89,10 +89,15 @@ def _commit(correction: "Correction") -> int | None:
 
 
 def _runs(completion_id: str) -> list[Completion]:
-    """Return all runs of the completion's request under its Idempotency-Key, with their corrections, in order."""
+    """Return all runs of the completion's request under its Idempotency-Key, with their corrections, in order.
+
+    Raises AdmissionLost if a crash of the database has just forgotten the completion.
+    """
     with pool.time_limit():
         rows = Completion.objects.select_related("price")
-        runs = [rows.get(pk=completion_id)]
+        runs = list(rows.filter(pk=completion_id))
+        if not runs:
+            raise AdmissionLost("the database knows no such completion any more")
         while runs[0].repeats and (earlier := rows.filter(pk=runs[0].repeats).first()):
             runs.insert(0, earlier)
         while following := rows.filter(repeats=runs[-1].pk).first():

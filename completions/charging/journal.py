@@ -206,9 +206,13 @@ def _delete_old(minute: int) -> None:
 
 
 def _database() -> str:
-    """Return what tells the database from what it was before: its timeline, and when its server started."""
+    """Return what tells the database from what it was before: its timeline, when its server started, and when it last crashed.
+
+    A crash of one of its processes makes PostgreSQL recover without a new start. It forgets its statistics then.
+    """
     with pool.time_limit(), connection.cursor() as cursor:
         cursor.execute(
-            "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time())::text"
+            "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8), extract(epoch FROM pg_postmaster_start_time())::text,"
+            " extract(epoch FROM stats_reset)::text FROM pg_stat_bgwriter"
         )
         return " ".join(cursor.fetchone())

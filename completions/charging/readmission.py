@@ -109,5 +109,6 @@ class Readmission(CompletionOperation):
         if key is None or rows.now > self.completion.created_at + _REPETITION_IS_KNOWN_FOR:
             raise AdmissionLost(f"{REPEATABLE}; it was to cost {self.amount_nanos} nanodollars")
         stored = rows.idempotency_keys.get((self.account_id, key.value))
-        if stored and stored.expires_at > rows.now:
+        # What the completion itself repeats, the key leads to again: the database forgot that it led to the completion.
+        if stored and stored.expires_at > rows.now and stored.completion_id != self.completion.repeats:
             raise AdmissionLost(f"its caller has repeated it as {stored.completion_id}; it was to cost {self.amount_nanos}")

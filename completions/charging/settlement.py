@@ -149,7 +149,9 @@ def _correct_or_refuse(resolution: Resolution) -> int | Exception | None:
 
 def _correct(resolution: Resolution) -> int | Skipped | None:
     corrected = corrections.correct(resolution)
-    if isinstance(corrected, int) and settings.SETTLEMENT_JOURNAL_MINUTES:
+    # None: our own commit charged it, whose answer was lost. Then it is in no journal yet.
+    is_charged = isinstance(corrected, int) or corrected is None and resolution.cost_nanos is not None
+    if is_charged and settings.SETTLEMENT_JOURNAL_MINUTES:
         journal.record(resolution)
     return corrected
 

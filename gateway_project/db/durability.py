@@ -3,32 +3,58 @@
 A commit that waits for the disk, or for a standby, keeps its rows locked meanwhile, and whoever needs them waits as well. So a
 transaction commits without that wait, which lets go of its rows, and then its callers wait here. One flush serves all who came
 before it began. PostgreSQL writes its log in the order of the commits: what is on disk depends on nothing that is not.
+
+A server that has crashed, or a standby that was promoted, may lack what was committed, and flushes all the same. So who is to
+wait takes the number of the session that flushes before the commit. A crash ends all sessions: a flush of another session
+proves nothing, and is an error.
 """
 
+from django.db import OperationalError
+
 from gateway_project.db import pool
-from gateway_project.db.group_commit import GroupCommit, Unavailable
-from gateway_project.db.pipelined_transaction import PipelinedConnection, Statement
+from gateway_project.db.group_commit import GroupCommit, OutcomeUnknown, Unavailable, WaitTimedOut
+from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 
 # A message that nobody reads. It is in the log, so its commit waits for all of the log before.
 _MESSAGE = Statement("SELECT to_json(pg_logical_emit_message(true, 'flush', '')::text)")
+_ANY_SESSION = 0
 _connection = PipelinedConnection()
 
 
-def wait_until_durable() -> None:
-    """Return when all that this process has committed is on disk. Raises the database's errors, or WaitTimedOut.
+def session(*, opens: bool) -> int | None:
+    """Return the number of the session that flushes. None if there is none, or if it ``opens`` one in vain."""
+    if not _connection.is_open:
+        if not opens or pool.is_in_transaction():
+            return None
+        try:
+            _flushes.submit(_ANY_SESSION)
+        except (*pool.DATABASE_ERRORS, WaitTimedOut):
+            return None
+    return _connection.sessions
 
-    Does nothing inside a transaction of Django's, as in a test.
+
+def wait_until_durable(number: int | None) -> None:
+    """Return when all that this process has committed, or read, since it took the number of the session is on disk.
+
+    Raises OperationalError if nobody can know, the database's other errors, or WaitTimedOut. Does nothing inside a transaction
+    of Django's, as in a test.
     """
     if not pool.is_in_transaction():
-        _flushes.submit(None)
+        _flushes.submit(number)
 
 
-def _flush(waiting: list[None], is_rerun: bool) -> list[None | Exception]:
+def _flush(numbers: list[int | None], is_rerun: bool) -> list[None | Exception]:
+    only_opens = all(number == _ANY_SESSION for number in numbers)
     try:
-        _connection.run(lambda transaction: transaction.write_at_once(_MESSAGE), is_durable=True)
-    except pool.DATABASE_ERRORS as error:
+        _connection.run(PipelinedTransaction.read if only_opens else _write_message, is_durable=True)
+    except (*pool.DATABASE_ERRORS, OutcomeUnknown) as error:
         raise Unavailable from error  # to all who wait: a flush of each alone would fail as well
-    return [None] * len(waiting)
+    flushed = (_ANY_SESSION, _connection.sessions)
+    return [None if number in flushed else OperationalError("the connection was lost before the flush") for number in numbers]
 
 
-_flushes: GroupCommit[None, None] = GroupCommit(_flush)
+def _write_message(transaction: PipelinedTransaction) -> None:
+    transaction.write_at_once(_MESSAGE)
+
+
+_flushes: GroupCommit[int | None, None] = GroupCommit(_flush)

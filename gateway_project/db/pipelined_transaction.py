@@ -155,6 +155,7 @@ class PipelinedConnection:
     def __init__(self) -> None:
         self._pipeline: _Pipeline | None = None
         self._pid = 0
+        self.sessions = 0  # opened so far
         self._all.add(self)
 
     def run(self, work: Callable[["PipelinedTransaction"], Result], *, is_durable: bool) -> Result:
@@ -188,7 +189,13 @@ class PipelinedConnection:
             with pool.time_limit(), connection.wrap_database_errors:
                 self._pipeline = _Pipeline()
             self._pid = os.getpid()
+            self.sessions += 1
         return self._pipeline
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has opened it. The server may have ended it since."""
+        return self._pipeline is not None and self._pid == os.getpid()
 
     def close(self) -> None:
         """Close the connection; the next transaction opens a new one."""

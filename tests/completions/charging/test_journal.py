@@ -182,10 +182,11 @@ def test_the_sweeper_replays_once_when_the_database_is_another_one(alice, key, m
     assert (outbox.waiting_files(), outbox.dead_letters()) == ([], [])
 
 
-def test_a_database_is_known_by_its_timeline_and_the_start_of_its_server(db):
-    timeline, started_at = journal._database().split()
+def test_a_database_is_known_by_its_timeline_and_by_its_last_start_and_crash(db):
+    timeline, started_at, recovered_at = journal._database().split()
     assert timeline == "00000001"
     assert 0 < float(started_at) < time.time()
+    assert 0 < float(recovered_at) < time.time()  # PostgreSQL forgets its statistics in a crash
 
 
 def test_old_minutes_are_deleted_while_the_database_is_the_same(alice, key, settings):

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from billing.models import Account
 from completions.catalog import lookup
-from completions.charging import admission, idempotency, journal, outbox
+from completions.charging import admission, idempotency, journal, outbox, settlement
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
@@ -129,6 +129,15 @@ def test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one(alice, f
     running = admit(alice)
     assert drain() == {Outcome.DEAD_LETTER: 1}
     assert settlements.settle(running, Usage(10, 10), Completion.Settlement.REPORTED, reply=REPLY) == COST_NANOS
+    assert spent(alice) == COST_NANOS
+
+
+def test_a_forgotten_run_that_followed_an_earlier_one_is_charged(alice, sealed):
+    """The database forgot, too, that the key led to it: the key leads to the earlier run again, which is no repetition."""
+    lost, earlier = forget(lambda: admit(alice)), admit(alice)
+    assert settlement.expire(Completion.objects.get(pk=earlier.completion.id))
+    store_forgotten(replace_completion(lost, repeats=earlier.completion.id), sealed)
+    assert drain() == {Outcome.RESOLVED: 1}
     assert spent(alice) == COST_NANOS
 
 

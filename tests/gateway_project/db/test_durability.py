@@ -3,12 +3,21 @@
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from gateway_project.db import durability, pool
+from gateway_project.db import durability
 from gateway_project.db.group_commit import OutcomeUnknown
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_refused():
+    """Forget that a flush failed, before and after."""
+    durability._flushes._all_refused_until = None
+    yield
+    durability._flushes._all_refused_until = None
+
 
 FLUSHED = "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn"
 
@@ -29,27 +38,62 @@ def ask(sql, *values):
         return cursor.fetchone()[0]
 
 
-def test_what_was_committed_is_on_disk_after_the_wait():
+@pytest.fixture
+def session():
+    """The number of the session that flushes, opened anew."""
+    durability._connection.close()
+    return durability.session(opens=True)
+
+
+def test_what_was_committed_is_on_disk_after_the_wait(session):
     end = commit_without_waiting()
     assert not ask(FLUSHED, end)  # PostgreSQL writes by itself after a fifth of a second
-    durability.wait_until_durable()
+    durability.wait_until_durable(session)
     assert ask(FLUSHED, end)
+
+
+def test_a_flush_of_a_later_session_proves_nothing(session):
+    """A crash of the server ends the session, and with it may go what was committed."""
+    durability._connection.close()
+    with pytest.raises(OperationalError, match="the connection was lost before the flush"):
+        durability.wait_until_durable(session)
+    durability.wait_until_durable(durability.session(opens=False))
+
+
+def test_a_flush_whose_answer_is_lost_proves_nothing_and_is_not_tried_again(session, monkeypatch):
+    run, lost = PipelinedConnection.run, []
+
+    def lose_once(self, work, **options):
+        answer = run(self, work, **options)
+        if lost:
+            return answer
+        lost.append(True)
+        self.close()
+        raise OutcomeUnknown from OperationalError("the connection was lost")
+
+    monkeypatch.setattr(PipelinedConnection, "run", lose_once)
+    with pytest.raises(OutcomeUnknown):
+        durability.wait_until_durable(session)
+    assert durability._connection.sessions == session
+
+
+def test_without_a_session_nothing_is_proved(session):
+    with pytest.raises(OperationalError):
+        durability.wait_until_durable(None)
 
 
 def test_nothing_is_waited_for_within_a_transaction(monkeypatch):
     monkeypatch.setattr(durability._flushes, "submit", pytest.fail)
     with transaction.atomic():
-        durability.wait_until_durable()
+        durability.wait_until_durable(durability.session(opens=True))
 
 
-@pytest.mark.parametrize("error", [OperationalError("the connection was lost"), OutcomeUnknown("the connection was lost")])
-def test_who_waits_is_told_that_the_database_is_away(monkeypatch, error):
+def test_who_waits_is_told_that_the_database_is_away(session, monkeypatch):
     def fail(*args, **options):
-        raise error
+        raise OperationalError("the connection was lost")
 
     monkeypatch.setattr(PipelinedConnection, "run", fail)
-    with pytest.raises((*pool.DATABASE_ERRORS, OutcomeUnknown)):
-        durability.wait_until_durable()
-    monkeypatch.undo()
-    durability._flushes._all_refused_until = None
-    durability.wait_until_durable()
+    with pytest.raises(OperationalError):
+        durability.wait_until_durable(session)
+    durability._connection.close()
+    assert durability.session(opens=True) is None
