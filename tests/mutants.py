@@ -205,14 +205,26 @@ mutant(
 mutant(
     "settlements_together_never_wait_for_the_disk",
     "A reply ends before its charge is on disk, if it was settled in a batch with others.",
-    code("completions.charging.batch:commit", "durability.wait_until_durable()", "pass"),
+    code("completions.charging.batch:commit", "durability.wait_until_durable(outcome.session)", "pass"),
     f"{BATCH}::test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk",
 )
 mutant(
     "a_settlement_alone_does_not_wait_for_the_disk",
     "A reply ends before its charge is on disk, if it was settled alone.",
-    code("completions.charging.batch:_run_batch", "is_alone and operations[0].is_settlement", "False"),
+    code("completions.charging.batch:_run_batch", "is_durable = is_alone or session is None", "pass"),
     f"{BATCH}::test_only_the_commit_of_a_settlement_alone_waits_for_the_disk",
+)
+mutant(
+    "a_flush_of_another_server_proves_a_settlement",
+    "A settlement that a crash forgot counts as on disk, because the server that came after flushes.",
+    code("gateway_project.db.durability:_flush", "None if number in flushed else", "None if True else"),
+    "gateway_project/db/test_durability.py::test_a_flush_of_a_later_session_proves_nothing",
+)
+mutant(
+    "what_is_found_charged_counts_as_on_disk",
+    "A settlement whose flush failed is tried again, found charged, and not waited for.",
+    code("completions.charging.batch:_run_on", "if not (is_durable and is_written):", "if not is_durable:"),
+    f"{BATCH}::test_a_settlement_that_is_found_charged_waits_for_the_disk",
 )
 mutant(
     "what_was_skipped_is_taken_for_deleted",

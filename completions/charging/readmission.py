@@ -20,7 +20,7 @@ from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
 from gateway_project import errors
 from gateway_project.db import pool
-from gateway_project.db.group_commit import Skipped
+from gateway_project.db.group_commit import Skipped, WaitTimedOut
 from keys.models import ApiKey
 
 REPEATABLE = "the database forgot its admission, and its caller may have repeated it under its Idempotency-Key"
@@ -50,7 +50,7 @@ def readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exce
 
 
 def _wait(operation: "Readmission") -> CompletionRecord | Exception:
-    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it is locked."""
+    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it is locked, or waits in vain."""
     with pool.time_limit():
         is_locked = (
             Account.objects.filter(pk=operation.account_id).exists() and ApiKey.objects.filter(pk=operation.key_id).exists()
@@ -61,6 +61,8 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
         readmitted: CompletionRecord = batch.commit(operation)  # it waits for locks, and so finds out what there is
     except (errors.ApiError, AdmissionLost) as refusal:
         return refusal
+    except WaitTimedOut:
+        return Skipped()
     return readmitted
 
 

@@ -331,6 +331,16 @@ def test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk(th
     assert all(b"[DONE]" in each.result() for each in streamed)
 
 
+def test_a_settlement_that_is_found_charged_waits_for_the_disk(alice, monkeypatch):
+    """It may have been charged by an earlier try, whose flush failed."""
+    assert ask(factories.make_key(alice)[1]).status_code == 200
+    flushed, flush = [], durability._flushes._run
+    monkeypatch.setattr(durability._flushes, "_run", lambda *given: flushed.append(given) or flush(*given))
+    durability._connection.close()
+    assert not settlement.expire(Completion.objects.get())
+    assert [numbers for numbers, _ in flushed] == [[durability._ANY_SESSION], [durability._connection.sessions]]
+
+
 def test_a_settlement_whose_wait_for_the_disk_fails_is_charged_once(threads, other, alice, monkeypatch):
     running, flush, flushed = [ask(factories.make_key(alice)[1], STREAMED) for _ in range(2)], durability._flushes._run, []
 

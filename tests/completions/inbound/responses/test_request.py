@@ -359,7 +359,7 @@ REFUSED: dict[str, Any] = {
     "text.format.name": {"text": {"format": {"type": "json_schema", "name": "a b", "schema": {}}}},
     "text.format.schema": {"text": {"format": {"type": "json_schema", "name": "a"}}},
     "text.format.strict": {"text": {"format": {"type": "json_schema", "name": "a", "schema": {}, "strict": 1}}},
-    "tools": {"tools": [TOOL] * 129},
+    "tools": {"tools": [TOOL] * 1_001},
     "tools[0].type": {"tools": [{"type": "file_search"}]},
     "max_tool_calls": {"tools": [{"type": "web_search"}]},
     "max_tool_calls ": {"max_tool_calls": 0},
