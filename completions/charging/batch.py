@@ -214,8 +214,10 @@ def commit(operation: Operation) -> Any:
     """
     outcome = _group_commit.submit(operation)
     if not isinstance(outcome, _NotOnDisk):
+        if durability.wanted:
+            durability.open_session()
         return outcome
-    if outcome.session is None and durability.session(opens=True):
+    if outcome.session is None and durability.open_session():
         return commit(operation)  # it found itself resolved: once more, so that a flush proves what it finds
     durability.wait_until_durable(outcome.session)
     return outcome.outcome
@@ -227,7 +229,7 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
     All of it is on disk then. Return for each what it decided, the exception that it raised, or Skipped. Raises the database's
     errors.
     """
-    session = durability.session(opens=True)
+    session = durability.open_session()
     outcomes = _on_account_connection(
         lambda connection: _run_on(
             connection, list(operations), is_rerun=False, skips_locked=True, is_durable=True, session=session
@@ -324,8 +326,10 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     session, is_durable = None, False
     if any([operation.is_settlement for operation in operations]):  # noqa: C419  faster
         is_alone = len(operations) == 1 and not _group_commit.has_waiting
-        session = durability.session(opens=not is_alone)
+        session = durability.session()
         is_durable = is_alone or session is None
+        if session is None and not is_alone:
+            durability.wanted.add("session")
     try:
         return _run_on(_connection, operations, is_rerun, skips_locked=True, is_durable=is_durable, session=session)
     except pool.DATABASE_ERRORS as error:
@@ -336,7 +340,7 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
 def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
     try:
-        session = durability.session(opens=True)
+        session = durability.session()
         return _on_account_connection(
             lambda connection: _run_on(
                 connection, operations, is_rerun, skips_locked=False, is_durable=session is None, session=session

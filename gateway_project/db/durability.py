@@ -9,6 +9,8 @@ wait takes the number of the session that flushes before the commit. A crash end
 proves nothing, and is an error.
 """
 
+from contextlib import suppress
+
 from django.db import OperationalError
 
 from gateway_project.db import pool
@@ -19,18 +21,22 @@ from gateway_project.db.pipelined_transaction import PipelinedConnection, Pipeli
 _MESSAGE = Statement("SELECT to_json(pg_logical_emit_message(true, 'flush', '')::text)")
 _ANY_SESSION = 0
 _connection = PipelinedConnection()
+# Not empty: a transaction would have used a session, and there was none. A transaction opens none itself: others wait for it.
+wanted: set[str] = set()
 
 
-def session(*, opens: bool) -> int | None:
-    """Return the number of the session that flushes. None if there is none, or if it ``opens`` one in vain."""
-    if not _connection.is_open:
-        if not opens or pool.is_in_transaction():
-            return None
-        try:
+def session() -> int | None:
+    """Return the number of the session that flushes, or None if it is not open. Never waits."""
+    return _connection.sessions if _connection.is_open else None
+
+
+def open_session() -> int | None:
+    """Return the number of the session, opened now if it is not. None if that fails, or inside a transaction of Django's."""
+    wanted.clear()
+    if not _connection.is_open and not pool.is_in_transaction():
+        with suppress(*pool.DATABASE_ERRORS, WaitTimedOut):
             _flushes.submit(_ANY_SESSION)
-        except (*pool.DATABASE_ERRORS, WaitTimedOut):
-            return None
-    return _connection.sessions
+    return session()
 
 
 def wait_until_durable(number: int | None) -> None:

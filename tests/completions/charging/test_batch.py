@@ -315,6 +315,7 @@ def test_only_the_commit_of_a_settlement_alone_waits_for_the_disk(monkeypatch, a
 
 def test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk(threads, other, alice, monkeypatch):
     secrets = [factories.make_key(alice)[1] for _ in range(2)]
+    assert durability.open_session()
     running, is_on_disk, flush = [ask(secret, STREAMED) for secret in secrets], threading.Event(), durability._flushes._run
 
     def flush_late(numbers: list[int | None], is_rerun: bool) -> list[Any]:
@@ -331,6 +332,14 @@ def test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk(th
     assert all(b"[DONE]" in each.result() for each in streamed)
 
 
+def test_settlements_without_a_session_that_flushes_wait_in_their_commit_and_one_is_opened(threads, other, alice):
+    durability._connection.close()
+    running = [ask(factories.make_key(alice)[1], STREAMED) for _ in range(2)]
+    streamed = in_one_batch(threads, other, *(reply.getvalue for reply in running))
+    assert all(b"[DONE]" in each.result() for each in streamed)
+    assert durability.session() == durability._connection.sessions
+
+
 def test_a_settlement_that_is_found_charged_waits_for_the_disk(alice, monkeypatch):
     """It may have been charged by an earlier try, whose flush failed."""
     assert ask(factories.make_key(alice)[1]).status_code == 200
@@ -342,6 +351,7 @@ def test_a_settlement_that_is_found_charged_waits_for_the_disk(alice, monkeypatc
 
 
 def test_a_settlement_whose_wait_for_the_disk_fails_is_charged_once(threads, other, alice, monkeypatch):
+    assert durability.open_session()
     running, flush, flushed = [ask(factories.make_key(alice)[1], STREAMED) for _ in range(2)], durability._flushes._run, []
 
     def fail_once(numbers: list[int | None], is_rerun: bool) -> list[Any]:

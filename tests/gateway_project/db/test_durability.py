@@ -42,7 +42,7 @@ def ask(sql, *values):
 def session():
     """The number of the session that flushes, opened anew."""
     durability._connection.close()
-    return durability.session(opens=True)
+    return durability.open_session()
 
 
 def test_what_was_committed_is_on_disk_after_the_wait(session):
@@ -57,7 +57,7 @@ def test_a_flush_of_a_later_session_proves_nothing(session):
     durability._connection.close()
     with pytest.raises(OperationalError, match="the connection was lost before the flush"):
         durability.wait_until_durable(session)
-    durability.wait_until_durable(durability.session(opens=False))
+    durability.wait_until_durable(durability.session())
 
 
 def test_a_flush_whose_answer_is_lost_proves_nothing_and_is_not_tried_again(session, monkeypatch):
@@ -85,7 +85,7 @@ def test_without_a_session_nothing_is_proved(session):
 def test_nothing_is_waited_for_within_a_transaction(monkeypatch):
     monkeypatch.setattr(durability._flushes, "submit", pytest.fail)
     with transaction.atomic():
-        durability.wait_until_durable(durability.session(opens=True))
+        durability.wait_until_durable(durability.open_session())
 
 
 def test_who_waits_is_told_that_the_database_is_away(session, monkeypatch):
@@ -96,4 +96,4 @@ def test_who_waits_is_told_that_the_database_is_away(session, monkeypatch):
     with pytest.raises(OperationalError):
         durability.wait_until_durable(session)
     durability._connection.close()
-    assert durability.session(opens=True) is None
+    assert durability.open_session() is None
