@@ -229,14 +229,12 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
     All of it is on disk then. Return for each what it decided, the exception that it raised, or Skipped. Raises the database's
     errors.
     """
-    session = durability.open_session()
+    durability.open_session()
     outcomes = _on_account_connection(
-        lambda connection: _run_on(
-            connection, list(operations), is_rerun=False, skips_locked=True, is_durable=True, session=session
-        )
+        lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True, commit_waits=True)
     )
-    if any(isinstance(outcome, _NotOnDisk) for outcome in outcomes):
-        durability.wait_until_durable(session)
+    if unproved := [outcome for outcome in outcomes if isinstance(outcome, _NotOnDisk)]:
+        durability.wait_until_durable(unproved[0].session)  # that of all
     return [outcome.outcome if isinstance(outcome, _NotOnDisk) else outcome for outcome in outcomes]
 
 
@@ -323,15 +321,9 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
     ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
     Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
     """
-    session, is_durable = None, False
-    if any([operation.is_settlement for operation in operations]):  # noqa: C419  faster
-        is_alone = len(operations) == 1 and not _group_commit.has_waiting
-        session = durability.session()
-        is_durable = is_alone or session is None
-        if session is None and not is_alone:
-            durability.wanted.add("session")
+    is_alone = len(operations) == 1 and not _group_commit.has_waiting
     try:
-        return _run_on(_connection, operations, is_rerun, skips_locked=True, is_durable=is_durable, session=session)
+        return _run_on(_connection, operations, is_rerun, skips_locked=True, commit_waits=is_alone)
     except pool.DATABASE_ERRORS as error:
         _require_available(error)
         raise
@@ -340,11 +332,8 @@ def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
 def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
     """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
     try:
-        session = durability.session()
         return _on_account_connection(
-            lambda connection: _run_on(
-                connection, operations, is_rerun, skips_locked=False, is_durable=session is None, session=session
-            )
+            lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False, commit_waits=False)
         )
     except pool.DATABASE_ERRORS as error:
         _require_available(error)
@@ -395,10 +384,17 @@ def _run_on(
     is_rerun: bool,
     *,
     skips_locked: bool,
-    is_durable: bool,
-    session: int | None,
+    commit_waits: bool,
 ) -> list[Any]:
+    """Decide and commit the operations. ``commit_waits``: if there are settlements, for the disk.
+
+    So it does, too, where there is no session to flush them afterwards.
+    """
     settlements = [place for place, operation in enumerate(operations) if operation.is_settlement]
+    session = durability.session() if settlements else None
+    is_durable = bool(settlements) and (commit_waits or session is None)
+    if is_durable and not commit_waits:
+        durability.wanted.add("session")
 
     def decide(transaction: PipelinedTransaction) -> tuple[LockedRows, dict[int, Any], bool]:
         rows = _lock_and_read(transaction, operations, is_rerun, skips_locked)

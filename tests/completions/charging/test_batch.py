@@ -313,6 +313,25 @@ def test_only_the_commit_of_a_settlement_alone_waits_for_the_disk(monkeypatch, a
     assert settings == ["off", "on"]
 
 
+def test_an_admission_of_an_account_that_was_locked_does_not_wait_for_the_disk(threads, alice, monkeypatch):
+    """It has a batch of its own, and there is no session that flushes."""
+    durability._connection.close()
+    secret, is_durable, run = factories.make_key(alice)[1], [], PipelinedConnection.run
+
+    def note(self: PipelinedConnection, work: Any, **options: Any) -> Any:
+        if self is not batch._connection:
+            is_durable.append(options["is_durable"])
+        return run(self, work, **options)
+
+    monkeypatch.setattr(PipelinedConnection, "run", note)
+    with transaction.atomic():
+        locks.lock_account(alice.pk)
+        asking = begin(threads, lambda: ask(secret, STREAMED))
+        until(lambda: batch._group_commit._isolated)
+    assert asking.result().status_code == 200
+    assert is_durable == [False]
+
+
 def test_settlements_together_let_go_of_their_rows_and_then_wait_for_the_disk(threads, other, alice, monkeypatch):
     secrets = [factories.make_key(alice)[1] for _ in range(2)]
     assert durability.open_session()
