@@ -211,7 +211,7 @@ mutant(
 mutant(
     "a_settlement_alone_does_not_wait_for_the_disk",
     "A reply ends before its charge is on disk, if it was settled alone.",
-    code("completions.charging.batch:_run_on", "(commit_waits or session is None)", "session is None"),
+    code("completions.charging.batch:_run_on", "bool(settlements) and (commit_waits or session is None)", "False"),
     f"{BATCH}::test_only_the_commit_of_a_settlement_alone_waits_for_the_disk",
 )
 mutant(
