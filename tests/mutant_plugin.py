@@ -10,8 +10,10 @@ mutant, after those with one, so that state left behind by a mutant makes it fai
 plain completion: a mutant that breaks everything would prove nothing.
 """
 
+import functools
 import traceback
-from collections.abc import Generator
+from collections import defaultdict
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import hypothesis
@@ -57,7 +59,17 @@ def killer_files() -> list[str]:
 
 def killed_by(test: str, which: str) -> list[str]:
     """Return the names of the mutants, all or the dangerous ones, that the test must kill, or its function with others."""
-    return [name for name, tests in runs(which).items() if _function(test) in map(_function, tests)]
+    return _killed(which).get(_function(test), [])
+
+
+@functools.cache
+def _killed(which: str) -> Mapping[str, list[str]]:
+    """Return the names of the mutants by the function that must kill them. Each worker asks for thousands of functions."""
+    killed = defaultdict(list)
+    for name, tests in runs(which).items():
+        for function in set(map(_function, tests)):
+            killed[function].append(name)
+    return killed
 
 
 def runs(which: str) -> dict[str, set[str]]:
