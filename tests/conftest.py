@@ -3,10 +3,8 @@
 alice has $10 of credit, bob has no credit, and charlie owns an unrelated account with credit.
 """
 
-import functools
 import gc
 from collections.abc import Iterator
-from itertools import compress
 from typing import Any
 
 import hypothesis
@@ -14,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.core.cache import cache
 from django.core.signals import request_finished
-from django.db import close_old_connections, connection, transaction
+from django.db import close_old_connections, connection
 from django.db.models.signals import pre_save
 from django.test import TransactionTestCase, override_settings
 from django.test.client import ClientHandler
@@ -29,7 +27,7 @@ from completions.relay import circuit_breaker, local_faults
 from gateway_project.activity.models import Activity
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.web import in_flight
-from tests import factories, mutant_plugin, template_database, template_names
+from tests import factories, mutant_plugin, template_database, template_names, written_rows
 from tests.base_rows import BaseRows
 from tests.offer_reads import OfferReads
 
@@ -69,43 +67,21 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     connection.settings_dict["BATCH_SESSION"] = {}
 
 
-# Tables of rows that no test changes.
-_KEPT = {"django_content_type", "auth_permission"}
-
-
 @pytest.fixture(scope="session")
 def django_db_setup(
     django_test_environment: None, django_db_modify_db_settings: None, django_db_blocker: Any
 ) -> Iterator[None]:
-    """Give this process a copy of the migrated database, and delete after transactional tests only what they wrote."""
+    """Give this process a copy of the migrated database. After a transactional test, delete only what it wrote."""
     with django_db_blocker.unblock():
         template_database.create_copy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: _delete_rows())
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: written_rows.delete())
+        patch.setattr(TransactionTestCase, "_should_reload_connections", lambda case: False)
         yield
+    written_rows.close()
     with django_db_blocker.unblock():
         PipelinedConnection.close_all()  # open connections would keep the test database from being dropped
         template_database.drop_copy()
-
-
-def _delete_rows() -> None:
-    """Delete all rows that a transactional test wrote, without the triggers and the keys that forbid it.
-
-    To truncate a table costs the same whether it is empty or not, and a test writes few rows to few tables. A gateway under
-    test may still write: it waits until all is deleted. The triggers stay enabled: only this transaction runs without them.
-    """
-    tables = _tables()
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SET LOCAL session_replication_role = replica")
-        cursor.execute(f"LOCK TABLE {', '.join(tables)} IN SHARE ROW EXCLUSIVE MODE")
-        cursor.execute(f"SELECT {', '.join(f'EXISTS (SELECT FROM {table})' for table in tables)}")
-        if filled := list(compress(tables, cursor.fetchone())):
-            cursor.execute("; ".join(f"DELETE FROM {table}" for table in filled))
-
-
-@functools.cache
-def _tables() -> list[str]:
-    return [table for table in connection.introspection.django_table_names(only_existing=True) if table not in _KEPT]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -212,7 +188,7 @@ def base_rows(django_db_setup: None, django_db_blocker: Any, _unhurried_settings
         "acme/large": factories.make_large_model,
     }
     with django_db_blocker.unblock():
-        return BaseRows(_tables(), builders)
+        return BaseRows(written_rows.tables(), builders)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from django.db import connection
@@ -45,11 +46,16 @@ def role(django_db_setup: None, django_db_blocker) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def served(role: str, django_db_blocker, proxy, tmp_path_factory) -> Iterator[Gateway]:
+def outbox(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("outbox")
+
+
+@pytest.fixture(scope="module")
+def served(role: str, django_db_blocker, proxy, outbox, tmp_path_factory) -> Iterator[Gateway]:
     directory = tmp_path_factory.mktemp("reconnecting")
     settings = {
         "DATABASE_URL": proxy.url(user=role, application_name=NAME),
-        "GATEWAY_OUTBOX_DIR": str(directory / "outbox"),
+        "GATEWAY_OUTBOX_DIR": str(outbox),
         "GATEWAY_ACCOUNT_READS_IN_FLIGHT": "20",  # as many as a test sends at once
     }
     with django_db_blocker.unblock():
@@ -59,9 +65,10 @@ def served(role: str, django_db_blocker, proxy, tmp_path_factory) -> Iterator[Ga
 
 
 @pytest.fixture
-def gateway(transactional_db, served: Gateway, echo_model) -> Iterator[Gateway]:
+def gateway(transactional_db, served: Gateway, outbox: Path, echo_model) -> Iterator[Gateway]:
     mark = len(served.log())
     yield served
+    eventually(lambda: not list(outbox.rglob("*.json")))  # before its rows are deleted: it would be unknown what they settle
     assert "Traceback" not in served.log()[mark:]
 
 

@@ -1,0 +1,65 @@
+"""Deletes what transactional tests wrote, and keeps their connection: PostgreSQL plans the whole audit once for each.
+
+A new connection reads the catalog of the tables anew, too. Deletions have a connection of their own, because to disable
+triggers forgets the plans of a connection.
+"""
+
+from functools import cache
+from itertools import compress
+
+import psycopg
+from django.db import connection
+from psycopg.pq import TransactionStatus
+
+from gateway_project.db import direct_connections
+
+_KEPT = {"django_content_type", "auth_permission"}  # tables of rows that no test changes
+_opened: list["psycopg.Connection[object]"] = []
+
+
+@cache
+def tables() -> list[str]:
+    """Return the tables whose rows tests write."""
+    return [table for table in connection.introspection.django_table_names(only_existing=True) if table not in _KEPT]
+
+
+def delete() -> None:
+    """Delete all rows that a transactional test wrote, without the triggers and the keys that forbid it.
+
+    To truncate a table costs the same whether it is empty or not, and a test writes few rows to few tables. A gateway under
+    test may still write: it waits until all is deleted. The triggers stay enabled: only this transaction runs without them.
+    """
+    forget_session()
+    if not _opened:
+        _opened.append(direct_connections.connect())
+        _opened[0].execute(direct_connections.session_sql())
+    deleting = _opened[0]
+    with deleting.transaction():
+        deleting.execute(f"SET LOCAL session_replication_role = replica; LOCK TABLE {_names()} IN SHARE ROW EXCLUSIVE MODE")
+        exist = deleting.execute(f"SELECT {', '.join(f'EXISTS (SELECT FROM {table})' for table in tables())}").fetchone()
+        if filled := list(compress(tables(), exist or ())):
+            deleting.execute("; ".join(f"DELETE FROM {table}" for table in filled))
+
+
+def _names() -> str:
+    return ", ".join(tables())
+
+
+def forget_session() -> None:
+    """Give the connection of the test the state of a new one. Close it, if a test has left it in a transaction or broken."""
+    used = connection.connection
+    if used is None:
+        return
+    if used.info.transaction_status == TransactionStatus.IDLE and connection.get_autocommit():
+        try:
+            used.execute(f"RESET ALL; SET TIME ZONE 'UTC'; SELECT pg_advisory_unlock_all(); {direct_connections.session_sql()}")
+        except psycopg.OperationalError:  # the server has ended it
+            connection.close()
+    else:
+        connection.close()
+
+
+def close() -> None:
+    """Close the connection of the deletions, before its database is dropped."""
+    while _opened:
+        _opened.pop().close()
