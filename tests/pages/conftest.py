@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -58,12 +59,17 @@ def owner_of(account: Account) -> User:
 def make_staff(email: str, permissions: list[str]) -> User:
     """Create a staff user with permissions through a group, as support is set up; not a superuser."""
     group = Group.objects.create(name=f"permissions of {email}")
-    for permission in permissions:
-        app, _, codename = permission.partition(".")
-        group.permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+    group.permissions.add(*(_permission_ids()[permission] for permission in permissions))
     user = factories.make_user(email, is_staff=True)
     user.groups.add(group)
     return user
+
+
+@cache
+def _permission_ids() -> dict[str, int]:
+    """Return the ids of the permissions, which migrations made, by their names with the app's."""
+    rows = Permission.objects.values_list("content_type__app_label", "codename", "pk")
+    return {f"{app}.{codename}": pk for app, codename, pk in rows}
 
 
 @pytest.fixture
