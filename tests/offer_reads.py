@@ -4,6 +4,7 @@ Each completion reads the offer of its model anew in tests, because each test ha
 is a quarter of a completion. Most tests only have the rows of ``tests.base_rows``, which are the same each time.
 """
 
+import functools
 import os
 import re
 from collections.abc import Callable
@@ -21,6 +22,12 @@ _WRITES = re.compile(r'\b(?:INSERT INTO|UPDATE|DELETE FROM|TRUNCATE)\s+"?complet
 _SETTINGS = ("UPSTREAM_CONNECT_SECONDS", "UPSTREAM_FIRST_BYTE_SECONDS", "UPSTREAM_IDLE_SECONDS", "UPSTREAM_TOTAL_SECONDS")
 
 
+@functools.lru_cache(2_000)
+def _writes(sql: str) -> bool:
+    """Say whether a statement writes. Tests send the same ones again and again, and some have thousands of lines."""
+    return _WRITES.search(sql) is not None
+
+
 class OfferReads:
     """Keeps what was read, by the statements that wrote the catalog and all else that an offer is made of."""
 
@@ -36,7 +43,7 @@ class OfferReads:
 
     def watch(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Note what a statement does to the catalog: a wrapper of Django's connection."""
-        if self._written is not None and isinstance(sql, str) and _WRITES.search(sql):
+        if self._written is not None and isinstance(sql, str) and _writes(sql):
             is_base = sql.startswith(base_rows.MARK)
             self._written = [*self._written, sql] if is_base else None
         return execute(sql, params, many, context)

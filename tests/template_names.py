@@ -34,15 +34,16 @@ class _Expression(FilterExpression):
     def resolve(self, context: Any, ignore_failures: bool = False) -> Any:
         if not isinstance(self.var, Variable):
             return super().resolve(context, ignore_failures)
-        found = FilterExpression.__new__(FilterExpression)
-        found.filters, found.is_var, found.var, found.token = self.filters, False, None, self.token
         try:
-            found.var = self.var.resolve(context)
+            value = self.var.resolve(context)
         except VariableDoesNotExist as error:
             if not self._may_miss(error.params[1], ignore_failures):
                 missing.add(f"{self.origin.template_name!s}: {self.token}")
-            if not ignore_failures:
-                found.var = ""
+            value = None if ignore_failures else ""
+        if not self.filters:
+            return value
+        found = FilterExpression.__new__(FilterExpression)
+        found.filters, found.is_var, found.var, found.token = self.filters, False, value, self.token
         return found.resolve(context)
 
     def _may_miss(self, owner: Any, is_in_if: bool) -> bool:
