@@ -81,16 +81,27 @@ def test_the_announcement_fits_on_one_screen(running):
         assert [line for line in announcement if line.endswith(f"{facts[person]['email']}  {facts[person]['password']}")]
 
 
-def test_background_work_that_did_nothing_is_not_in_the_log(running):
+@pytest.fixture(scope="module")
+def waited(running: Launch) -> str:
+    """What a command says that waits until the worker has run a task which did nothing, and until all processes report."""
     code = """
+import time
 from completions.tasks import release_expired_holds
 from gateway_project.celery import app
+from gateway_project.monitoring.models import Process
 release_expired_holds.delay()
 while not any(release_expired_holds.name in worker["total"] for worker in (app.control.inspect().stats() or {}).values()):
     pass
 print("THE WORKER RAN IT")
+while set(Process.objects.alive().values_list("role", flat=True)) != {"web", "worker", "beat"}:
+    time.sleep(0.1)
+print("ALL REPORT")
 """
-    assert "THE WORKER RAN IT" in running.manage("shell", "-c", code).stdout
+    return running.manage("shell", "-c", code).stdout
+
+
+def test_background_work_that_did_nothing_is_not_in_the_log(running, waited):
+    assert "THE WORKER RAN IT" in waited
     assert "release_expired_holds" not in running.log()
     assert "Sending due task" not in running.log()
     assert running.get("/readyz").status_code == 200  # a command shares the running database, and leaves it running
@@ -122,15 +133,8 @@ def test_a_second_start_fails_in_one_line(running):
     assert running.get("/readyz").status_code == 200
 
 
-def test_the_worker_sends_the_periodic_tasks(running):
-    code = """
-import time
-from gateway_project.monitoring.models import Process
-while set(Process.objects.alive().values_list("role", flat=True)) != {"web", "worker", "beat"}:
-    time.sleep(0.1)
-print("ALL REPORT")
-"""
-    assert "ALL REPORT" in running.manage("shell", "-c", code).stdout
+def test_the_worker_sends_the_periodic_tasks(running, waited):
+    assert "ALL REPORT" in waited
     commands = [process.cmdline() for process in running.processes()]
     assert [command for command in commands if "beat" in command] == []
     assert len([command for command in commands if "celery" in command]) == 1  # the worker, and beat in it
@@ -173,7 +177,7 @@ def test_a_start_after_a_kill_keeps_key_and_prices_and_needs_no_redis(running):
     running.signal(signal.SIGKILL)
     assert running.get("/readyz").status_code == 200  # its children still hold the port
 
-    start(running, REDIS_URL="")
+    start(running, REDIS_URL="", WEB_CONCURRENCY="1")
     assert "worker started" not in running.log()
     assert running.quickstart() == before
     bearer = {"Authorization": f"Bearer {before['api_key']}"}
