@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -166,7 +166,7 @@ def _read(spec: FetchedSourceSpec, run: SourceRun, validators: dict[str, object]
 
 def _fingerprint(fetched: FetchedSnapshot) -> str:
     """Return the SHA-256 of the standings, in whatever order they came, with version and date."""
-    rows = sorted(json.dumps(asdict(row), sort_keys=True) for row in fetched.standings)
+    rows = sorted(json.dumps(vars(row), sort_keys=True) for row in fetched.standings)
     content = json.dumps([rows, fetched.version, fetched.as_of and fetched.as_of.isoformat()])
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -217,7 +217,7 @@ def _store(state: SourceState, fetched: FetchedSnapshot, fingerprint: str, valid
         version=fetched.version,
         attribution=fetched.attribution,
     )
-    rows = [Standing(snapshot=snapshot, **asdict(row)) for row in fetched.standings]
+    rows = [Standing(snapshot=snapshot, **vars(row)) for row in fetched.standings]
     Standing.objects.bulk_create(rows, batch_size=1_000)
     _delete_old(snapshot)
     _succeeded(state, validators)

@@ -45,4 +45,4 @@ def _begin_session(client: Client, user: User, items: dict[str, Any]) -> None:
         expire_date=session.get_expiry_date(expiry=None),
     )
     update_last_login(None, user)
-    client._set_login_cookies(SimpleNamespace(session=session))
+    client._set_login_cookies(SimpleNamespace(session=session))  # type: ignore[attr-defined]

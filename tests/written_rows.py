@@ -6,6 +6,7 @@ triggers forgets the plans of a connection.
 
 from functools import cache
 from itertools import compress
+from typing import Any
 
 import psycopg
 from django.db import connection
@@ -14,7 +15,7 @@ from psycopg.pq import TransactionStatus
 from gateway_project.db import direct_connections
 
 _KEPT = {"django_content_type", "auth_permission"}  # tables of rows that no test changes
-_opened: list["psycopg.Connection[object]"] = []
+_opened: list["psycopg.Connection[Any]"] = []
 
 
 @cache

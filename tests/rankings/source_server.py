@@ -4,7 +4,6 @@ Rows are grown from the samples in ``payloads``, so that their fields are the re
 ``answer`` queues replies that come before those rows; ``change`` edits every document before it is sent.
 """
 
-import copy
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -35,6 +34,11 @@ AA, OPENROUTER_MODELS, OPENROUTER_TOKENS = (
 
 def payload(name: str) -> Any:
     return json.loads((PAYLOADS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _copied(document: Any) -> Any:
+    """Return a copy for tests to change. ``copy.deepcopy`` takes ten times as long."""
+    return json.loads(json.dumps(document))
 
 
 @dataclass
@@ -106,7 +110,7 @@ class Sources:
         document, headers = self._document(asked)
         if document is None:
             return Reply(404, payload("datasets_server_error_404"))
-        document = self.change(asked.path, copy.deepcopy(document))
+        document = self.change(asked.path, _copied(document))
         if self.gives_validators:
             headers = {**headers, "ETag": f'"{hash(json.dumps(document)):x}"'}
             if asked.headers.get("if-none-match") == headers["ETag"]:
@@ -180,7 +184,7 @@ def _aa_models(count: int) -> list[dict[str, Any]]:
     samples = [model for page in ("1", "2") for model in payload(f"aa_language_models_free_p{page}")["data"]]
     grown = []
     for number in range(count - len(samples)):
-        model = copy.deepcopy(samples[2])
+        model = _copied(samples[2])
         model |= {"id": f"00000000-0000-4000-8000-{number:012}", "name": f"Filler {number}", "slug": f"filler-{number}"}
         model["evaluations"]["artificial_analysis_intelligence_index"] = round(60 - number / 10, 1)
         grown.append(model)
