@@ -22,10 +22,12 @@ from billing.staff import approval_admin, support_credit
 from billing.staff.forms import AccountForm, SupportCreditForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.staff.support_credit import RequestedCredit
-from gateway_project.activity import cells
+from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from gateway_project.desk import sections, short_ids
 from gateway_project.templatetags.amounts import balance_usd, usd
 from gateway_project.text import dollars
@@ -84,8 +86,12 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         return objects.values_list("pk", flat=True)
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
+        if not change:
+            cell.enter(directory.emptiest())
         # Save only the changed fields: the balance of this copy may be outdated.
         obj.save(**({"update_fields": form.changed_data} if change else {}))
+        if not change:
+            directory.place_account(obj.pk)
 
     @admin.display(ordering="balance_nanos")
     def balance(self, account: Account) -> str:
@@ -202,15 +208,15 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
     @admin.display(description="when")
     def at(self, entry: LedgerEntry) -> str:
-        return cells.moment(entry.created_at)
+        return list_values.moment(entry.created_at)
 
     @admin.display(description="account")
     def of_account(self, entry: LedgerEntry) -> str:
-        return cells.link(entry.account)
+        return list_values.link(entry.account)
 
     @admin.display(description="type")
     def kind(self, entry: LedgerEntry) -> str:
-        return cells.word(entry.title, entry.type)
+        return list_values.word(entry.title, entry.type)
 
     @admin.display(description="booked for")
     def booked_for(self, entry: LedgerEntry) -> str:
@@ -219,11 +225,11 @@ class LedgerEntryAdmin(NewestFirstAdmin):
     @admin.display
     def completion(self, entry: LedgerEntry) -> str:
         is_usage = entry.type == LedgerEntry.Type.USAGE_DEBIT
-        return cells.search_link(entry.reference, short_ids.shorten(entry.reference)) if is_usage else ""
+        return list_values.search_link(entry.reference, short_ids.shorten(entry.reference)) if is_usage else ""
 
     @admin.display
     def key(self, entry: LedgerEntry) -> str:
-        return cells.search_link(entry.spender) if entry.spender else ""
+        return list_values.search_link(entry.spender) if entry.spender else ""
 
     @admin.display(description="booked by the command of", empty_value="-")
     def operator(self, entry: LedgerEntry) -> str | None:
@@ -261,27 +267,27 @@ class HoldAdmin(NewestFirstAdmin):
 
     @admin.display(description="account")
     def of_account(self, hold: Hold) -> str:
-        return cells.link(hold.account)
+        return list_values.link(hold.account)
 
     @admin.display
     def completion(self, hold: Hold) -> str:
-        return cells.search_link(hold.reference)
+        return list_values.search_link(hold.reference)
 
     @admin.display(description="placed")
     def placed_at(self, hold: Hold) -> str:
-        return cells.moment(hold.created_at)
+        return list_values.moment(hold.created_at)
 
     @admin.display(description="expires")
     def expires(self, hold: Hold) -> str:
-        return cells.moment(hold.expires_at)
+        return list_values.moment(hold.expires_at)
 
     @admin.display(description="resolved", empty_value="-")
     def resolved(self, hold: Hold) -> str | None:
-        return cells.moment(hold.resolved_at) if hold.resolved_at else None
+        return list_values.moment(hold.resolved_at) if hold.resolved_at else None
 
     @admin.display(description="state")
     def in_words(self, hold: Hold) -> str:
-        return cells.word(hold.state_in_words, hold.state)
+        return list_values.word(hold.state_in_words, hold.state)
 
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:

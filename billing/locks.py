@@ -9,6 +9,9 @@ from collections.abc import Collection
 from uuid import UUID
 
 from billing.models import Account, Hold, Payment, User
+from gateway_project import errors
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from gateway_project.db.pipelined_transaction import Statement, lock_rows_statement
 
 
@@ -18,7 +21,19 @@ def lock_users(user_ids: Collection[int]) -> None:
 
 
 def lock_account(account_id: UUID) -> Account:
-    """Return one account, locked until the transaction ends. Raises Account.DoesNotExist."""
+    """Return one account, locked until the transaction ends. Raises Account.DoesNotExist.
+
+    Raises ServiceUnavailable if it has just moved to another cell: whoever tries again finds it there.
+    """
+    try:
+        return _lock_row(account_id)
+    except Account.DoesNotExist:
+        if directory.has_moved(account_id, cell.current()):
+            raise errors.ServiceUnavailable("The account has just been moved. Try again.") from None
+        raise
+
+
+def _lock_row(account_id: UUID) -> Account:
     return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
 
 

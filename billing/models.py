@@ -19,6 +19,8 @@ from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import money
 from gateway_project import identifiers
+from gateway_project.cells.models import OwnedModel, Reference, UserPlace
+from gateway_project.db import cell
 from gateway_project.text import dollars
 
 
@@ -63,7 +65,7 @@ class User(AbstractUser):
         self.email = self.email.strip().lower()
 
 
-class Account(models.Model):
+class Account(OwnedModel):
     """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount, last seq and open holds."""
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
@@ -172,7 +174,7 @@ class Role(models.TextChoices):
     VIEWER = "VIEWER", "Viewer"
 
 
-class Membership(models.Model):
+class Membership(OwnedModel):
     """Makes a user a member of an account, in a role. Roles and members of an account change under its lock."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
@@ -186,11 +188,17 @@ class Membership(models.Model):
             models.CheckConstraint(condition=Q(role__in=Role.values), name="a_member_has_a_role"),
         ]
 
+    def save(self, **kwargs: Any) -> None:
+        """Save it, and if it is new, write to the directory in which cell its user is a member now."""
+        if self._state.adding:
+            UserPlace.objects.bulk_create([UserPlace(user_id=self.user_id, cell=cell.current())], ignore_conflicts=True)
+        super().save(**kwargs)
+
     def __str__(self) -> str:
         return f"{self.user} in {self.account}"
 
 
-class MembershipChange(models.Model):
+class MembershipChange(OwnedModel):
     """Who joined, changed role in or left an account. A trigger of ``Membership`` writes it, and it is never changed.
 
     The audit compares the members with it. It has no foreign keys: it stays when a user or an account is deleted.
@@ -209,9 +217,11 @@ class MembershipChange(models.Model):
         return f"{self.user_id} in {self.account_id}: {self.role or 'no member'}"
 
 
-class Invitation(models.Model):
+class Invitation(OwnedModel):
     """A link, sent by mail, by which whoever has the address joins an account once. Written under the lock of the account."""
 
+    reference_kind = Reference.Kind.INVITATION
+    reference_field = "digest"
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="invitations", db_index=False)
     email = models.EmailField()
@@ -242,7 +252,7 @@ class Invitation(models.Model):
         return f"{self.email} to {self.account}"
 
 
-class LedgerEntry(models.Model):
+class LedgerEntry(OwnedModel):
     """One line of an account's ledger. Written once by ``ledger`` and never changed; corrections are new entries."""
 
     class Type(models.TextChoices):
@@ -304,12 +314,15 @@ class LedgerEntry(models.Model):
         }[self.Type(self.type)]
 
 
-class ManualEntry(models.Model):
+class ManualEntry(OwnedModel):
     """Who booked an entry that no payment at a processor explains, and what it was: staff, or an operator's command.
 
     ``ledger`` writes it with the entry, and it is never changed. The audit compares the two.
     """
 
+    reference_kind = Reference.Kind.ENTRY
+    reference_field = "reference"
+    reference_condition = "NOT starts_with(reference, 'overcharge:')"  # which names a completion, and so its account
     entry = models.OneToOneField(LedgerEntry, primary_key=True, on_delete=models.PROTECT, related_name="manual_entry")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     type = models.CharField(max_length=20)
@@ -367,7 +380,7 @@ class WaitingAct(models.Model):
         raise NotImplementedError
 
 
-class AccountAct(WaitingAct):
+class AccountAct(WaitingAct, OwnedModel):
     """One that is done to an account."""
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
@@ -476,7 +489,7 @@ class SecondFactorRequest(AccountAct):
         return f"removal of the two-factor authentication of {self.user}"
 
 
-class Hold(models.Model):
+class Hold(OwnedModel):
     """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""
 
     class State(models.TextChoices):
@@ -528,7 +541,7 @@ class Hold(models.Model):
         return "open" if self.state == self.State.HELD else self.state.lower()
 
 
-class AuditedDay(models.Model):
+class AuditedDay(OwnedModel):
     """A UTC day that the audit found consistent and signed off. ``billing.ledger.signed_days`` writes it.
 
     Its digest is made of those of its accounts and of the day before: who keeps one elsewhere can prove every day up to it.
@@ -549,10 +562,11 @@ class AuditedDay(models.Model):
         return str(self.day)
 
 
-class AuditedLedger(models.Model):
+class AuditedLedger(OwnedModel):
     """What an account booked up to the end of a signed day on which it booked something, and a digest of these entries."""
 
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
+    moves = False  # so that a signed day stays what it was
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False)
     day = models.DateField()
     last_seq = models.BigIntegerField()
     last_at = models.DateTimeField()
@@ -569,7 +583,7 @@ class AuditedLedger(models.Model):
         return f"{self.account_id} up to {self.last_seq}, {self.day}"
 
 
-class ArchivedDay(models.Model):
+class ArchivedDay(OwnedModel):
     """A UTC day of which the completions and holds that ended on it are archived, or dropped. Days follow each other.
 
     While ``written_at`` is empty its rows are all there. From then on triggers let them be deleted.
@@ -590,7 +604,7 @@ class ArchivedDay(models.Model):
         return str(self.day)
 
 
-class RetentionMark(models.Model):
+class RetentionMark(OwnedModel):
     """Since which day rows of a kind are kept; those before were dropped."""
 
     what = models.CharField(max_length=20, primary_key=True)
@@ -607,7 +621,7 @@ class RetentionMark(models.Model):
 END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)
 
 
-class Payment(models.Model):
+class Payment(OwnedModel):
     """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
 
     What the processor reports is compared with it. Only ``payments.booking`` changes what is paid, refunded and booked.
@@ -620,6 +634,7 @@ class Payment(models.Model):
         FAILED = "FAILED", "Not paid"
         EXPIRED = "EXPIRED", "Not paid in time"
 
+    reference_kind = Reference.Kind.PAYMENT
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="payments", db_index=False)
     created_by = models.ForeignKey(
@@ -674,7 +689,7 @@ class Payment(models.Model):
         return f"payment {self.pk}"
 
 
-class PaymentEvent(models.Model):
+class PaymentEvent(OwnedModel):
     """A signed event of the processor and what it led to. Written once, in the transaction of its effect, and never changed."""
 
     class Outcome(models.TextChoices):
@@ -698,7 +713,7 @@ class PaymentEvent(models.Model):
         return f"{self.type} {self.event_id}"
 
 
-class PaymentDifference(models.Model):
+class PaymentDifference(OwnedModel):
     """Where the processor's book and this one contradict each other, found by the daily reconciliation until it is gone."""
 
     processor = models.CharField(max_length=20)
@@ -719,7 +734,7 @@ class PaymentDifference(models.Model):
         return self.sentence
 
 
-class TopUpRule(models.Model):
+class TopUpRule(OwnedModel):
     """When an account buys credit by itself, with a card that a member paid with. Changed under the lock of the account."""
 
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="top_up_rule")
@@ -762,7 +777,7 @@ class TopUpRule(models.Model):
         return f"top-up of {self.account}"
 
 
-class BillingDetails(models.Model):
+class BillingDetails(OwnedModel):
     """The payer on an account's receipts. Members fill it in; a receipt keeps the payer of its time."""
 
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="billing_details")
@@ -777,7 +792,7 @@ class BillingDetails(models.Model):
         return self.name
 
 
-class AccountWarning(models.Model):
+class AccountWarning(OwnedModel):
     """What members are to know: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
 
     class Kind(models.TextChoices):
@@ -813,7 +828,7 @@ class AccountWarning(models.Model):
         return self.get_kind_display()
 
 
-class EmailChoice(models.Model):
+class EmailChoice(OwnedModel):
     """Which emails about money the members of an account get. Without a row they get all."""
 
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="email_choice")
@@ -828,7 +843,7 @@ class EmailChoice(models.Model):
         return f"emails of {self.account_id}"
 
 
-class AccountClosing(models.Model):
+class AccountClosing(OwnedModel):
     """An owner's closing of an account, until it is undone, or the personal data is erased. Written by ``account_settings``."""
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
@@ -859,7 +874,7 @@ class AccountClosing(models.Model):
         return self.is_refunded and self.refunded_at is None
 
 
-class AccountExport(models.Model):
+class AccountExport(OwnedModel):
     """All data of an account as one ZIP file, asked for by an owner, made in the background, and kept for some days."""
 
     class State(models.TextChoices):
@@ -887,7 +902,7 @@ class AccountExport(models.Model):
         return f"export of {self.account}"
 
 
-class ExportPart(models.Model):
+class ExportPart(OwnedModel):
     """A part of the file of an export. All hosts can read it, and it is deleted with the export."""
 
     export = models.ForeignKey(AccountExport, on_delete=models.CASCADE, related_name="parts", db_index=False)
@@ -902,7 +917,7 @@ class ExportPart(models.Model):
         return f"part {self.number} of {self.export_id}"
 
 
-class WebhookEndpoint(models.Model):
+class WebhookEndpoint(OwnedModel):
     """An address of the account's own that warnings are posted to, signed with a secret. Written by ``warnings.endpoints``."""
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
@@ -923,7 +938,7 @@ class WebhookEndpoint(models.Model):
         return urlsplit(self.url).netloc  # a path may be a secret
 
 
-class WarningDelivery(models.Model):
+class WarningDelivery(OwnedModel):
     """One warning on its way to one endpoint, or to one person by mail. ``warnings.deliveries`` claims and ends it."""
 
     class State(models.TextChoices):

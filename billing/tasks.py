@@ -12,6 +12,7 @@ from billing.sign_in import addresses, limits
 from billing.warnings import deliveries, entry_notices, sending
 from gateway_project.activity import retention
 from gateway_project.celery import app
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
 
@@ -20,6 +21,7 @@ logger = logging.getLogger("gateway.audit")
 
 @app.task(name="billing.tasks.verify_ledger", **pool.task_retries(20))  # its next turn is a day later
 @task_runs.recorded
+@everywhere.each
 def verify_ledger() -> int:
     """Check what was booked since the last run, and some of what was signed off before.
 
@@ -33,6 +35,7 @@ def verify_ledger() -> int:
 
 @app.task(name="billing.tasks.correct_open_holds", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def correct_open_holds() -> int:
     """Correct the number of open holds that accounts say, where it is wrong. Log which, and return how many."""
     corrected = holds.correct_counts()
@@ -46,6 +49,7 @@ def correct_open_holds() -> int:
     **{**pool.task_retries(20), "autoretry_for": (*pool.UNAVAILABLE, ProcessorUnavailable)},  # its next turn is a day later
 )
 @task_runs.recorded
+@everywhere.each
 def reconcile_payments() -> int:
     """Compare the processor's payments with those here, and book what was missed. Return how many contradict each other."""
     processor = configuration.processor()
@@ -54,6 +58,7 @@ def reconcile_payments() -> int:
 
 @app.task(name="billing.tasks.top_up_accounts", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def top_up_accounts() -> int:
     """Buy credit for accounts that run low and want it. Return how many charges were attempted."""
     processor = configuration.processor()
@@ -62,6 +67,7 @@ def top_up_accounts() -> int:
 
 @app.task(name="billing.tasks.refund_closed_accounts", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def refund_closed_accounts() -> int:
     """Pay back what is left of accounts that owners closed. Return of how many."""
     return closing.refund_closed()
@@ -69,6 +75,7 @@ def refund_closed_accounts() -> int:
 
 @app.task(name="billing.tasks.make_exports", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def make_exports() -> int:
     """Make the exports of all data that owners asked for. Return how many are ready."""
     return exports.make_waiting()
@@ -76,6 +83,7 @@ def make_exports() -> int:
 
 @app.task(name="billing.tasks.forget_exports", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def forget_exports() -> int:
     """Delete exports that are some days old. Return how many."""
     return exports.forget_expired()
@@ -83,6 +91,7 @@ def forget_exports() -> int:
 
 @app.task(name="billing.tasks.erase_closed_accounts", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def erase_closed_accounts() -> int:
     """Erase the personal data of accounts that were closed long enough ago. Return of how many."""
     return erasure.erase_closed()
@@ -99,6 +108,7 @@ def forget_sign_in_attempts() -> int:
 
 @app.task(name="billing.tasks.send_webhooks", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def send_webhooks() -> int:
     """Send the warnings that are due to webhook endpoints. Return how many attempts were made."""
     return sending.send_webhooks()
@@ -106,6 +116,7 @@ def send_webhooks() -> int:
 
 @app.task(name="billing.tasks.note_entries", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def note_entries() -> int:
     """Write the mails about payments, credits and refunds that are new. Return how many entries they are about."""
     return entry_notices.write()
@@ -113,6 +124,7 @@ def note_entries() -> int:
 
 @app.task(name="billing.tasks.mail_warnings", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def mail_warnings() -> int:
     """Mail the warnings that are due. Return how many attempts were made."""
     return sending.send_mails()
@@ -120,6 +132,7 @@ def mail_warnings() -> int:
 
 @app.task(name="billing.tasks.forget_old_warnings", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def forget_old_warnings() -> int:
     """Delete warnings that are months old. Return how many."""
     return deliveries.forget_old()

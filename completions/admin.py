@@ -19,7 +19,7 @@ from completions.history import comparison
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
 from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
-from gateway_project.activity import cells
+from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
@@ -89,25 +89,25 @@ class CompletionAdmin(NewestFirstAdmin):
 
     @admin.display(description="when")
     def at(self, completion: Completion) -> str:
-        return cells.moment(completion.created_at)
+        return list_values.moment(completion.created_at)
 
     @admin.display(description="finished", empty_value="-")
     def finished(self, completion: Completion) -> str | None:
-        return cells.moment(completion.finished_at) if completion.finished_at else None
+        return list_values.moment(completion.finished_at) if completion.finished_at else None
 
     @admin.display(description="account")
     def of_account(self, completion: Completion) -> str:
-        return cells.link(completion.account)
+        return list_values.link(completion.account)
 
     @admin.display(description="key")
     def of_key(self, completion: Completion) -> str:
-        return cells.link(completion.key, completion.key.name)
+        return list_values.link(completion.key, completion.key.name)
 
     @admin.display(description="Usage")
     def usage(self, completion: Completion) -> str:
         """The settlement in few words, for the list."""
         return (
-            cells.word(SETTLEMENTS_IN_SHORT[completion.settlement], completion.settlement)
+            list_values.word(SETTLEMENTS_IN_SHORT[completion.settlement], completion.settlement)
             if completion.settlement
             else "running"
         )
@@ -116,7 +116,7 @@ class CompletionAdmin(NewestFirstAdmin):
     def state(self, completion: Completion) -> str:
         if not completion.settlement:
             return "running"
-        return cells.word(completion.get_settlement_display(), completion.settlement)
+        return list_values.word(completion.get_settlement_display(), completion.settlement)
 
     @admin.display(description="model")
     def of_model(self, completion: Completion) -> str:
@@ -130,11 +130,11 @@ class CompletionAdmin(NewestFirstAdmin):
 
     @admin.display(description="Ledger entry", empty_value="none")
     def entry(self, completion: Completion) -> str:
-        return cells.link(LedgerEntry.objects.filter(reference=completion.pk).first())
+        return list_values.link(LedgerEntry.objects.filter(reference=completion.pk).first())
 
     @admin.display(empty_value="none")
     def hold(self, completion: Completion) -> str:
-        return cells.link(Hold.objects.filter(pk=completion.pk).first())
+        return list_values.link(Hold.objects.filter(pk=completion.pk).first())
 
     @admin.display(description="Failed attempts")
     def failures(self, completion: Completion) -> str:

@@ -33,24 +33,28 @@ FACTS = [
         "gateway_archive_lag_days",
         "Days whose details are to be archived or dropped, and are not yet.",
         "SELECT 0" if settings.RETENTION_DETAIL_DAYS is None else _ARCHIVE_LAG,
+        across_cells=max,
     ),
     Fact(
         "gateway_margin_charged_nanos",
         "What was charged in the last 30 UTC days, on those days for which the provider's price is known.",
         _margins("priced_nanos"),
         ("model", "provider"),
+        across_cells=sum,
     ),
     Fact(
         "gateway_margin_cost_nanos",
         "What providers cost of gateway_margin_charged_nanos.",
         _margins("cost_nanos"),
         ("model", "provider"),
+        across_cells=sum,
     ),
     Fact(
         "gateway_margin_loss_nanos",
         "What providers cost more than was charged yesterday and today, by UTC, by model and provider: only where they do.",
         _LOSSES,
         ("model", "provider"),
+        across_cells=sum,
     ),
     Fact(
         "gateway_circuits_hinted",

@@ -5,10 +5,13 @@ no completion is read twice, however many there are. Here the times are read fro
 """
 
 from datetime import datetime, timedelta
+from itertools import chain
 
 from django.db import connection
 
+from completions import measurements
 from completions.models import CompletionHour, FirstTokenHour
+from gateway_project.cells import everywhere
 
 KEPT_TIME = timedelta(days=60)
 _OPEN_TIME = timedelta(hours=2)  # the sums of what ended earlier have been added, unless their task is late
@@ -25,6 +28,23 @@ def sum_up(now: datetime) -> int:
         cursor.execute(_SUM_UP, [now - _OPEN_TIME])
         number: int = cursor.rowcount
         return number
+
+
+def read(since: datetime) -> dict[datetime, CompletionHour]:
+    """Return the sums of all cells by hour, of those later than ``since``. Of times, the mean by the number of completions."""
+    rows: dict[datetime, list[CompletionHour]] = {}
+    for hour in chain.from_iterable(everywhere.run(lambda: list(CompletionHour.objects.filter(hour__gt=since)), may_miss=True)):
+        rows.setdefault(hour.hour, []).append(hour)
+    return {hour: each[0] if len(each) == 1 else _together(each) for hour, each in rows.items()}
+
+
+def _together(rows: list[CompletionHour]) -> CompletionHour:
+    times = {}
+    for name in ("first_token_p50_ms", "first_token_p99_ms"):
+        value = measurements.mean([(getattr(each, name), each.completions) for each in rows])
+        times[name] = None if value is None else round(value)
+    counts = {name: sum(getattr(each, name) for each in rows) for name in ("completions", "cost_nanos")}
+    return CompletionHour(hour=rows[0].hour, **counts, **times)
 
 
 # The first step of milliseconds up to which half of the streams have begun, and the same for 99 %.

@@ -9,11 +9,12 @@ Not in it: attempts that failed, which some providers charge for, and what a cor
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from itertools import groupby
+from itertools import chain, groupby
 
 from django.db import connection
 
 from completions.models import LanguageModel, ProviderPrice
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -65,10 +66,17 @@ class Margin:
 
 def read(since: date, until: date) -> list[Margin]:
     """Return the margins of the days from ``since`` until before ``until``, by model and provider."""
+    figures: dict[tuple[str, str], list[int]] = {}
+    for place, of_cell in chain.from_iterable(everywhere.run(lambda: _read(since, until), may_miss=True)):
+        figures[place] = [one + other for one, other in zip(figures.get(place, [0] * 4), of_cell, strict=True)]
+    return [Margin(*place, *figures[place]) for place in sorted(figures)]
+
+
+def _read(since: date, until: date) -> list[tuple[tuple[str, str], list[int]]]:
+    """Return model and provider, and completions, charged, priced and cost, of this cell."""
     with connection.cursor() as cursor:
-        margins = statement("day >= %(since)s AND day < %(until)s")
-        cursor.execute(f"{margins} ORDER BY model_id, provider_id", {"since": since, "until": until})
-        return [Margin(model, provider, *map(int, figures)) for model, provider, *figures in cursor.fetchall()]
+        cursor.execute(statement("day >= %(since)s AND day < %(until)s"), {"since": since, "until": until})
+        return [((model, provider), list(map(int, figures))) for model, provider, *figures in cursor.fetchall()]
 
 
 def with_sums(margins: list[Margin]) -> list[Margin]:

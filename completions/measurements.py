@@ -3,13 +3,16 @@
 Only the newest completions are read, so that a busy gateway's pages take no longer.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from django.db import connection
 
 from completions.models import Completion
+from gateway_project.cells import everywhere
 
 COMPLETIONS_MAX = 50_000
 ERRORS_SHOWN = 10
@@ -80,9 +83,43 @@ def format_seconds(milliseconds: int | None) -> str:
 
 def measure(since: datetime) -> dict[Route, Measured]:
     """Return what was measured since then, by provider and by provider and model. Those that were not asked are not there."""
-    with connection.cursor() as cursor:
-        cursor.execute(_MEASURE, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX})
-        return {(provider, model): Measured(*figures) for provider, model, *figures in cursor.fetchall()}
+    by_route: dict[Route, list[Measured]] = {}
+    for provider, model, *figures in _read_cells(_MEASURE, since):
+        by_route.setdefault((provider, model), []).append(Measured(*figures))
+    return {route: _together(measured) for route, measured in by_route.items()}
+
+
+def _together(measured: list[Measured]) -> Measured:
+    """Return what was measured in several cells as one. Of medians and percentiles, the mean by the number of streams."""
+    if len(measured) == 1:
+        return measured[0]
+    half = mean([(each.first_token_p50_ms, each.streams) for each in measured])
+    nearly_all = mean([(each.first_token_p99_ms, each.streams) for each in measured])
+    return Measured(
+        sum(each.attempts for each in measured),
+        sum(each.failed for each in measured),
+        sum(each.streams for each in measured),
+        None if half is None else round(half),
+        None if nearly_all is None else round(nearly_all),
+        mean([(each.tokens_per_second, each.streams) for each in measured]),
+    )
+
+
+def mean(values: Iterable[tuple[float | None, int]]) -> float | None:
+    """Return the mean of values by their weights; None if all are."""
+    known = [(value, weight) for value, weight in values if value is not None and weight]
+    return sum(value * weight for value, weight in known) / sum(weight for _, weight in known) if known else None
+
+
+def _read_cells(sql: str, since: datetime, **values: Any) -> list[Any]:
+    """Return the rows of a statement in all cells."""
+
+    def read() -> list[Any]:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX, **values})
+            return list(cursor.fetchall())
+
+    return list(chain.from_iterable(everywhere.run(read, may_miss=True)))
 
 
 def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
@@ -91,17 +128,25 @@ def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
     A request has failed when it got no reply, unless a provider refused what it asked for. One that was kept out by open
     circuits has failed, too: its providers had failed before, and its caller got nothing.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_MEASURE_MODELS, {"since": Completion.least_id(since), "most": COMPLETIONS_MAX})
-        return {model: MeasuredModel(*figures) for model, *figures in cursor.fetchall()}
+    by_model: dict[str | None, list[MeasuredModel]] = {}
+    for model, *figures in _read_cells(_MEASURE_MODELS, since):
+        by_model.setdefault(model, []).append(MeasuredModel(*figures))
+    return {model: _model_together(measured) for model, measured in by_model.items()}
+
+
+def _model_together(measured: list[MeasuredModel]) -> MeasuredModel:
+    if len(measured) == 1:
+        return measured[0]
+    begins = mean([(each.first_token_p50_ms, each.answered) for each in measured])
+    rate = mean([(each.tokens_per_second, each.answered) for each in measured])
+    answered, failed = (sum(getattr(each, name) for each in measured) for name in ("answered", "failed"))
+    return MeasuredModel(answered, failed, None if begins is None else round(begins), rate)
 
 
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
     """Return the last failed attempts at a provider, the latest first; with ``model_id`` those at its route of the model."""
-    values: dict[str, Any] = {"since": Completion.least_id(since), "most": COMPLETIONS_MAX, "shown": ERRORS_SHOWN}
-    with connection.cursor() as cursor:
-        cursor.execute(_LAST_FAILURES, {**values, "provider": provider_id, "model": model_id})
-        return [Failure(*row) for row in cursor.fetchall()]
+    rows = _read_cells(_LAST_FAILURES, since, shown=ERRORS_SHOWN, provider=provider_id, model=model_id)
+    return sorted((Failure(*row) for row in rows), key=lambda each: each.completion_id, reverse=True)[:ERRORS_SHOWN]
 
 
 _NEWEST = """

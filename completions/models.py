@@ -18,6 +18,7 @@ from django.utils.crypto import salted_hmac
 
 from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, Account, WaitingAct
 from gateway_project import identifiers, secretbox
+from gateway_project.cells.models import OwnedModel
 from keys.models import ApiKey
 
 
@@ -412,7 +413,7 @@ class ProviderPrice(TokenPrices):
         return f"{self.model_id} at {self.provider_id} since {self.since:%Y-%m-%d}"
 
 
-class ProviderDay(models.Model):
+class ProviderDay(OwnedModel):
     """What was charged on a UTC day for a model at a provider, and its tokens. ``usage.sums`` adds them; kept for ever."""
 
     day = models.DateField()
@@ -563,7 +564,7 @@ class CatalogProposal(models.Model):
         return self.model_id or self.new.get("id") or self.upstream_model
 
 
-class Completion(models.Model):
+class Completion(OwnedModel):
     """One admitted request, under the id that the caller sees. Its hold and its ledger entry have the same id."""
 
     class Settlement(models.TextChoices):
@@ -659,7 +660,7 @@ class Completion(models.Model):
         return f"chatcmpl-{identifiers.first_digits(moment)}"
 
 
-class CompletionHour(models.Model):
+class CompletionHour(OwnedModel):
     """The completions of all accounts that ended in one hour. ``usage.sums`` adds them, and ``hours`` their times."""
 
     hour = models.DateTimeField(primary_key=True)
@@ -679,7 +680,7 @@ class CompletionHour(models.Model):
         return f"{self.hour:%Y-%m-%d %H:%M} UTC"
 
 
-class FirstTokenHour(models.Model):
+class FirstTokenHour(OwnedModel):
     """How many streams that ended in one hour began after about so many milliseconds, in steps of 2 %."""
 
     hour = models.DateTimeField()
@@ -694,7 +695,7 @@ class FirstTokenHour(models.Model):
         return f"{self.streams} after {self.milliseconds} ms, {self.hour:%Y-%m-%d %H:%M} UTC"
 
 
-class UsageSums(models.Model):
+class UsageSums(OwnedModel):
     """What completions of an account that ended in one hour, or on one day, used: that of their ledger entry, or of their end.
 
     Only ``completions.usage.sums`` writes it, from what is booked.
@@ -772,7 +773,7 @@ class LabelDay(LabelSums):
         return f"{self.name}: {self.value}, {self.day}"
 
 
-class UsageMark(models.Model):
+class UsageMark(OwnedModel):
     """How far the usage of an account is summed up: by the seq of its ledger; of what has no entry, by the time of its end."""
 
     account = models.OneToOneField(Account, on_delete=models.PROTECT, primary_key=True, related_name="+")
@@ -808,7 +809,7 @@ class RoutableAlias(models.Model):
         return self.id
 
 
-class IdempotentRequest(models.Model):
+class IdempotentRequest(OwnedModel):
     """A request under an Idempotency-Key of an account, and its reply, encrypted, once there is one.
 
     Where there is no reply and its completion runs no longer, a repetition runs, and pays only what exceeds the charges before.
@@ -836,7 +837,7 @@ class IdempotentRequest(models.Model):
         return f"{self.key} of {self.account_id}"
 
 
-class StoredResponse(models.Model):
+class StoredResponse(OwnedModel):
     """A response that later requests of its account may go on from, encrypted: the items of its input and of its output, and
     the reply without these.
 
@@ -871,7 +872,7 @@ class StoredResponse(models.Model):
         return self.completion_id
 
 
-class UptimeSums(models.Model):
+class UptimeSums(OwnedModel):
     """How many requests for a model, or attempts at a provider, were answered in one hour or on one UTC day.
 
     Only ``completions.uptime`` writes it.

@@ -18,6 +18,7 @@ from billing.models import WebhookEndpoint
 from completions.charging import stored_responses
 from completions.models import IdempotentRequest, Provider, StoredResponse
 from gateway_project import secretbox
+from gateway_project.cells import everywhere
 from keys.models import ManagementReply
 
 _BATCH_ROWS = 20  # replies in memory at a time, of a megabyte or more each
@@ -48,6 +49,12 @@ def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counte
         outcomes[outcome] += 1
         if outcome is Outcome.UNREADABLE:
             progress(f"the second factor {factor_id} cannot be decrypted: remove it, so that its user sets up another")
+    everywhere.run(lambda: _reencrypt_owned(outcomes, progress))
+    return outcomes
+
+
+def _reencrypt_owned(outcomes: Counter[Outcome], progress: Callable[[str], None]) -> None:
+    """Re-encrypt what accounts of the current cell have."""
     for endpoint_id in WebhookEndpoint.objects.order_by("pk").values_list("pk", flat=True):
         outcome = _reencrypt_webhook(endpoint_id)
         outcomes[outcome] += 1
@@ -62,7 +69,6 @@ def reencrypt_all(progress: Callable[[str], None] = lambda line: None) -> Counte
             outcomes[reencrypt(each)] += 1
             if outcomes.total() % _PROGRESS_ROWS == 0:
                 progress(f"{outcomes.total()} rows")
-    return outcomes
 
 
 def _reencrypt_key(provider: Provider) -> Outcome:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 from uuid import UUID
 
 import gevent
@@ -12,6 +13,7 @@ from billing.models import Hold
 from completions.charging import checkpoints, journal, outbox, settlement
 from completions.models import Completion
 from gateway_project import errors
+from gateway_project.cells import everywhere, known
 from gateway_project.db import pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
@@ -25,8 +27,23 @@ _LEFT_TO_THE_NEXT_RUN = (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut)
 
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
-    journal.replay_after_failover()
-    outbox.drain(settlement.resolve_all)  # first: the outbox has the exact cost, of which a checkpoint gives only an estimate
+    failures = []
+    # First: the outbox has the exact cost, of which a checkpoint gives only an estimate. Where a cell is away, others go on.
+    for work in (journal.replay_after_failover, partial(outbox.drain, settlement.resolve_all)):
+        try:
+            work()
+        except outbox.UNAVAILABLE as error:
+            if not known.are_several():
+                raise
+            failures.append(error)
+    resolved = _release_of_cell()
+    if failures:
+        raise failures[0]
+    return resolved
+
+
+@everywhere.each
+def _release_of_cell() -> int:
     resolved, failed_ids = 0, set[UUID]()
     for completion in _still_abandoned():
         try:

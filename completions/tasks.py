@@ -10,6 +10,7 @@ from completions.retention import archive
 from completions.retention import usage as old_usage
 from completions.usage import sums
 from gateway_project.celery import app
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.monitoring import task_runs
 
@@ -25,6 +26,7 @@ def release_expired_holds() -> int:
 
 @app.task(name="completions.tasks.forget_idempotent_requests", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def forget_idempotent_requests() -> int:
     """Delete the idempotency keys that have expired. Return how many."""
     deleted = idempotency.delete_expired(pool.database_time())
@@ -35,6 +37,7 @@ def forget_idempotent_requests() -> int:
 
 @app.task(name="completions.tasks.forget_stored_responses", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def forget_stored_responses() -> int:
     """Delete the stored responses that have expired, or that their accounts keep no more. Return how many."""
     deleted = stored_responses.delete_expired(pool.database_time())
@@ -45,6 +48,7 @@ def forget_stored_responses() -> int:
 
 @app.task(name="completions.tasks.sum_up_hours", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def sum_up_hours() -> int:
     """Sum up the completions of the last hours, and how many of them were answered, which pages show. Return how many hours."""
     now = pool.database_time()
@@ -54,6 +58,7 @@ def sum_up_hours() -> int:
 
 @app.task(name="completions.tasks.sum_up_usage", **pool.task_retries(3))
 @task_runs.recorded
+@everywhere.each
 def sum_up_usage() -> int:
     """Sum up what accounts used since the last run, for their usage pages. Return how many requests."""
     return sums.sum_up()
@@ -61,6 +66,7 @@ def sum_up_usage() -> int:
 
 @app.task(name="completions.tasks.archive_details", **pool.task_retries(20))  # its next turn is a day later
 @task_runs.recorded
+@everywhere.each
 def archive_details() -> int:
     """Archive the details of completions that are older than the operator keeps them. Return how many days."""
     return archive.run(pool.database_time())
@@ -68,6 +74,7 @@ def archive_details() -> int:
 
 @app.task(name="completions.tasks.drop_old_usage", **pool.task_retries(20))
 @task_runs.recorded
+@everywhere.each
 def drop_old_usage() -> int:
     """Delete sums of usage that are older than the operator keeps them. Return how many rows."""
     return old_usage.drop_old(pool.database_time())

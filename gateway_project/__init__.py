@@ -16,6 +16,7 @@ package: the contracts are in pyproject.toml.
 - ``db``                PostgreSQL below the ORM
 - ``net``               outbound HTTP and sockets
 - ``web``               middleware, replies to errors, probes and parsing of requests
+- ``cells``             where accounts have their rows; one cell, until an operator adds another
 - ``activity``          the log of what staff and owners did; the base classes of admin pages
 - ``desk``              the support desk: what the admin shows of several apps
 - ``monitoring``        what operators watch: last runs of tasks, running processes, facts of the database

@@ -97,6 +97,7 @@ INSTALLED_APPS = [
     "allauth.socialaccount.providers.google",
     "allauth.usersessions",
     "gateway_project.apps.GatewayConfig",
+    "gateway_project.cells.apps.CellsConfig",
     "gateway_project.activity.apps.ActivityConfig",
     "gateway_project.monitoring.apps.MonitoringConfig",
     "billing.apps.BillingConfig",
@@ -162,6 +163,7 @@ TEMPLATES: list[dict[str, Any]] = [
 # --- PostgreSQL and Redis ----------------------------------------------------------------------------------------
 
 DATABASE_POOL_SIZE = environment.integer("GATEWAY_DATABASE_POOL_SIZE", 8, minimum=0, maximum=200)
+DATABASE_ROUTERS = ["gateway_project.cells.migration.CellRouter"]
 DATABASES = {
     "default": pool.configuration(environment.text("DATABASE_URL"), pool_size=DATABASE_POOL_SIZE),
 }

@@ -85,7 +85,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
 
     @admin.display(description="former secrets")
     def former(self, key: Any) -> str:
-        former = key.former_secrets.order_by("-id")[: rotation.WORKING_MAX]
+        former = key.former_secrets.order_by("-rotated_at", "-id")[: rotation.WORKING_MAX]
         words = [f"{summaries.mask(each.last_four)} until {timestamps.in_words(each.ends_at)}" for each in former]
         return ", ".join(words) or "none"
 

@@ -5,6 +5,7 @@ Settings name these classes by path, so that billing, which imports no app, can 
 
 import time
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,7 +21,8 @@ from rest_framework.request import Request
 from billing.models import Account
 from gateway_project import errors, identifiers
 from gateway_project.cache import TTLCache
-from gateway_project.db import pool
+from gateway_project.cells import directory, known
+from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import GroupCommit
 from keys import secret
 from keys.limits import limit_state_cache, reads, refusal_cache, requests_in_flight
@@ -64,6 +66,8 @@ class CallerAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> Any:
         caller = _identify(_completion_secret(request))
+        if known.added:
+            cell.enter(directory.cell_of(caller.account_id))
         request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
         return caller, caller
 
@@ -99,13 +103,22 @@ class BearerKeyAuthentication(CallerAuthentication):
 
 
 def _read(caller: Caller) -> Any:
-    rows = ApiKey.objects.select_related("account").annotate(now=Now(), running=requests_in_flight.OPEN_HOLDS)
-    key = pool.read(rows.filter(pk=caller.key_id).first)
-    if key is None:
-        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+    key = read_key(caller, running=requests_in_flight.OPEN_HOLDS)
     require_active(key, key.account, key.now, caller)
     key.open_holds = key.running
     limit_state_cache.store(key, key.account, key.now)
+    return key
+
+
+def read_key(caller: Caller, **annotations: Any) -> Any:
+    """Return the caller's key with its account and the database's time, from where the account is now. Raises InvalidApiKey."""
+    rows = ApiKey.objects.select_related("account").annotate(now=Now(), **annotations)
+    key = pool.read(rows.filter(pk=caller.key_id).first)
+    if key is None and directory.has_moved(caller.account_id, cell.current()):
+        cell.enter(directory.cell_of(caller.account_id))
+        return read_key(caller, **annotations)
+    if key is None:
+        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     return key
 
 
@@ -171,7 +184,9 @@ def _identify(given: str) -> Caller:
 
 
 def _look_up_and_cache(given: str, digest: str) -> Caller:
-    found = _lookups.submit(given)
+    number = _likely_cell(secret.key_id(given) or "")
+    lookups = _lookups.get(number) or _lookups.setdefault(number, GroupCommit(_look_up_batch))
+    found = lookups.submit(given)
     if found is None:
         _unknown_secrets.put(digest, True)
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
@@ -192,8 +207,7 @@ def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | E
     _keep_pace()
     ids = [secret.key_id(given) for given in secrets]
     try:
-        rows = ApiKey.objects.filter(pk__in=ids).annotate(now=Now()).only("pk", "digest", "former_digests", "account_id")
-        found = pool.read(lambda: {key.pk: key for key in rows.all()})
+        found = _find(set(filter(None, ids)))
     except pool.UNAVAILABLE as error:
         return [error] * len(secrets)  # trying each of them alone would only take longer
     # The request bodies are yet to arrive, perhaps slowly; meanwhile others need the connection.
@@ -201,6 +215,51 @@ def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | E
     callers = [_caller_for(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
     _failed_lookup_times.extend(time.monotonic() for caller in callers if caller is None)
     return list(callers)
+
+
+def _find(ids: set[str]) -> dict[str, Any]:
+    """Return the keys with these ids, each from the cell in which it was made, or from that which the directory says.
+
+    Those of a cell that is away are errors, if there is another.
+    """
+    found = _read_where(_by_hint(ids))
+    missing = ids - found.keys()
+    if missing and known.are_several():
+        found |= _read_where(directory.by_cell(directory.Kind.KEY, missing))
+    return found
+
+
+def _by_hint(ids: Collection[str]) -> dict[int, set[str]]:
+    by_cell: dict[int, set[str]] = {}
+    for id in ids:
+        by_cell.setdefault(_likely_cell(id), set()).add(id)
+    return by_cell
+
+
+def _read_where(by_cell: dict[int, set[str]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, group in by_cell.items():
+        try:
+            found |= _read_keys(group, number)
+        except pool.UNAVAILABLE as error:
+            if not known.are_several():
+                raise
+            found |= dict.fromkeys(group, error)
+    return found
+
+
+def _read_keys(ids: set[str], number: int) -> dict[str, Any]:
+    with cell.use(number):
+        rows = ApiKey.objects.filter(pk__in=ids).annotate(now=Now()).only("pk", "digest", "former_digests", "account_id")
+        keys = {key.pk: key for key in pool.read(lambda: list(rows.all()))}
+    for key in keys.values():
+        directory.remember(identifiers.parse_uuid(str(key.account_id)), number)
+    return keys
+
+
+def _likely_cell(id: str) -> int:
+    number = secret.cell_number(id)
+    return number if known.has(number) else cell.FIRST
 
 
 def _keep_pace() -> None:
@@ -212,11 +271,13 @@ def _keep_pace() -> None:
         gevent.sleep(_PACE_SECONDS)
 
 
-def _caller_for(given: str, key: Any) -> Caller | None:
+def _caller_for(given: str, key: Any) -> Caller | Exception | None:
+    if isinstance(key, Exception):
+        return key
     for digest in [key.digest, *key.working_former_digests(key.now)] if key else []:
         if secret.matches(given, digest, settings.KEY_PEPPERS):
             return Caller(key.pk, identifiers.parse_uuid(str(key.account_id)), digest)  # as in rows of batches
     return None
 
 
-_lookups: GroupCommit[str, Caller | None] = GroupCommit(_look_up_batch)
+_lookups: dict[int, GroupCommit[str, Caller | None]] = {}  # by cell, so that one that is away holds up no other

@@ -17,7 +17,7 @@ from billing.accounts.roles import Act
 from billing.models import Account, Membership
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import sent_forms
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 from gateway_project.web import hosts
 from keys import acts, locks, management_keys, rotation, summaries
 from keys.forms import ChangeForm, RotateForm, SecretForm
@@ -40,7 +40,7 @@ def show_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespons
 
 
 def _former(key: ApiKey) -> Any:
-    return key.former_secrets.order_by("-id")[: rotation.WORKING_MAX]
+    return key.former_secrets.order_by("-rotated_at", "-id")[: rotation.WORKING_MAX]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -142,11 +142,11 @@ def find_key(request: HttpRequest, account: Account) -> HttpResponse:
     form = SecretForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         given = form.cleaned_data["secret"].strip()
-        key, management_key = _own(request, rotation.find_key(given)), _own(request, management_keys.find(given))
-        if key is not None:
-            return _lead_to(request, key)
-        if management_key is not None:
-            return _lead_to_management_key(request, management_key)
+        with cell.use(cell.current()):  # each enters the cell of what it finds
+            if (key := _own(request, rotation.find_key(given))) is not None:
+                return _lead_to(request, key)
+            if (management_key := _own(request, management_keys.find(given))) is not None:
+                return _lead_to_management_key(request, management_key)
         form.add_error("secret", "No key in your accounts has or had this secret.")
     return render(request, "dashboard/key_find.html", {"form": form})
 

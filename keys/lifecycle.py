@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 from billing import locks as account_locks
 from billing import money
 from billing.models import Account, User
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from keys import locks, secret
 from keys.models import ApiKey, RefusedRequest, SpendingPeriod, SpendingType
 
@@ -40,6 +42,7 @@ def issue_key(
     """Make a key. Return it and its secret, which cannot be shown again. Raises InvalidLimit."""
     _require_valid(limit_cents, type, period)
     key = ApiKey(
+        id=secret.new_key_id(cell.current()),
         account=account,
         name=name,
         created_by=created_by,
@@ -55,7 +58,9 @@ def issue_key(
     )
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
-    key.save(force_insert=True)
+    with transaction.atomic():
+        key.save(force_insert=True)
+        directory.refer(directory.Kind.KEY, key.pk, account.pk)
     return key, minted
 
 

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models.functions import Now
 
 from billing.models import Account, User
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from keys import secret
 from keys.models import ManagementKey
 
@@ -14,17 +17,26 @@ _USE_WRITTEN_EVERY = timedelta(minutes=1)
 
 def issue(account: Account, *, name: str, created_by: User) -> tuple[ManagementKey, str]:
     """Make a management key. Return it and its secret, which cannot be shown again."""
-    key = ManagementKey(account=account, name=name, created_by=created_by)
+    key = ManagementKey(id=secret.new_key_id(cell.current()), account=account, name=name, created_by=created_by)
     minted = secret.mint(key.pk, secret.MANAGEMENT_PREFIX)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
-    key.save(force_insert=True)
+    with transaction.atomic():
+        key.save(force_insert=True)
+        directory.refer(directory.Kind.MANAGEMENT_KEY, key.pk, account.pk)
     return key, minted
 
 
 def find(given: str) -> ManagementKey | None:
-    """Return the management key that has this secret, with its account, whether it is revoked or not."""
-    key = ManagementKey.objects.select_related("account").filter(pk=secret.key_id(given, secret.MANAGEMENT_PREFIX)).first()
-    return key if key and secret.matches(given, key.digest, settings.KEY_PEPPERS) else None
+    """Return the management key that has this secret, with its account, whether it is revoked or not. Enters its cell."""
+    id = secret.key_id(given, secret.MANAGEMENT_PREFIX)
+    if id is None:
+        return None
+    for number in directory.likely_cells(directory.Kind.MANAGEMENT_KEY, id, secret.cell_number(id)):
+        cell.enter(number)
+        key = ManagementKey.objects.select_related("account").filter(pk=id).first()
+        if key:
+            return key if secret.matches(given, key.digest, settings.KEY_PEPPERS) else None
+    return None
 
 
 def revoke(key: ManagementKey) -> bool:

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
+from gateway_project.cells.models import OwnedModel, Reference
 from gateway_project.text import timestamps
 
 RATE_MAX = 2**31 - 1  # of the columns
@@ -29,9 +30,10 @@ class SpendingPeriod(models.TextChoices):
     MONTHLY = "MONTHLY", "per month"
 
 
-class ApiKey(models.Model):
+class ApiKey(OwnedModel):
     """A key: its account, its limits and whether it may be used. The secret is not stored."""
 
+    reference_kind = Reference.Kind.KEY
     id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
     name = models.CharField(max_length=100)
@@ -134,7 +136,7 @@ class ApiKey(models.Model):
         return digest == self.digest or digest in self.working_former_digests(now)
 
 
-class FormerSecret(models.Model):
+class FormerSecret(OwnedModel):
     """A secret of a key before a rotation. It works until its end, and is kept to find the key if it leaks."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="former_secrets")
@@ -147,9 +149,10 @@ class FormerSecret(models.Model):
         return f"...{self.last_four}, until {timestamps.in_words(self.ends_at)}"
 
 
-class ManagementKey(models.Model):
+class ManagementKey(OwnedModel):
     """A key that manages its account's keys at /api/keys, and cannot complete. Only owners make one."""
 
+    reference_kind = Reference.Kind.MANAGEMENT_KEY
     id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="management_keys")
     name = models.CharField(max_length=100)
@@ -164,7 +167,7 @@ class ManagementKey(models.Model):
         return f"{self.name} (...{self.last_four})"
 
 
-class ManagementReply(models.Model):
+class ManagementReply(OwnedModel):
     """A reply to a POST under an Idempotency-Key, encrypted: it may show a secret. It is kept for an hour."""
 
     management_key = models.ForeignKey(ManagementKey, on_delete=models.CASCADE, related_name="replies", db_index=False)
@@ -184,7 +187,7 @@ class ManagementReply(models.Model):
         return f"{self.status} to {self.management_key_id}"
 
 
-class RefusalCount(models.Model):
+class RefusalCount(OwnedModel):
     """How often a key was refused within one hour, by error and code."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="refusal_counts", db_index=False)
@@ -204,7 +207,7 @@ class RefusalCount(models.Model):
         return f"{self.number} x {self.code} of {self.key_id}"
 
 
-class RefusedRequest(models.Model):
+class RefusedRequest(OwnedModel):
     """One of the last refusals of a key. The message is empty where it quotes the request."""
 
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="refused_requests", db_index=False)
@@ -226,7 +229,7 @@ class RefusedRequest(models.Model):
         return self.request_id
 
 
-class SpendingDay(models.Model):
+class SpendingDay(OwnedModel):
     """What a key spent, holds and used on one UTC day, and how many of its completions run.
 
     The window of a limit is a sum of days, so nothing is ever reset.

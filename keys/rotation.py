@@ -10,7 +10,8 @@ from django.conf import settings
 from django.db import transaction
 
 from billing import locks as account_locks
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 from keys import locks, secret
 from keys.models import ApiKey, FormerSecret
 
@@ -48,8 +49,8 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
 
 def _forget_oldest(locked: ApiKey) -> None:
     """Keep the last KEY_FORMER_SECRETS_MAX, which are more than may work: of an older one, nobody finds the key any more."""
-    oldest = locked.former_secrets.order_by("-id").values_list("pk", flat=True)[settings.KEY_FORMER_SECRETS_MAX :]
-    locked.former_secrets.filter(pk__in=list(oldest)).delete()
+    newest_first = locked.former_secrets.order_by("-rotated_at", "-id").values_list("pk", flat=True)
+    locked.former_secrets.filter(pk__in=list(newest_first[settings.KEY_FORMER_SECRETS_MAX :])).delete()
 
 
 def end_former_secrets(key: ApiKey) -> bool:
@@ -62,12 +63,22 @@ def end_former_secrets(key: ApiKey) -> bool:
 
 
 def find_key(given: str) -> ApiKey | None:
-    """Return the key that has or had this secret, whether it works or not, with its account."""
-    key = ApiKey.objects.select_related("account").filter(pk=secret.key_id(given)).first()
+    """Return the key that has or had this secret, whether it works or not, with its account. Enters its cell."""
+    id = secret.key_id(given)
+    key = find_by_id(id) if id else None
     if key is None:
         return None
     digests = [key.digest, *key.former_secrets.values_list("digest", flat=True)]
     return key if any(secret.matches(given, digest, settings.KEY_PEPPERS) for digest in digests) else None
+
+
+def find_by_id(id: str) -> ApiKey | None:
+    """Return the key with this id, with its account, and enter its cell."""
+    for number in directory.likely_cells(directory.Kind.KEY, id, secret.cell_number(id)):
+        cell.enter(number)
+        if key := ApiKey.objects.select_related("account").filter(pk=id).first():
+            return key
+    return None
 
 
 def _lock(key: ApiKey) -> tuple[ApiKey, datetime]:

@@ -32,6 +32,21 @@ def mint(key_id: str, prefix: str = PREFIX) -> str:
     return body + _checksum(body)
 
 
+def new_key_id(cell_number: int) -> str:
+    """Make the id of a new key. It sorts by time, and its last two characters are the cell in which the key is made."""
+    return identifiers.short_uuid7()[:-2] + identifiers.base62(cell_number, 2)
+
+
+def is_key_id(text: str) -> bool:
+    """Return whether the text has the form of a key's id."""
+    return len(text) == 22 and text.isascii() and text.isalnum()
+
+
+def cell_number(key_id: str) -> int:
+    """Return the cell in which a key was made. Of a key from before there were cells it is any number."""
+    return identifiers.BASE62.index(key_id[-2]) * 62 + identifiers.BASE62.index(key_id[-1])
+
+
 def key_id(secret: str, prefix: str = PREFIX) -> str | None:
     """Return the key id in ``secret``, or None if the format, the prefix or the checksum is wrong."""
     match = _SHAPE.fullmatch(secret)

@@ -5,6 +5,7 @@ Erased are the name of the account, its billing details, members, invitations, w
 leads nowhere. The ledger, receipts and the activity log stay as they are: bookkeeping and evidence.
 """
 
+from itertools import chain
 from uuid import UUID
 
 from allauth.account.models import EmailAddress
@@ -22,6 +23,7 @@ from billing.models import Account, AccountClosing, BillingDetails, Invitation, 
 from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 
 
@@ -55,8 +57,9 @@ def _erase(due: tuple[UUID, UUID]) -> bool:
 
 
 def _erase_account(account: Account) -> None:
-    elsewhere = Membership.objects.exclude(account=account).values("user")
-    users = list(User.objects.filter(memberships__account=account, is_staff=False).exclude(pk__in=elsewhere))
+    members = User.objects.filter(memberships__account=account, is_staff=False)
+    of_others = Membership.objects.exclude(account=account).filter(user__in=list(members)).values_list("user", flat=True)
+    users = list(members.exclude(pk__in=set(chain.from_iterable(everywhere.run(lambda: list(of_others.all()))))))
     BillingDetails.objects.filter(account=account).delete()
     TopUpRule.objects.filter(account=account).update(is_on=False, customer_id="", method_id="", card="")
     Invitation.objects.filter(account=account).delete()

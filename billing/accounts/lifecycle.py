@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from uuid import UUID
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from billing import locks
 from billing.models import Account, AccountClosing, Membership, Role, User
+from gateway_project.cells import directory
+from gateway_project.db import cell
 
 # Says of each account in a query whether somebody who can sign in is a member of it.
 HAS_ACTIVE_MEMBER = Exists(Membership.objects.filter(account=OuterRef("pk"), user__is_active=True))
@@ -34,27 +37,50 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
         # Locked, so that two concurrent calls open one account.
         person = User.objects.select_for_update(no_key=True).get(email=address)
         try:
-            return _only(Account.objects.filter(memberships__user=person, memberships__role=Role.OWNER), address), False
+            owned = Q(memberships__user=person, memberships__role=Role.OWNER)
+            return _only(owned, address), False
         except NoAccount:
-            account = Account.objects.create(name=name)
-            Membership.objects.create(account=account, user=person)
+            account = make_account(name)
+            add_member(account, person)
             return account, True
 
 
+def make_account(name: str) -> Account:
+    """Make an account without members in the cell that has the fewest, and enter it."""
+    cell.enter(directory.emptiest())
+    account = Account.objects.create(name=name)
+    directory.place_account(account.pk)
+    return account
+
+
+def add_member(account: Account, user: User, role: Role = Role.OWNER) -> Membership:
+    """Make the user, who is no member yet, a member of an account of the current cell."""
+    return Membership.objects.create(account=account, user=user, role=role)
+
+
 def find_account(email: str, account_id: UUID | None = None) -> Account:
-    """Return the account of a member; ``account_id`` selects one of several. Raises NoAccount, SeveralAccounts."""
-    accounts = Account.objects.filter(members__email=email.strip().lower())
-    if account_id is not None:
-        accounts = accounts.filter(pk=account_id)
-    return _only(accounts, email)
+    """Return the account of a member, and enter its cell; ``account_id`` selects one of several.
+
+    Raises NoAccount, SeveralAccounts.
+    """
+    accounts = Q(members__email=email.strip().lower())
+    return _only(accounts if account_id is None else accounts & Q(pk=account_id), email)
 
 
-def _only(accounts: QuerySet[Account], email: str) -> Account:
-    """Return the one account of a query. Raises NoAccount, SeveralAccounts."""
-    match list(accounts.order_by("id")):
+def _only(condition: Q, email: str) -> Account:
+    """Return the one account of a user that a condition selects, and enter its cell. Raises NoAccount, SeveralAccounts."""
+    user_id = User.objects.filter(email=email.strip().lower()).values_list("pk", flat=True).first()
+    if user_id is None:
+        raise NoAccount(f"{email} is not a member of such an account")
+    accounts: dict[Account, int] = {}
+    for number in directory.cells_of_user(user_id):
+        with cell.use(number):
+            accounts |= dict.fromkeys(Account.objects.filter(condition), number)
+    match sorted(accounts, key=attrgetter("pk")):
         case []:
             raise NoAccount(f"{email} is not a member of such an account")
         case [account]:
+            cell.enter(directory.remember(account.pk, accounts[account]))
             return account
         case several:
             raise SeveralAccounts(f"{email} is a member of several accounts: {', '.join(str(each.pk) for each in several)}")
@@ -68,19 +94,25 @@ def closing_abandoned(account_ids: Iterable[UUID]) -> Iterator[list[Account]]:
     block ends. An account that had no active member before stays as it is: somebody opened it on purpose.
     """
     with transaction.atomic():
-        with_member = Account.objects.filter(HAS_ACTIVE_MEMBER, pk__in=account_ids, is_active=True)
-        ids = sorted(account.pk for account in with_member)
+        ids = sorted(filter(_has_active_member, account_ids))
         closed: list[Account] = []
         yield closed
-        closed += [account for account in map(locks.lock_account, ids) if _close_if_abandoned(account)]
+        closed += filter(None, map(_close_if_abandoned, ids))
 
 
-def _close_if_abandoned(account: Account) -> bool:
-    """Close the locked account if it has no active member. Of two members who leave at once, the second one finds that."""
-    if Account.objects.filter(HAS_ACTIVE_MEMBER, pk=account.pk).exists():
-        return False
-    set_active(account, is_active=False)
-    return True
+def _has_active_member(account_id: UUID) -> bool:
+    with directory.within(account_id):
+        return Account.objects.filter(HAS_ACTIVE_MEMBER, pk=account_id, is_active=True).exists()
+
+
+def _close_if_abandoned(account_id: UUID) -> Account | None:
+    """Close the account if it has no active member. Of two members who leave at once, the second one finds that."""
+    with directory.within(account_id):
+        account = locks.lock_account(account_id)
+        if Account.objects.filter(HAS_ACTIVE_MEMBER, pk=account_id).exists():
+            return None
+        set_active(account, is_active=False)
+        return account
 
 
 def set_active(account: Account, *, is_active: bool) -> None:

@@ -14,6 +14,8 @@ from django.views.decorators.http import require_POST
 
 from billing.accounts.roles import ACTS, Act
 from billing.models import Account, Membership, Role
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 
 _ACCOUNT_SESSION_KEY = "account_id"  # session key: the selected account of a member of several
 
@@ -82,16 +84,42 @@ def member_page(view: Page) -> Page:
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         # Read from the database each time, so that a removed member loses access at once, and a new role counts at once.
-        members = Membership.objects.filter(user=request.user.pk).select_related("account")
-        memberships = list(members.order_by("account__name", "account_id"))
+        memberships = _memberships(request.user.pk)
         if not memberships:
             return render(request, "dashboard/no_account.html", status=403)
         chosen_id = request.session.get(_ACCOUNT_SESSION_KEY)
         chosen = next((each for each in memberships if str(each.account_id) == chosen_id), memberships[0])
+        cell.enter(directory.cell_of(chosen.account_id))
         request.member = _member(request, chosen, memberships)  # type: ignore[attr-defined]
         return view(request, chosen.account, *args, **kwargs)
 
     return page
+
+
+def _memberships(user_id: Any) -> list[Membership]:
+    """Return the memberships of a user in all cells, by the names of the accounts.
+
+    Those of a cell that is away are left out. Raises its error if there are no others.
+    """
+    found: list[Membership] = []
+    failure: Exception | None = None
+    for number in directory.cells_of_user(user_id):
+        try:
+            found += _memberships_in(number, user_id)
+        except pool.UNAVAILABLE as error:
+            failure = error
+    if failure and not found:
+        raise failure
+    return found
+
+
+def _memberships_in(number: int, user_id: Any) -> list[Membership]:
+    with cell.use(number):
+        rows = Membership.objects.filter(user=user_id).select_related("account")
+        found = list(rows.order_by("account__name", "account_id"))
+    for membership in found:
+        directory.remember(membership.account_id, number)
+    return found
 
 
 def requires(act: Act) -> Callable[[Page], Page]:

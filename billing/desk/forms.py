@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from billing import money
 from billing.accounts import lifecycle
@@ -13,6 +13,7 @@ from billing.ledger import credits, statement
 from billing.ledger.credits import Credit
 from billing.models import Account, Hold, LedgerEntry
 from billing.staff import support_credit
+from gateway_project.cells import everywhere
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.text import dollars
 
@@ -89,15 +90,20 @@ class PurchaseForm(AccountForm):
 
     def clean_payment_id(self) -> str:
         payment_id: str = self.cleaned_data["payment_id"]
-        booked = LedgerEntry.objects.filter(reference=f"pay:bank:{payment_id}").first()
+        booked = _find_in_cells(LedgerEntry.objects.filter(reference=f"pay:bank:{payment_id}"))
         if booked:
             whose = "this account" if booked.account_id == self.account.pk else "another account"
             raise forms.ValidationError(
                 f"This payment is already booked, for {whose}: {dollars.format_usd(booked.amount_nanos)}, entry {booked.pk}."
             )
-        if asked := support_credit.waiting().filter(payment_id=payment_id).select_related("account").first():
+        if asked := _find_in_cells(support_credit.waiting().filter(payment_id=payment_id).select_related("account")):
             raise forms.ValidationError(f"This payment is already waiting for approval: {asked}.")
         return payment_id
+
+
+def _find_in_cells(rows: QuerySet[Any]) -> Any:
+    """Return a row of a query, from whichever cell has one."""
+    return next(filter(None, everywhere.run(lambda: rows.all().first())), None)
 
 
 class _TakeBackForm(AccountForm):
@@ -161,7 +167,7 @@ class RefundForm(_TakeBackForm):
 
     def clean_refund_id(self) -> str:
         refund_id: str = self.cleaned_data["refund_id"]
-        booked = LedgerEntry.objects.filter(reference=f"refund:{refund_id}").first()
+        booked = _find_in_cells(LedgerEntry.objects.filter(reference=f"refund:{refund_id}"))
         if booked:
             raise forms.ValidationError(f"This refund is already booked: entry {booked.pk}.")
         return refund_id

@@ -1,12 +1,15 @@
 """The panels of billing on the admin's home page."""
 
+from collections import Counter
 from datetime import datetime, timedelta
+from itertools import chain
 
 from django.db.models import Count, Sum
 
 from billing.models import LedgerEntry, PaymentDifference
 from billing.staff import support_credit
 from gateway_project import identifiers
+from gateway_project.cells import everywhere
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.monitoring.models import TaskRun
 from gateway_project.text import dollars
@@ -19,11 +22,15 @@ def _credits(now: datetime) -> Content:
     beside_usage = LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT)
     newest = beside_usage.filter(id__gte=identifiers.least_uuid7(now - _DAY))
     sums = newest.values_list("type").annotate(sum=Sum("amount_nanos"), number=Count("id")).order_by("type")
+    nanos, numbers = Counter[str](), Counter[str]()
+    for kind, sum_nanos, number in chain.from_iterable(everywhere.run(lambda: list(sums.all()), may_miss=True)):
+        nanos[kind] += int(sum_nanos)
+        numbers[kind] += number
     rows = [
-        Row(f"{LedgerEntry.Type(kind).label} ({number:,})", dollars.format_rounded_usd(int(nanos)))
-        for kind, nanos, number in sums
+        Row(f"{LedgerEntry.Type(kind).label} ({number:,})", dollars.format_rounded_usd(nanos[kind]))
+        for kind, number in sorted(numbers.items())
     ]
-    total_nanos = sum(int(nanos) for _, nanos, _ in sums)
+    total_nanos = sum(nanos.values())
     return Content(
         dollars.format_rounded_usd(total_nanos),
         "in and out in the last 24 hours, excluding usage",
@@ -33,15 +40,17 @@ def _credits(now: datetime) -> Content:
 
 
 def _approvals(now: datetime) -> Content:
-    waiting = support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents"))
-    number, cents = waiting["number"], waiting["cents"] or 0
+    cells = everywhere.run(
+        lambda: support_credit.waiting().aggregate(number=Count("id"), cents=Sum("amount_cents")), may_miss=True
+    )
+    number, cents = sum(each["number"] for each in cells), sum(each["cents"] or 0 for each in cells)
     words = "credit waits for approval" if number == 1 else "credits wait for approval"
     of_all = f", of {dollars.format_cents(cents)} in total" if number else ""
     return Content(f"{number:,}", words + of_all, needs_attention=number > 0)
 
 
 def _payments(now: datetime) -> Content:
-    number = PaymentDifference.objects.filter(gone_at=None).count()
+    number = sum(everywhere.run(PaymentDifference.objects.filter(gone_at=None).count, may_miss=True))
     run = TaskRun.objects.filter(name="billing.tasks.reconcile_payments").first()
     words = (
         "payments differ from the processor's records"

@@ -20,17 +20,22 @@ from billing.desk import denials
 from billing.sign_in.password_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
-from gateway_project.desk import panels, search, views
+from gateway_project.desk import cells, panels, search, views
 
 View = Callable[..., Any]
 
-# Leaving, stopping a leaked key and giving the password anyhow must not wait for a password. The search changes nothing.
-_WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "search"}
+# Leaving, stopping a leaked key and giving the password anyhow must not wait for a password. To search and to choose a cell
+# changes nothing.
+_WITHOUT_PASSWORD = {"logout", "password_change", "keys_apikey_revoke", "search", "cell"}
 
 
 class SupportSite(AdminSite):
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        return [path("search/", self.admin_view(views.search_page), name="search"), *super().get_urls()]
+        search_path = path("search/", self.admin_view(views.search_page), name="search")
+        return [search_path, path("cell/", self.admin_view(cells.choose), name="cell"), *super().get_urls()]
+
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().each_context(request), **cells.context()}
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """Show Django's home page, headed by the panels."""
@@ -52,6 +57,7 @@ class SupportSite(AdminSite):
                 return redirect(may_be_kept)  # a browser keeps this address instead, and shows it
             if not request.user.is_authenticated and name != "logout":
                 return redirect_to_login(address)  # where Django's own page would lead, in one step
+            cells.enter(request)
             try:
                 return (plain if name in _WITHOUT_PASSWORD else asked)(request, *args, **kwargs)
             except PermissionDenied as denied:

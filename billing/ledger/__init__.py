@@ -11,4 +11,5 @@
 - ``archived_days``  since when details of completions are kept
 - ``audit``          what an invariant is, and the check that finds violations
 - ``signed_days``    the nightly audit: what was booked since, and days that it signs off
+- ``moves``          moves an account to another cell
 """

@@ -30,6 +30,7 @@ from django.utils.module_loading import module_has_submodule
 from billing.ledger import archived_days
 from billing.ledger.archived_days import Kept
 from gateway_project import identifiers
+from gateway_project.db import cell
 
 ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened
 # Whatever ends on a day was admitted on it, or before: at most so long, or else it is looked for by its id.
@@ -76,6 +77,7 @@ class Scope:
         details_since = max(since, kept.details_since)
         return {
             "account": self.account_id,
+            "cell": cell.current(),
             "since": since,
             "until": until,
             "details_since": details_since,

@@ -3,19 +3,24 @@
 import logging
 from uuid import UUID
 
+from django.db.models import Q
+
 from billing.models import Payment, PaymentEvent
 from billing.payments import booking, reports
 from billing.payments.booking import Booked
 from billing.payments.processor import Event, Processor, UnknownToProcessor
+from gateway_project.cells import directory, known
+from gateway_project.db import cell
 
 logger = logging.getLogger("gateway.payments")
 
 
 def handle(processor: Processor, event: Event) -> Booked:
     """Book what the event announces, once. Raises ProcessorUnavailable and keeps nothing: the processor sends it again."""
-    kept = PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first()
-    if kept:
-        return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
+    for number in known.numbers():
+        with cell.use(number):
+            if kept := PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first():
+                return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
     if not (event.session_id or event.intent_id):
         return _keep(processor, event, PaymentEvent.Outcome.IGNORED, "it says nothing about payments")
     if event.is_live != processor.is_live:
@@ -33,17 +38,22 @@ def _keep(processor: Processor, event: Event, outcome: PaymentEvent.Outcome, not
 
 
 def _find_payment(processor: Processor, event: Event) -> UUID | None:
-    """Find the payment by the processor's ids. If an event overtook the one that would tell them, ask for ours."""
-    known = Payment.objects.filter(processor=processor.name)
-    found = known.filter(session_id=event.session_id) if event.session_id else known.filter(intent_id=event.intent_id)
-    payment_id: UUID | None = found.values_list("pk", flat=True).first()
-    if payment_id:
-        return payment_id
+    """Find the payment by the processor's ids, and enter its cell.
+
+    If an event overtook the one that would tell them, ask for ours.
+    """
+    ours = Payment.objects.filter(processor=processor.name)
+    theirs = Q(session_id=event.session_id) if event.session_id else Q(intent_id=event.intent_id)
+    for number in known.numbers():
+        cell.enter(number)
+        if payment_id := ours.filter(theirs).values_list("pk", flat=True).first():
+            return payment_id
     try:
         if event.session_id:
-            ours = processor.report_session(event.session_id).payment_id
+            named = processor.report_session(event.session_id).payment_id
         else:
-            ours = processor.report_intent(event.intent_id or "").payment_id
-        return known.values_list("pk", flat=True).filter(pk=UUID(str(ours))).first()
+            named = processor.report_intent(event.intent_id or "").payment_id
+        directory.enter(directory.Kind.PAYMENT, UUID(str(named)))
+        return ours.values_list("pk", flat=True).filter(pk=UUID(str(named))).first()
     except (ValueError, UnknownToProcessor):  # another program takes payments with the same processor's account
         return None

@@ -15,7 +15,8 @@ from django.db import transaction
 from billing.models import Payment, PaymentDifference, PaymentEvent
 from billing.payments import booking, reports
 from billing.payments.processor import Processor, Report, UnknownToProcessor
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 
 logger = logging.getLogger("gateway.payments")
 
@@ -58,6 +59,8 @@ def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
     listed: set[UUID] = set()
     for report in processor.list_paid(since - PAGE_TIME):
         payment = _payment_of(processor, report)
+        if payment is None and not _is_here(report):
+            continue
         if payment is None:
             yield report.intent_id or "", None, f"The processor has a paid payment {report.intent_id} that is not known here."
             continue
@@ -67,6 +70,11 @@ def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
     credited = Payment.objects.filter(processor=processor.name, status=Payment.Status.PAID, is_live=processor.is_live)
     for payment in credited.filter(created_at__gte=since).exclude(pk__in=listed):
         yield str(payment.pk), payment, f"It is credited here, and the processor lists no paid payment {payment.intent_id}."
+
+
+def _is_here(report: Report) -> bool:
+    """Return whether the current cell is where a payment belongs. One that no cell knows belongs to the first."""
+    return directory.find_cell(directory.Kind.PAYMENT, report.payment_id) == cell.current()
 
 
 def _payment_of(processor: Processor, report: Report) -> Payment | None:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from billing.models import User
 from billing.sign_in import devices, kept_forms, mails, reauthentication, sessions
 from gateway_project import secretbox
+from gateway_project.cells import directory, everywhere
 from gateway_project.web.client_address import client_address
 
 PURPOSE = "second factor"  # of what is encrypted in allauth's table of second factors
@@ -41,7 +42,9 @@ class SignInAdapter(DefaultAccountAdapter):
     def get_login_redirect_url(self, request: HttpRequest) -> str:
         """Lead staff who are members of no account to the admin, unless they asked for another page."""
         assert isinstance(request.user, User)
-        is_only_staff = request.user.is_staff and not request.user.accounts.exists()
+        user = request.user
+        is_member = any(everywhere.run(user.accounts.exists, numbers=directory.cells_of_user(user.pk)))
+        is_only_staff = user.is_staff and not is_member
         return reverse("admin:index") if is_only_staff else str(super().get_login_redirect_url(request))
 
     def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:

@@ -19,6 +19,7 @@ from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 
 UNDO_TIME = timedelta(days=7)  # after the change
@@ -37,7 +38,7 @@ def may_sign_up(email: str) -> bool:
 def is_invited(email: str) -> bool:
     """Return whether an invitation to join an account waits for somebody with this address."""
     waiting = Invitation.objects.filter(email=email, accepted_at=None, revoked_at=None)
-    return waiting.filter(expires_at__gt=pool.database_time()).exists()
+    return any(everywhere.run(waiting.filter(expires_at__gt=pool.database_time()).exists, may_miss=True))
 
 
 def send_sign_up(request: HttpRequest, email: str) -> None:

@@ -20,6 +20,7 @@ from django.utils.text import capfirst
 
 from billing.sign_in import limits
 from gateway_project import errors
+from gateway_project.cells import directory, everywhere
 from gateway_project.desk import search
 from gateway_project.web.client_address import client_address, client_network
 from gateway_project.web.page_middleware import asks_who
@@ -71,7 +72,10 @@ def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]
     """Return whether the form says nothing of its account, and its sender has several. The session had the choice."""
     names_account = any(name == "account" for name, _ in fields)
     memberships: Any = request.user.memberships  # type: ignore[union-attr]
-    return request.path.startswith("/dashboard/") and not names_account and memberships.count() > 1
+    if names_account or not request.path.startswith("/dashboard/"):
+        return False
+    counts: list[int] = everywhere.run(memberships.count, numbers=directory.cells_of_user(request.user.pk or 0))
+    return sum(counts) > 1
 
 
 def _keep(request: HttpRequest) -> None:

@@ -19,6 +19,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from billing import locks
 from billing.models import Invitation, PasswordLink, User
+from gateway_project.cells import directory, everywhere
 from gateway_project.db import pool
 
 _SALT = "billing.sign_in.links"
@@ -77,7 +78,8 @@ def void(user: User) -> None:
     user.refresh_from_db(fields=["links_generation"])
     ended = {"revoked_at": pool.database_time()}
     PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(**ended)
-    Invitation.objects.filter(invited_by=user, accepted_at=None, revoked_at=None).update(**ended)
+    invitations = Invitation.objects.filter(invited_by=user, accepted_at=None, revoked_at=None)
+    everywhere.run(lambda: invitations.update(**ended), numbers=directory.cells_of_user(user.pk))
 
 
 def _signer(purpose: Purpose) -> signing.TimestampSigner:

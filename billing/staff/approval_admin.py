@@ -109,6 +109,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
 
     def decline_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
         """Ask why; a POST declines. Who asked takes it back here."""
+        self.get_object(request, str(object_id))  # enters its cell
         is_own = self.model._default_manager.filter(pk=object_id, requested_by=staff_of(request)).exists()
         view = f"{self.opts.app_label}.view_{self.opts.model_name}"
         asked = self.object_for(request, str(object_id), view if is_own else self.approve_permission)

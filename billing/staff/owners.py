@@ -9,8 +9,9 @@ from django.db import transaction
 from django.http import HttpRequest
 
 from billing import locks, staff_permissions
+from billing.accounts import lifecycle
 from billing.members import notices
-from billing.models import Account, Membership, OwnerRequest, Role, User
+from billing.models import Account, Membership, OwnerRequest, User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
@@ -37,7 +38,7 @@ def approve(request: HttpRequest, id: UUID, *, by: User) -> Membership:
         asked = approvals.lock(OwnerRequest, id, by.pk, user_id)
         if reason := refusal(asked, by):
             raise ApprovalRefused(reason)
-        membership = Membership.objects.create(account=asked.account, user=asked.user, role=Role.OWNER)
+        membership = lifecycle.add_member(asked.account, asked.user)
         approvals.decide(asked, Decision.APPROVED, by)
         notices.tell_owners(asked.account, f"{asked.user} is an owner now. Support staff added them.", but=asked.user)
     return membership

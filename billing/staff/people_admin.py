@@ -1,7 +1,8 @@
 """The support pages of users, groups and memberships. ``staff_permissions`` decides whom and what staff may change here."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from allauth.account.models import EmailAddress
@@ -23,9 +24,11 @@ from billing.accounts import lifecycle
 from billing.models import AddressChange, Invitation, Membership, PasswordLink, User
 from billing.sign_in import addresses, password_links, second_factor
 from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
-from gateway_project.activity import cells
+from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.cells import directory, everywhere
+from gateway_project.db import cell
 
 
 def staff_of(request: HttpRequest) -> User:
@@ -39,13 +42,13 @@ class ShowsCreation:
 
     @admin.display(description="created at", ordering="created_at")
     def created(self, row: Any) -> str:
-        return "-" if row._state.adding else cells.moment(row.created_at)
+        return "-" if row._state.adding else list_values.moment(row.created_at)
 
 
 class ClosesAbandonedAccounts:
     """Admin pages whose changes can take the last active member from an account, which closes it."""
 
-    def account_ids(self, objects: QuerySet[Any]) -> QuerySet[Any]:
+    def account_ids(self, objects: QuerySet[Any]) -> Iterable[Any]:
         """Return the ids of the accounts whose members these objects are, make or have."""
         raise NotImplementedError
 
@@ -124,8 +127,18 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     inlines = (MembershipInline,)
     actions = ("send_password_links", "remove_second_factors")
 
-    def account_ids(self, objects: QuerySet[User]) -> QuerySet[Any]:
-        return Membership.objects.filter(user__in=objects).values_list("account_id", flat=True)
+    def account_ids(self, objects: QuerySet[User]) -> Iterable[Any]:
+        memberships = Membership.objects.filter(user__in=list(objects)).values_list("account_id", flat=True)
+        return chain.from_iterable(everywhere.run(lambda: list(memberships.all())))
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the user, and enter a cell in which they are a member."""
+        found = super().get_object(request, object_id, from_field)
+        for number in directory.cells_of_user(found.pk) if found else []:
+            cell.enter(number)
+            if found.memberships.exists():
+                break
+        return found
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
         return self.inlines if obj else ()
@@ -199,10 +212,19 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         raise PermissionDenied
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Protect users who did something: the activity log keeps who did it."""
+        """Protect users who did something: the activity log keeps who did it. Protect members of accounts in other cells."""
         acted = User.objects.filter(pk__in=Activity.objects.filter(actor__in=list(objs)).values("actor"))
-        protected = [f"what {user} did" for user in acted]
+        protected = [f"what {user} did" for user in acted] + _memberships_elsewhere(objs)
         return ([], {}, set(), protected) if protected else super().get_deleted_objects(objs, request)
+
+
+def _memberships_elsewhere(users: Iterable[User]) -> list[str]:
+    """Return the memberships of the users in other cells than the current one."""
+    ids = [user.pk for user in users]
+    others = {number for id in ids for number in directory.cells_of_user(id)} - {cell.current()}
+    memberships = Membership.objects.filter(user__in=ids).select_related("user", "account")
+    found = everywhere.run(lambda: list(map(str, memberships.all())), numbers=sorted(others)) if others else []
+    return list(chain.from_iterable(found))
 
 
 @admin.register(PasswordLink)

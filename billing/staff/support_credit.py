@@ -20,6 +20,7 @@ from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -106,8 +107,8 @@ def left_today_cents(issuer: User) -> int:
     What waits counts on every day until it is decided, and then, if approved, on the day of its entry.
     """
     of_issuer = waiting().filter(requested_by=issuer, kind=Kind.SUPPORT_CREDIT)
-    asked_cents = of_issuer.aggregate(cents=Sum("amount_cents"))["cents"] or 0
-    issued_cents = money.floor_cents(_sum_nanos(_issued_today(issuer)))
+    asked_cents = sum(everywhere.run(lambda: of_issuer.aggregate(cents=Sum("amount_cents"))["cents"] or 0))
+    issued_cents = money.floor_cents(sum(everywhere.run(lambda: _sum_nanos(_issued_today(issuer)))))
     return settings.SUPPORT_CREDIT_DAY_CENTS_MAX - issued_cents - asked_cents
 
 

@@ -23,7 +23,7 @@ from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
-from gateway_project.activity import cells
+from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -228,7 +228,7 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
     @admin.display(description="Served")
     def serves(self, model: LanguageModel) -> str:
         obstacle = next(model.obstacles(), None)
-        return cells.word("no", f"It {obstacle}.") if obstacle else "yes"
+        return list_values.word("no", f"It {obstacle}.") if obstacle else "yes"
 
     @admin.display(description="Served")
     def served(self, model: LanguageModel) -> str:

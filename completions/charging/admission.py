@@ -22,7 +22,6 @@ from operator import attrgetter
 
 import msgspec
 from django.conf import settings
-from django.db.models.functions import Now
 
 from billing.accounts import unpaid_work
 from billing.ledger import holds
@@ -35,8 +34,9 @@ from completions.charging.records import CompletionRecord
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost, token_budget
 from gateway_project import errors, identifiers
-from gateway_project.db import pool
-from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
+from gateway_project.cells import directory, known
+from gateway_project.db import cell, pool
+from keys.authentication import INVALID_KEY_MESSAGE, Caller, read_key, require_active
 from keys.limits import rate_limits, reads, refusal_cache, requests_in_flight, spending
 from keys.limits.refusal_cache import AdmissionDemand
 from keys.limits.spending import SpendingWindow
@@ -89,6 +89,8 @@ def admit(
     admission_request = prepare(request, offers, caller, idempotency_key, request_id=request_id)
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
         outcome: Admitted | StoredReply = batch.commit(admission_request)
+    if known.added:
+        cell.enter(directory.cell_of(caller.account_id))  # where it is now
     if isinstance(outcome, Admitted):
         return outcome
     reads.replays.count(caller.key_id)
@@ -101,10 +103,7 @@ def replay(model: str, caller: Caller, idempotency_key: IdempotencyKey) -> Repla
     What its first run went on from may be deleted since.
     """
     offer = lookup.find_offer(model)
-    rows = ApiKey.objects.select_related("account").annotate(now=Now())
-    key = pool.read(rows.filter(pk=caller.key_id).first)
-    if key is None:
-        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+    key = read_key(caller)
     require_active(key, key.account, key.now, caller)
     require_allowed(key, offer)
     stored = idempotency.find_reply(caller.account_id, idempotency_key)
@@ -151,6 +150,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
     has_rows = True
     is_settlement = False
+    follows_moves = True
     had_spending_limit = False
 
     # Read a dozen times for each completion: so they are read in C.

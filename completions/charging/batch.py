@@ -45,7 +45,8 @@ from completions.charging.records import CompletionOutcome, CompletionRecord, Mo
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion, IdempotentRequest, StoredResponse
 from gateway_project import errors
-from gateway_project.db import durability, pipelined_transaction, pool
+from gateway_project.cells import directory, known
+from gateway_project.db import cell, durability, pipelined_transaction, pool
 from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked, Unavailable
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
 from keys import locks as key_locks
@@ -67,6 +68,7 @@ class Operation(Protocol):
 
     has_rows: bool  # False: it needs none locked, and its ids are those of no row
     is_settlement: bool  # then its hold is locked, too, and it must survive a crash of the database
+    follows_moves: bool  # it is committed in the cell where its account is by then, and not in the current one
 
     @property
     def completion_id(self) -> str: ...
@@ -97,6 +99,7 @@ class CompletionOperation:
     __slots__ = ()
     completion: CompletionRecord
     has_rows = True
+    follows_moves = True
     idempotency_key = None  # its row is written by completion id, and need not be read
     limited_model_id = None
 
@@ -212,7 +215,14 @@ def commit(operation: Operation) -> Any:
     A settlement is on disk then; a crash of the database may forget an admission. Raises the operation's ApiError or
     AdmissionLost, or the database's errors.
     """
-    outcome = _group_commit.submit(operation)
+    number = cell.FIRST if not known.added else _cell_of(operation)
+    try:
+        outcome = (_committers.get(number) or _add_committer(number)).group_commit.submit(operation)
+    except (errors.InvalidApiKey, AdmissionLost):
+        if not (operation.follows_moves and directory.has_moved(operation.account_id, number)):
+            raise
+        pool.release_connection()  # others need it while this waits for its batch
+        return commit(operation)
     if not isinstance(outcome, _NotOnDisk):
         if durability.wanted:
             durability.open_session()
@@ -223,14 +233,23 @@ def commit(operation: Operation) -> Any:
     return outcome.outcome
 
 
+def _cell_of(operation: Operation) -> int:
+    if not operation.follows_moves:
+        return cell.current()
+    number = directory.cell_of(operation.account_id)
+    pool.release_connection()
+    return number
+
+
 def commit_together(operations: Sequence[Operation]) -> list[Any]:
-    """Commit the operations in a batch of their own, without waiting for rows that other sessions lock.
+    """Commit operations of the current cell in a batch of their own, without waiting for rows that other sessions lock.
 
     All of it is on disk then. Return for each what it decided, the exception that it raised, or Skipped. Raises the database's
     errors.
     """
     durability.open_session()
-    outcomes = _on_account_connection(
+    committer = _committers.get(cell.current()) or _add_committer(cell.current())
+    outcomes = committer.on_account_connection(
         lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True, commit_waits=True)
     )
     if unproved := [outcome for outcome in outcomes if isinstance(outcome, _NotOnDisk)]:
@@ -244,7 +263,7 @@ def rolled_back(operation: Operation) -> Iterator[LockedRows]:
 
     Nothing that the block decides is written. Waits for the locks. Raises the database's errors.
     """
-    with pool.time_limit(), atomic():
+    with directory.within(operation.account_id), pool.time_limit(), atomic():
         transaction = pipelined_transaction.within_django()
         yield _lock_and_read(transaction, [operation], is_rerun=False, skips_locked=False)
         set_rollback(True)
@@ -297,6 +316,7 @@ class _ReadinessProbe:
 
     has_rows = False
     is_settlement = False
+    follows_moves = False
     had_spending_limit = False
     completion_id = ""
     account_id = UUID(int=0)
@@ -315,67 +335,77 @@ class _NotOnDisk(msgspec.Struct):
     session: int | None
 
 
-def _run_batch(operations: list[Operation], is_rerun: bool) -> list[Any]:
-    """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
+class _Committer:
+    """Commits the operations of one cell, on connections of its own."""
 
-    ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
-    Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
-    """
-    is_alone = len(operations) == 1 and not _group_commit.has_waiting
-    try:
-        return _run_on(_connection, operations, is_rerun, skips_locked=True, commit_waits=is_alone)
-    except pool.DATABASE_ERRORS as error:
-        _require_available(error)
-        raise
-
-
-def _run_account(operations: list[Operation], is_rerun: bool) -> list[Any]:
-    """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
-    try:
-        return _on_account_connection(
-            lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False, commit_waits=False)
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._connection = PipelinedConnection(number)
+        # Those that no batch uses. No more are opened than accounts are isolated, one to drain the outbox, and one to probe.
+        self._account_connections: list[PipelinedConnection] = []
+        # An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead
+        # process.
+        self.group_commit: GroupCommit[Operation, Any] = GroupCommit(
+            self._run_batch, run_isolated=self._run_account, probe=self._probe, partition=attrgetter("account_id")
         )
-    except pool.DATABASE_ERRORS as error:
-        _require_available(error)
-        if not pool.is_lock_timeout(error):
+
+    def _run_batch(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
+        """Decide and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
+
+        ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
+        Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
+        """
+        is_alone = len(operations) == 1 and not self.group_commit.has_waiting
+        try:
+            return _run_on(self._connection, operations, is_rerun, skips_locked=True, commit_waits=is_alone)
+        except pool.DATABASE_ERRORS as error:
+            self._require_available(error)
             raise
-        account_id = str(operations[0].account_id)
-        facts = {"account": account_id}
-        reason = errors.reason(error)
-        logger.error("account %s, or a key of it, is locked by another session: %s", account_id, reason, extra=facts)
-        raise StaysLocked from error
 
+    def _run_account(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
+        """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
+        try:
+            return self.on_account_connection(
+                lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False, commit_waits=False)
+            )
+        except pool.DATABASE_ERRORS as error:
+            self._require_available(error)
+            if not pool.is_lock_timeout(error):
+                raise
+            account_id = str(operations[0].account_id)
+            facts = {"account": account_id}
+            reason = errors.reason(error)
+            logger.error("account %s, or a key of it, is locked by another session: %s", account_id, reason, extra=facts)
+            raise StaysLocked from error
 
-def _require_available(error: Exception) -> None:
-    """Raises Unavailable if the error of a batch would be that of any other: a table is locked, or nothing can be written."""
-    if not (pool.is_lock_timeout(error) or pool.is_read_only(error)):
-        return
-    try:
-        _probe()
-    except pool.DATABASE_ERRORS as cause:
-        logger.error("nothing can be charged, and what would be is refused until it can: %s", errors.reason(cause))
-        raise Unavailable from cause
+    def _require_available(self, error: Exception) -> None:
+        """Raises Unavailable if the error of a batch would be that of any other: a table is locked, or nothing is writable."""
+        if not (pool.is_lock_timeout(error) or pool.is_read_only(error)):
+            return
+        try:
+            self._probe()
+        except pool.DATABASE_ERRORS as cause:
+            logger.error("nothing can be charged, and what would be is refused until it can: %s", errors.reason(cause))
+            raise Unavailable from cause
 
+    def _probe(self) -> None:
+        """Lock the tables that batches write, without waiting, and roll back. Raises the database's errors."""
+        self.on_account_connection(_lock_tables)
 
-def _probe() -> None:
-    """Lock the tables that batches write, without waiting, and roll back. Raises the database's errors."""
-    _on_account_connection(_lock_tables)
+    def on_account_connection(self, run: Callable[[PipelinedConnection], Result]) -> Result:
+        try:
+            connection = self._account_connections.pop()
+        except IndexError:
+            connection = PipelinedConnection(self._number)
+        try:
+            return run(connection)
+        finally:
+            self._account_connections.append(connection)
 
 
 def _lock_tables(connection: PipelinedConnection) -> None:
     no_rows = account_locks.lock_accounts_statement([])  # only a transaction that may write locks even none
     connection.run(lambda transaction: transaction.read(_LOCK_TABLES, no_rows), is_durable=False)
-
-
-def _on_account_connection(run: Callable[[PipelinedConnection], Result]) -> Result:
-    try:
-        connection = _account_connections.pop()
-    except IndexError:
-        connection = PipelinedConnection()
-    try:
-        return run(connection)
-    finally:
-        _account_connections.append(connection)
 
 
 def _run_on(
@@ -475,10 +505,11 @@ def _lock_and_read(
 
 _TABLES = (Account, ApiKey, SpendingDay, Hold, LedgerEntry, AccountWarning, Completion, IdempotentRequest, StoredResponse)
 _LOCK_TABLES = Statement(f"LOCK TABLE {', '.join(model._meta.db_table for model in _TABLES)} IN ROW EXCLUSIVE MODE NOWAIT")
-_connection = PipelinedConnection()
-# Those that no batch uses. No more are opened than accounts are isolated, one to drain the outbox, and one to probe.
-_account_connections: list[PipelinedConnection] = []
-# An admission that is committed after its caller stopped waiting has no owner: its hold expires, like that of a dead process.
-_group_commit: GroupCommit[Operation, Any] = GroupCommit(
-    _run_batch, run_isolated=_run_account, probe=_probe, partition=attrgetter("account_id")
-)
+_committers: dict[int, _Committer] = {}  # by the number of their cell
+
+
+def _add_committer(number: int) -> _Committer:
+    return _committers.setdefault(number, _Committer(number))
+
+
+_add_committer(cell.FIRST)

@@ -10,12 +10,14 @@ the sweeper of another host would charge an estimate, of what the outbox knows e
 import logging
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
 import msgspec
 
 from completions.charging.records import CompletionRecord, ServedBy
+from gateway_project.cells import everywhere
 from gateway_project.db import pipelined_transaction, pool, repetition
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -93,8 +95,7 @@ def write() -> None:
         {"id": id, "relayed_bytes": each.relayed_bytes, **(each.dispatched.served_by._asdict() if each.dispatched else {})}
         for id, each in running.items()
     ]
-    with pool.time_limit():
-        pipelined_transaction.execute(Statement(sql, relayed))
+    everywhere.run(partial(_execute, Statement(sql, relayed)))
 
 
 def announce(waiting_ids: Sequence[str]) -> None:
@@ -119,5 +120,9 @@ def announce(waiting_ids: Sequence[str]) -> None:
         )
         UPDATE completions_completion SET checkpointed_at = statement_timestamp() FROM waiting WHERE id = waiting.reference
         """  # noqa: S608  constants of this module
+    everywhere.run(partial(_execute, Statement(sql, waiting_ids)))
+
+
+def _execute(statement: Statement) -> None:
     with pool.time_limit():
-        pipelined_transaction.execute(Statement(sql, waiting_ids))
+        pipelined_transaction.execute(statement)

@@ -14,6 +14,8 @@ from typing import Any
 from completions.charging import journal, outbox, readmission, settlement
 from completions.charging.batch import AdmissionLost
 from completions.charging.resolution import Resolution
+from gateway_project.cells import directory
+from gateway_project.db import cell
 from gateway_project.db.group_commit import Skipped
 
 logger = logging.getLogger("gateway.outbox")
@@ -87,9 +89,10 @@ def book(letter: DeadLetter) -> int:
     resolution = letter.resolution
     if resolution is None or letter.kind is Kind.REPEATABLE:
         raise NotBooked(letter.kind.value)
-    if letter.kind is Kind.FORGOTTEN:
-        resolution = _readmit(resolution)
-    [outcome] = settlement.resolve_all([resolution])
+    with cell.use(directory.find_again(resolution.account_id)):
+        if letter.kind is Kind.FORGOTTEN:
+            resolution = _readmit(resolution)
+        [outcome] = settlement.resolve_all([resolution])
     if isinstance(outcome, Skipped):
         raise NotBooked("another session locks its account")
     if not isinstance(outcome, int):

@@ -34,7 +34,8 @@ from completions.charging.records import CompletionRecord
 from completions.charging.stored_rows import Counted
 from completions.models import IdempotentRequest
 from gateway_project import errors, large_work, secretbox
-from gateway_project.db import pipelined_transaction, pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pipelined_transaction, pool
 from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.idempotency")
@@ -207,7 +208,8 @@ def _unseal(sealed: str) -> bytes:
 def store_reply(completion: CompletionRecord, reply: bytes) -> None:
     """Store the reply of a request that is answered before it runs. Its settlement stores none."""
     sealed_reply = seal(reply) if is_storable(reply) else None
-    with pool.time_limit(), transaction.atomic():
+    number = directory.find_again(completion.account_id)
+    with cell.use(number), pool.time_limit(), transaction.atomic():
         account = locks.lock_account(completion.account_id)
         sealed_reply = count_stored_bytes(account, sealed_reply)
         request = IdempotentRequest.objects.filter(completion_id=completion.id)

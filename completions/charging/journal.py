@@ -16,9 +16,10 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -30,6 +31,7 @@ from completions.charging import outbox
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors, file_lock
+from gateway_project.cells import everywhere
 from gateway_project.db import pool, repetition
 
 logger = logging.getLogger("gateway.journal")
@@ -112,11 +114,11 @@ def _replay(progress: Callable[[str], None]) -> Counter[Found]:
     every_line = _lines()
     while lines := list(islice(every_line, _BATCH_LINES)):
         charges = _charges(lines)
-        with pool.time_limit():
-            rows = Completion.objects.filter(pk__in=charges).exclude(settlement=None)
-            settled = dict(rows.values_list("pk", "settlement"))
-            corrections = Completion.objects.filter(repeats__in=charges, settlement=Completion.Settlement.CORRECTED)
-            corrected_ids = set(corrections.values_list("repeats", flat=True))
+        settled: dict[str, str | None] = {}
+        corrected_ids: set[str | None] = set()
+        for settled_here, corrected_here in everywhere.run(partial(_find_settled, charges)):
+            settled |= settled_here
+            corrected_ids |= corrected_here
         for completion_id, (settlement, line) in charges.items():
             # The correction of a sweeper's estimate may be lost, and not the estimate.
             is_estimate_only = settled.get(completion_id) in SWEPT and completion_id not in corrected_ids
@@ -126,6 +128,14 @@ def _replay(progress: Callable[[str], None]) -> Counter[Found]:
     if found[Found.LOST]:
         logger.error("the database has lost %s charges: they are given to the outbox again", found[Found.LOST])
     return found
+
+
+def _find_settled(ids: Collection[str]) -> tuple[dict[str, str | None], set[str | None]]:
+    """Return how those of the completions were settled that are in this cell, and of which the estimate was corrected."""
+    with pool.time_limit():
+        rows = Completion.objects.filter(pk__in=ids).exclude(settlement=None)
+        corrections = Completion.objects.filter(repeats__in=ids, settlement=Completion.Settlement.CORRECTED)
+        return dict(rows.values_list("pk", "settlement")), set(corrections.values_list("repeats", flat=True))
 
 
 def _charges(lines: list[str]) -> dict[str, tuple[str, str]]:

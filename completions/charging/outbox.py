@@ -41,7 +41,8 @@ from completions.charging.stored_responses import ResponseRecord
 from completions.chat import TIERS, Usage
 from completions.models import Completion
 from gateway_project import errors, file_lock, metrics
-from gateway_project.db import pool, repetition
+from gateway_project.cells import directory, known
+from gateway_project.db import cell, pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, Skipped, WaitTimedOut
 
 logger = logging.getLogger("gateway.outbox")
@@ -231,7 +232,8 @@ def load(path: Path) -> Resolution:
 
     Raises Unreadable, AdmissionLost, an OSError, or the database's errors.
     """
-    return _load(path, _rows([path]))
+    with cell.use(_cell_of(path)):
+        return _load(path, _rows([path]))
 
 
 def _rows(paths: Sequence[Path]) -> dict[str, Completion]:
@@ -300,7 +302,48 @@ def drain(
 
 
 def _drain_all(resolve_all: ResolveAll, outcomes: Counter[Outcome], progress: Callable[[str], None]) -> None:
-    paths, reported_ids = deque(waiting_files()), set[UUID]()
+    """Drain the files of each cell. That one cell is away holds up no other, and is raised at the end."""
+    failures = []
+    for number, paths in _by_cell(waiting_files()).items():
+        with cell.use(number):
+            try:
+                _drain_cell(paths, resolve_all, outcomes, progress)
+            except Exception as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _by_cell(paths: list[Path]) -> dict[int, deque[Path]]:
+    if not known.are_several():
+        return {cell.FIRST: deque(paths)}
+    found: dict[int, deque[Path]] = {}
+    places: dict[UUID, int] = {}
+    for path in paths:
+        account_id = _account_of(path)
+        if account_id not in places:
+            places[account_id] = directory.find_again(account_id)
+        found.setdefault(places[account_id], deque()).append(path)
+        gevent.sleep(0)  # there may be thousands
+    return found
+
+
+def _cell_of(path: Path) -> int:
+    return directory.find_again(_account_of(path)) if known.are_several() else cell.FIRST
+
+
+def _account_of(path: Path) -> UUID:
+    """Return the id of a file's account; of a file that cannot be read, that of none: it is no better found anywhere else."""
+    try:
+        return UUID(json.loads(path.read_text())["admission"]["account_id"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return UUID(int=0)
+
+
+def _drain_cell(
+    paths: deque[Path], resolve_all: ResolveAll, outcomes: Counter[Outcome], progress: Callable[[str], None]
+) -> None:
+    reported_ids = set[UUID]()
     number, files_max = len(paths), 1  # the first file finds out alone whether the database takes settlements
     while paths:
         outcomes.update(_drain_files(_take_batch(paths, files_max), resolve_all, reported_ids))

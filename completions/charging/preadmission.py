@@ -11,6 +11,7 @@ A key that passed is not looked at again for a second, and refusals are replayed
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db.models import Q
@@ -21,7 +22,8 @@ from billing.models import Account
 from completions.models import IdempotentRequest, Price
 from gateway_project import errors
 from gateway_project.cache import TTLCache
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import GroupCommit
 from gateway_project.text import dollars
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, require_active
@@ -62,7 +64,7 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
     with refusal_cache.replay_or_record(caller.key_id, demand):
         if _passed.get(caller.key_id):
             return
-        found = _look_ups.submit(_LookUp(caller, idempotency_value))
+        found = _look_up(caller, idempotency_value)
         if found is None:
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
         require_active(found.key, found.account, found.now, caller)
@@ -76,6 +78,15 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
         _passed.put(caller.key_id, True)
 
 
+def _look_up(caller: Caller, idempotency_value: str | None) -> _Found | None:
+    number = directory.cell_of(caller.account_id)
+    look_ups = _look_ups.get(number) or _look_ups.setdefault(number, GroupCommit(partial(_look_up_batch, number)))
+    found = look_ups.submit(_LookUp(caller, idempotency_value))
+    if found is None and directory.has_moved(caller.account_id, number):
+        return _look_up(caller, idempotency_value)
+    return found
+
+
 def _require_any_money(found: _Found) -> None:
     spending.require_available(found.window, _LEAST_NANOS, found.now)
     if found.account.balance_nanos < _LEAST_NANOS:
@@ -84,10 +95,11 @@ def _require_any_money(found: _Found) -> None:
     holds.require_available(found.account, _LEAST_NANOS)
 
 
-def _look_up_batch(look_ups: list[_LookUp], is_rerun: bool) -> list[_Found | None | Exception]:
+def _look_up_batch(number: int, look_ups: list[_LookUp], is_rerun: bool) -> list[_Found | None | Exception]:
     """Look up all requests that were submitted at the same time."""
     try:
-        found = pool.read(lambda: _read(look_ups))
+        with cell.use(number):
+            found = pool.read(lambda: _read(look_ups))
     except pool.UNAVAILABLE as error:
         return [error] * len(look_ups)  # trying each of them alone would only take longer
     finally:
@@ -143,4 +155,4 @@ def _read_repeated(look_ups: Collection[_LookUp]) -> set[Any]:
     return set(IdempotentRequest.objects.filter(wanted).values_list("account_id", "key")) if given else set()
 
 
-_look_ups: GroupCommit[_LookUp, _Found | None] = GroupCommit(_look_up_batch)
+_look_ups: dict[int, GroupCommit[_LookUp, _Found | None]] = {}  # by cell

@@ -19,7 +19,8 @@ from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
 from gateway_project import errors
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
 from keys.models import ApiKey
 
@@ -60,7 +61,7 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
     try:
         readmitted: CompletionRecord = batch.commit(operation)  # it waits for locks, and so finds out what there is
     except (errors.ApiError, AdmissionLost) as refusal:
-        return refusal
+        return Skipped() if directory.has_moved(operation.account_id, cell.current()) else refusal
     except WaitTimedOut:
         return Skipped()
     return readmitted
@@ -75,6 +76,7 @@ class Readmission(CompletionOperation):
     ended: Resolution
     is_settlement = False
     had_spending_limit = False
+    follows_moves = False  # in another cell the completion may be known
 
     @property
     def idempotency_key(self) -> IdempotencyKey | None:  # type: ignore[override]  # others write its row by completion id

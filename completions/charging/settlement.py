@@ -23,7 +23,8 @@ from completions.chat import PriceList, Usage
 from completions.models import Completion
 from completions.pricing import cost
 from gateway_project import errors, metrics
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
 
 logger = logging.getLogger("gateway.settlement")
@@ -148,7 +149,8 @@ def _correct_or_refuse(resolution: Resolution) -> int | Exception | None:
 
 
 def _correct(resolution: Resolution) -> int | Skipped | None:
-    corrected = corrections.correct(resolution)
+    with cell.use(directory.find_again(resolution.account_id)):
+        corrected = corrections.correct(resolution)
     # None: our own commit charged it, whose answer was lost. Then it is in no journal yet.
     is_charged = isinstance(corrected, int) or corrected is None and resolution.cost_nanos is not None
     if is_charged and settings.SETTLEMENT_JOURNAL_MINUTES:

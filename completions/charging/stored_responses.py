@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
 from django.db.models import Func, IntegerField, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -24,7 +24,8 @@ from billing.models import Account
 from completions.charging.stored_rows import Counted
 from completions.models import StoredResponse
 from gateway_project import errors, large_work, secretbox
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import cell, pool
 from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.stored_responses")
@@ -111,7 +112,7 @@ def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) ->
     if record.stored_bytes <= large_work.LARGE_BYTES:
         return record
     try:
-        with pool.time_limit():
+        with cell.use(directory.find_again(account_id)), pool.time_limit():
             _write(record, completion_id, account_id)
     except pool.DATABASE_ERRORS as error:
         facts = {"completion": completion_id, "account": str(account_id)}
@@ -128,7 +129,9 @@ def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) ->
 def _write(record: ResponseRecord, completion_id: str, account_id: UUID) -> None:
     texts = {name: getattr(record, name) for name in TEXTS}
     if record.is_background:
-        StoredResponse.objects.filter(pk=completion_id, cancelled_at=None).update(**texts)
+        is_written = StoredResponse.objects.filter(pk=completion_id, cancelled_at=None).update(**texts)
+        if not is_written and directory.has_moved(account_id, cell.current()):
+            raise OperationalError("the account has just moved")
         return
     StoredResponse.objects.create(
         completion_id=completion_id,
@@ -154,7 +157,7 @@ def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: 
 
 def end(completion_id: str, account_id: UUID, reply: bytes) -> None:
     """Store the reply of a response in the background that failed."""
-    with pool.time_limit():
+    with cell.use(directory.find_again(account_id)), pool.time_limit():
         rows = StoredResponse.objects.filter(pk=completion_id, stored_bytes=0)
         rows.update(sealed_reply=seal(account_id, reply), sealed_input=None, sealed_output=None)
 

@@ -18,6 +18,7 @@ from completions.models import Incident, Provider
 from completions.public import facts
 from completions.uptime import DAYS
 from gateway_project.cache import StaleWhileRefresh
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 
 READ_SECONDS = 30
@@ -38,6 +39,9 @@ _ORDER = [DOWN, DEGRADED, UP, QUIET, OFF]
 class Count:
     answered: int = 0
     failed: int = 0
+
+    def plus(self, other: "Count") -> "Count":
+        return Count(self.answered + other.answered, self.failed + other.failed)
 
     @property
     def requests(self) -> int:
@@ -64,6 +68,15 @@ class Sums:
     ago: tuple[int, ...] = ()
     answered: tuple[int, ...] = ()
     failed: tuple[int, ...] = ()
+
+    def plus(self, other: "Sums") -> "Sums":
+        """Return what was counted here and there."""
+        days: dict[int, Count] = {}
+        for each in (self, other):
+            for ago, *counts in zip(each.ago, each.answered, each.failed, strict=True):
+                days[ago] = days.get(ago, Count()).plus(Count(*counts))
+        answered, failed = zip(*((each.answered, each.failed) for each in days.values()), strict=True)
+        return Sums(self.whole.plus(other.whole), tuple(days), answered, failed)
 
 
 _NOTHING = Sums(Count())
@@ -186,6 +199,14 @@ _Found = dict[tuple[str, str], Sums]  # by kind and subject
 
 
 def _read_sums(*, is_day: bool, since: datetime, today: datetime) -> _Found:
+    found: _Found = {}
+    for of_cell in everywhere.run(lambda: _read_cell(is_day=is_day, since=since, today=today), may_miss=True):
+        for subject, sums in of_cell.items():
+            found[subject] = found[subject].plus(sums) if subject in found else sums
+    return found
+
+
+def _read_cell(*, is_day: bool, since: datetime, today: datetime) -> _Found:
     with connection.cursor() as cursor:
         cursor.execute(_SUMS, {"is_day": is_day, "since": since, "today": today})
         return {

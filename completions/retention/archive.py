@@ -262,6 +262,7 @@ _IS_NEEDED = """
         OR EXISTS (
             SELECT FROM billing_auditedledger AS ledger LEFT JOIN completions_usagemark AS mark USING (account_id)
             WHERE day = %(day)s AND coalesce(mark.last_seq, 0) < ledger.last_seq
+                AND EXISTS (SELECT FROM billing_account WHERE id = ledger.account_id) -- it has not moved to another cell
         )
 """
 

@@ -16,6 +16,8 @@ from uuid import uuid4
 
 from django.conf import settings
 
+from gateway_project.db import cell
+
 _READ_BYTES = 1 << 20
 
 
@@ -34,8 +36,9 @@ class File:
 
 
 def write(day: date, lines: Iterable[str]) -> File:
-    """Write the lines to the file of the day, and its manifest. A file of that name is replaced."""
-    name, directory = f"completions-{day}.jsonl.gz", Path(settings.ARCHIVE_DIR)
+    """Write the lines to the file of the day and the current cell, and its manifest. A file of that name is replaced."""
+    of_cell = "" if cell.current() == cell.FIRST else f"-{cell.schema(cell.current())}"
+    name, directory = f"completions-{day}{of_cell}.jsonl.gz", Path(settings.ARCHIVE_DIR)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     part, rows = directory / f".{name}.{uuid4().hex}", 0
     try:
@@ -79,7 +82,7 @@ def _write_manifest(directory: Path, day: date, file: File) -> None:
         json.dump({"day": str(day), **asdict(file)}, raw)
         raw.flush()
         _sync(raw.fileno())
-    part.replace(directory / f"completions-{day}.json")
+    part.replace(directory / f"{file.name.removesuffix('.jsonl.gz')}.json")
 
 
 def _open_for_us(path: str, flags: int) -> int:

@@ -10,6 +10,6 @@ A Django app of its own, because every app records what is done on its pages.
 - ``admin_pages``  base classes of admin pages, which record what is done on them
 - ``staff_groups``  ready groups of staff, which migrations of the apps fill
 - ``keyset``       base class of the pages of large tables: paged by keys, never counted
-- ``cells``        what lists show: links between rows, and times
+- ``list_values``  what lists show: links between rows, and times
 - ``admin``        the log in the admin, and its CSV file
 """

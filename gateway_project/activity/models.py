@@ -22,6 +22,7 @@ class Activity(models.Model):
         PURCHASED = "PURCHASED", "booked a payment"
         REFUNDED = "REFUNDED", "booked a refund"
         CLOSED = "CLOSED", "closed an account"
+        MOVED = "MOVED", "moved an account"
         ERASED = "ERASED", "erased personal data"
         REOPENED = "REOPENED", "reopened an account"
         HANDED_OVER = "HANDED_OVER", "handed a ticket over"

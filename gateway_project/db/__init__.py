@@ -1,5 +1,6 @@
 """Access to PostgreSQL below the ORM. Imports no app and no other folder of gateway_project.
 
+- ``cell``                   the schema in which the names of accounts' tables are looked up
 - ``direct_connections``     connections apart from Django's
 - ``circuit_breaker``        refuses work at once while the database does not answer
 - ``lost_connections``       connections that the server has closed

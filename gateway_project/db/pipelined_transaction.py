@@ -22,7 +22,7 @@ from gevent.socket import wait_read
 from psycopg import pq
 
 from gateway_project import identifiers
-from gateway_project.db import direct_connections, lost_connections, pool
+from gateway_project.db import cell, direct_connections, lost_connections, pool
 from gateway_project.db.circuit_breaker import process_circuit
 from gateway_project.db.group_commit import OutcomeUnknown
 from gateway_project.text import compact_json
@@ -152,7 +152,8 @@ class PipelinedConnection:
 
     _all: ClassVar[WeakSet["PipelinedConnection"]] = WeakSet()
 
-    def __init__(self) -> None:
+    def __init__(self, cell_number: int = cell.FIRST) -> None:
+        self._cell_number = cell_number
         self._pipeline: _Pipeline | None = None
         self._pid = 0
         self.sessions = 0  # opened so far
@@ -165,7 +166,7 @@ class PipelinedConnection:
         OutcomeUnknown when the connection breaks after COMMIT was sent, so that nothing tells whether it was executed.
         """
         if pool.is_in_transaction():
-            with transaction.atomic():
+            with cell.use(self._cell_number), transaction.atomic():
                 return work(_NestedTransaction())
         pipeline = self._open()
         pipelined = PipelinedTransaction(pipeline, is_durable=is_durable)
@@ -187,7 +188,7 @@ class PipelinedConnection:
             self.close()
         if self._pipeline is None or self._pid != os.getpid():
             with pool.time_limit(), connection.wrap_database_errors:
-                self._pipeline = _Pipeline()
+                self._pipeline = _Pipeline(self._cell_number)
             self._pid = os.getpid()
             self.sessions += 1
         return self._pipeline
@@ -276,12 +277,13 @@ class _NestedTransaction(PipelinedTransaction):
 class _Pipeline:
     """A connection in libpq's pipeline mode. After any error it is unusable and must be closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, cell_number: int) -> None:
         with process_circuit.statement():
             self._connection = direct_connections.connect()
         self._counted = process_circuit.statement(self._connection)
+        session = f"{direct_connections.session_sql('BATCH_SESSION')}; {_SESSION}; {cell.search_path_sql(cell_number)}"
         with self._counted:
-            self._connection.execute(f"{direct_connections.session_sql('BATCH_SESSION')}; {_SESSION}")
+            self._connection.execute(session.encode())
         self._libpq = self._connection.pgconn
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
@@ -359,8 +361,11 @@ class _Pipeline:
 
 
 def _is_from_server(error: BaseException) -> bool:
-    """Return whether the server reported the error; a timeout of our own is not. Django keeps psycopg's error as the cause."""
-    return getattr(error.__cause__, "sqlstate", None) is not None
+    """Return whether the server reported the error, so that nothing is committed; a timeout of our own is not.
+
+    Django keeps psycopg's error as the cause. Citus may report an internal error of a commit that other nodes carry out.
+    """
+    return getattr(error.__cause__, "sqlstate", None) not in (None, psycopg.errors.InternalError_.sqlstate)
 
 
 def _error(result: pq.abc.PGresult | None) -> psycopg.Error:

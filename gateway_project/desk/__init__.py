@@ -5,6 +5,7 @@ of monitoring are: nothing here imports an app.
 
 - ``contributions``  collects the apps' modules
 - ``panels``         what the home page shows
+- ``cells``          the cell whose lists staff see
 - ``search``         the search box of every page: finds what staff may view by an id, an address or a name
 - ``short_ids``      ids as lists show them: their beginning and their end
 - ``views``          the search page

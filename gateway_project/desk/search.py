@@ -17,6 +17,9 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import capfirst
 
+from gateway_project.cells import everywhere
+from gateway_project.cells.models import OwnedModel
+from gateway_project.db import cell
 from gateway_project.desk import contributions
 
 FOUND_MAX = 20
@@ -83,17 +86,25 @@ def find(request: HttpRequest, term: str) -> list[Found]:
     if not term or len(term) > TERM_CHARACTERS_MAX or not term.isprintable():
         return []
     usable = [finder for finder in finders() if finder.may_be_used(request)]
+    found = _find_everywhere([each for each in usable if not each.is_last_resort], term)
+    return found or _find_everywhere([each for each in usable if each.is_last_resort], term)
+
+
+def _find_everywhere(usable: list[Finder], term: str) -> list[Found]:
+    """Return what is found in all cells, each row once."""
+    found: dict[str, Found] = {}
+    for of_cell in everywhere.run(lambda: _find_in_cell(usable, term), may_miss=True):
+        found |= {each.address: each for each in of_cell}
+    return list(found.values())[: FOUND_MAX + 1]
+
+
+def _find_in_cell(usable: list[Finder], term: str) -> list[Found]:
+    """Return what is found of the current cell; in the first, also of what all cells share."""
+    if cell.current() != cell.FIRST:
+        usable = [finder for finder in usable if issubclass(finder.model, OwnedModel)]
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(NO_SEQUENTIAL_SCANS)
-        return _find(usable, term)
-
-
-def _find(usable: list[Finder], term: str) -> list[Found]:
-    found = list(islice(_rows([each for each in usable if not each.is_last_resort], term), FOUND_MAX + 1))
-    for finder in usable:
-        if not found and finder.is_last_resort:
-            found = list(islice(_rows([finder], term), FOUND_MAX + 1))
-    return found
+        return list(islice(_rows(usable, term), FOUND_MAX + 1))
 
 
 def _rows(asked: list[Finder], term: str) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gateway_project import installation
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.monitoring import facts, processes
 from gateway_project.monitoring.models import Process
@@ -73,12 +75,22 @@ def _read_facts() -> Facts:
 
 
 def read(fact: facts.Fact) -> GaugeMetricFamily:
-    """Run the fact's SQL. Raises the database's errors."""
+    """Run the fact's SQL, in each cell if it is about them. Raises the database's errors."""
+    if fact.across_cells is None:
+        return _gauge(fact.name, fact.help, _rows(fact), fact.labels)
+    by_labels: dict[tuple[Any, ...], list[Any]] = {}
+    for row in chain.from_iterable(everywhere.run(lambda: _rows(fact), may_miss=True)):
+        by_labels.setdefault(row[:-1], []).append(row[-1])
+    rows = [(*labels, fact.across_cells(numbers)) for labels, numbers in by_labels.items()]
+    return _gauge(fact.name, fact.help, rows, fact.labels)
+
+
+def _rows(fact: facts.Fact) -> list[Any]:
     # A transaction for each, so that none keeps a lock of a table while it waits for another.
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_SECONDS}s'")
         cursor.execute(fact.sql)
-        return _gauge(fact.name, fact.help, cursor.fetchall(), fact.labels)
+        return list(cursor.fetchall())
 
 
 def _reported_gauges() -> dict[str, dict[str, int]]:

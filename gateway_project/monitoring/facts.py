@@ -19,12 +19,16 @@ from gateway_project.monitoring.models import Process
 
 @dataclass(frozen=True)
 class Fact:
-    """A gauge, and the SQL that selects its rows: the labels' values, then the number."""
+    """A gauge, and the SQL that selects its rows: the labels' values, then the number.
+
+    Of owned tables it is read in each cell. ``across_cells`` makes one number of those of the cells, such as ``sum``.
+    """
 
     name: str
     help: str
     sql: str
     labels: tuple[str, ...] = ()
+    across_cells: Callable[[list[Any]], Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from django.http import HttpRequest, HttpResponse
 
 from gateway_project import errors, identifiers, logs, metrics
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 from gateway_project.web.next_layer import without_conversion
 
 logger = logging.getLogger("gateway.request")
@@ -31,6 +31,7 @@ class RequestLogMiddleware:
         started = time.monotonic()
         request.id = f"req_{identifiers.uuid7_hex()}"  # type: ignore[attr-defined]
         line = logs.begin_request(request.id)  # type: ignore[attr-defined]
+        cell.enter(cell.FIRST)
         response = self.get_response(request)
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()

@@ -16,7 +16,8 @@ import gevent
 from django.db import DataError, IntegrityError
 
 from gateway_project import errors
-from gateway_project.db import pipelined_transaction, pool, repetition
+from gateway_project.cells import directory
+from gateway_project.db import cell, pipelined_transaction, pool, repetition
 from keys.refusal_history import tables
 from keys.refusal_history.tables import Kind, Refusal
 
@@ -108,16 +109,31 @@ def write() -> None:
         taken = process_collector.take()
         if not taken.by_key:
             return
-        try:
-            with pool.time_limit():
-                pipelined_transaction.execute(tables.write_statement(_of_each_key(taken)))
-        except (DataError, IntegrityError):
-            raise
-        except pool.DATABASE_ERRORS:
-            process_collector.put_back(taken)
-            raise
+        _write_cells(taken)
         if taken.dropped:
             logger.warning("%s refusals are not in the history: there were more than could be kept until now", taken.dropped)
+
+
+def _write_cells(taken: Collected) -> None:
+    """Write what is of keys in each cell. What cannot be written is put back, and raised when all cells had their turn."""
+    failures: list[Exception] = []
+    try:
+        by_cell = directory.by_cell(directory.Kind.KEY, taken.by_key)
+    except pool.DATABASE_ERRORS:
+        process_collector.put_back(taken)
+        raise
+    for number, key_ids in by_cell.items():
+        of_cell = Collected({key_id: taken.by_key[key_id] for key_id in key_ids}, 0)
+        try:
+            with cell.use(number), pool.time_limit():
+                pipelined_transaction.execute(tables.write_statement(_of_each_key(of_cell)))
+        except (DataError, IntegrityError) as error:
+            failures.append(error)
+        except pool.DATABASE_ERRORS as error:
+            process_collector.put_back(of_cell)
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 def _of_each_key(taken: Collected) -> tables.OfEachKey:

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
 
 from completions.models import Completion
+from gateway_project.cells import everywhere
 
 # Only the newest completions are read, so that the query costs no more on a busy gateway.
 COMPLETIONS_MAX = 200_000
@@ -25,10 +28,25 @@ class MeasuredSpeed:
 def speeds(now: datetime) -> dict[str, MeasuredSpeed]:
     """Return the speeds by model id, of models with enough streams in the window before ``now``."""
     since = now - timedelta(hours=settings.RANKINGS_SPEED_WINDOW_HOURS)
+    by_model: dict[str, list[MeasuredSpeed]] = {}
+    for model_id, *figures in chain.from_iterable(everywhere.run(lambda: _read(since), may_miss=True)):
+        by_model.setdefault(model_id, []).append(MeasuredSpeed(*figures))
+    return {model_id: _together(measured) for model_id, measured in by_model.items()}
+
+
+def _read(since: datetime) -> list[Any]:
     streams_min = settings.RANKINGS_SPEED_STREAMS_MIN
     with connection.cursor() as cursor:
         cursor.execute(_SPEEDS, [Completion.least_id(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
-        return {model_id: MeasuredSpeed(rate, begins, streams) for model_id, rate, begins, streams in cursor.fetchall()}
+        return list(cursor.fetchall())
+
+
+def _together(measured: list[MeasuredSpeed]) -> MeasuredSpeed:
+    """Return what was measured in several cells as one: the means of the medians, by the number of streams."""
+    streams = sum(each.streams for each in measured)
+    timed = [(each.tokens_per_second, each.streams) for each in measured if each.tokens_per_second is not None]
+    rate = sum(rate * number for rate, number in timed) / sum(number for _, number in timed) if timed else None
+    return MeasuredSpeed(rate, sum(each.first_token_seconds * each.streams for each in measured) / streams, streams)
 
 
 # Tokens per second are those of the whole reply, over the time from the request to the last token: the provider counts

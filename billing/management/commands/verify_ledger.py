@@ -1,6 +1,7 @@
 """Check the invariants of the ledger. Read-only; safe while the gateway runs."""
 
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError, CommandParser
 
@@ -8,6 +9,8 @@ from billing.ledger import audit
 from billing.ledger.audit import Violation
 from billing.management import arguments
 from billing.models import Account
+from gateway_project.cells import directory, known
+from gateway_project.db import cell
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -22,20 +25,30 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         account_id = None if options["account"] is None else arguments.account_id("--account", options["account"])
-        if account_id and not Account.objects.filter(pk=account_id).exists():
-            raise CommandError(f"--account: there is no account {account_id}.")
-        checked = len(audit.invariants(account_id))
-        violations = audit.verify(account_id, progress=self.write_progress)
-        facts = {"ok": not violations, "violations": list(map(_facts, violations)), "questions": checked}
-        sentence = "\n".join(map(_lines, violations)) or f"The ledger is consistent: {checked} invariants hold."
-        self.write_result(options, facts, sentence)
+        if account_id:
+            cell.enter(directory.cell_of(account_id))
+            if not Account.objects.filter(pk=account_id).exists():
+                raise CommandError(f"--account: there is no account {account_id}.")
+        numbers = [cell.current()] if account_id else known.numbers()
+        checked, everywhere = len(audit.invariants(account_id)), f" in each of {len(numbers)} cells" if len(numbers) > 1 else ""
+        violations = [(number, each) for number in numbers for each in self._verify(number, account_id)]
+        facts = {"ok": not violations, "violations": [_facts(*each) for each in violations], "questions": checked}
+        sentence = "\n".join(_lines(*each) for each in violations)
+        self.write_result(options, facts, sentence or f"The ledger is consistent: {checked} invariants hold{everywhere}.")
         if violations:
             raise CommandError(f"The ledger is not consistent: {len(violations)} of {checked} invariants are violated.")
 
+    def _verify(self, number: int, account_id: UUID | None) -> list[Violation]:
+        with cell.use(number):
+            if known.are_several():
+                self.write_progress(f"Cell {number}")
+            return audit.verify(account_id, progress=self.write_progress)
 
-def _facts(violation: Violation) -> dict[str, Any]:
+
+def _facts(number: int, violation: Violation) -> dict[str, Any]:
     invariant = violation.invariant
-    return {
+    where = {"cell": number} if known.are_several() else {}
+    return where | {
         "question": invariant.name,
         "kind": invariant.kind,
         "invariant": invariant.sentence,
@@ -44,6 +57,7 @@ def _facts(violation: Violation) -> dict[str, Any]:
     }
 
 
-def _lines(violation: Violation) -> str:
+def _lines(number: int, violation: Violation) -> str:
     rows = ["  " + ", ".join(f"{name}={value}" for name, value in row.items()) for row in violation.rows]
-    return "\n".join([str(violation), *rows])
+    where = f"Cell {number}: " if known.are_several() else ""
+    return "\n".join([f"{where}{violation}", *rows])

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from completions.retention import archive, files
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.operator_command import OperatorCommand
 
@@ -15,8 +16,8 @@ class Command(OperatorCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             now = pool.database_time()
-            days = archive.run(now, seconds=float("inf"))
+            days = sum(everywhere.run(lambda: archive.run(now, seconds=float("inf"))))
         except (files.Damaged, OSError) as error:
             raise CommandError(str(error)) from None
-        reason = "" if days else archive.reason_to_wait(now)
+        reason = "" if days else " ".join(dict.fromkeys(everywhere.run(lambda: archive.reason_to_wait(now))))
         self.write_result(options, {"days": days, "reason": reason}, f"{days} days are archived. {reason}".strip())

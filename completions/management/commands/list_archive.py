@@ -1,5 +1,6 @@
 """Lists the days whose details are archived or dropped, with their files."""
 
+from itertools import chain
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -7,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from billing.models import ArchivedDay
 from completions.retention import files
 from completions.retention.files import Damaged, File
+from gateway_project.cells import everywhere
 from gateway_project.operator_command import OperatorCommand
 
 
@@ -18,7 +20,8 @@ class Command(OperatorCommand):
         parser.add_argument("--verify", action="store_true", help="Compare each file with its SHA-256.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        days = list(ArchivedDay.objects.exclude(written_at=None).order_by("day"))
+        days = list(chain.from_iterable(everywhere.run(lambda: list(ArchivedDay.objects.exclude(written_at=None)))))
+        days.sort(key=lambda each: each.day)
         damages = [damage for day in days for damage in _damages(day)] if options["verify"] else []
         facts = {"days": list(map(_facts, days)), "damages": damages}
         self.write_result(options, facts, "\n".join([*map(_line, days), *damages]) or "No day is archived.")

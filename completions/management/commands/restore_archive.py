@@ -8,6 +8,7 @@ from django.db import IntegrityError
 
 from billing.models import ArchivedDay
 from completions.retention import archive, files
+from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.operator_command import OperatorCommand
 
@@ -21,16 +22,20 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         day = options["day"]
-        archived = ArchivedDay.objects.filter(pk=day).exclude(written_at=None).first()
-        if archived is None or not archived.files:
-            raise CommandError(f"There is no archive of {day}: list_archive shows which days have one.")
         try:
-            restored = archive.restore(day, pool.database_time())
+            in_cells = everywhere.run(lambda: self._restore(day))
         except files.Damaged as error:
             raise CommandError(str(error)) from None
         except IntegrityError as error:
             raise CommandError(f"A key, model, price or provider of {day} was deleted since: {error}") from None
+        if all(restored is None for restored in in_cells):
+            raise CommandError(f"There is no archive of {day}: list_archive shows which days have one.")
+        restored = sum(filter(None, in_cells))
         self.write_result(options, {"day": day, "completions": restored}, f"{restored:,} completions of {day} are restored.")
+
+    def _restore(self, day: date) -> int | None:
+        archived = ArchivedDay.objects.filter(pk=day).exclude(written_at=None).first()
+        return archive.restore(day, pool.database_time()) if archived and archived.files else None
 
 
 def _day(text: str) -> date:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
 
-from gateway_project.db import direct_connections, lost_connections
+from gateway_project.db import cell, direct_connections, lost_connections
 from gateway_project.db.circuit_breaker import process_circuit
 
 
@@ -16,7 +16,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     Django's own check is a round trip for each use, and after a restart the pool pauses longer and longer between two
     connections that fail it. While the circuit of the database is open, no connection is handed out. It counts which statements
-    are answered.
+    are answered, and sends each in the current cell.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -25,6 +25,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _execute_counted(self, execute: Callable[..., Any], *statement: Any) -> Any:
         with process_circuit.statement(self.connection):
+            with self.wrap_database_errors:
+                cell.follow(self.connection)
             return execute(*statement)
 
     def _commit(self) -> None:
@@ -32,8 +34,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
             super()._commit()  # type: ignore[misc]
 
     def _rollback(self) -> None:
+        cell.forget(self.connection)
         with self._counted_end():
             super()._rollback()  # type: ignore[misc]
+
+    def _savepoint_rollback(self, sid: str) -> None:
+        super()._savepoint_rollback(sid)  # type: ignore[misc]
+        cell.forget(self.connection)
 
     def _counted_end(self) -> AbstractContextManager[None]:
         # Nothing is sent when no transaction has begun.

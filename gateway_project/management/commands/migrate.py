@@ -1,4 +1,4 @@
-"""Migrate the database of a running gateway; then let no role but their owner change the rows of append-only tables.
+"""Migrate the database of a running gateway, cell by cell; then let no role but their owner change append-only rows.
 
 Who waits for a lock on a table makes every later statement on it wait, too. So a migration waits for two seconds, lets the
 requests pass that waited behind it, and tries again.
@@ -14,7 +14,8 @@ from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations import Migration
 
-from gateway_project.db import direct_connections, pool
+from gateway_project.cells import migration
+from gateway_project.db import cell, direct_connections, pool
 
 LOCK_SECONDS, PAUSE_SECONDS, TRIES = 2, 3, 60
 # These wait as long as need be: their locks stop no request, and an index that is given up stays behind as an invalid one.
@@ -51,12 +52,20 @@ class Command(migrate.Command):
         with connection.execute_wrapper(self._execute_patiently):
             self._set_lock_seconds(connection, LOCK_SECONDS)
             try:
-                self._repeat(lambda: super(Command, self).handle(*args, **options), self._may_run_again)
-                self._protect(connection)
+                self._migrate_cell(cell.FIRST, args, options)
+                for number in migration.added_cells(connection.alias):
+                    self.stdout.write(f"Cell {number}:")
+                    self._migrate_cell(number, args, options)
             finally:
                 if connection.connection is not None and connection.is_usable():
                     with connection.cursor() as cursor:
                         cursor.execute(direct_connections.session_sql())
+
+    def _migrate_cell(self, number: int, args: Any, options: dict[str, Any]) -> None:
+        with cell.use(number):
+            self._repeat(lambda: super(Command, self).handle(*args, **options), self._may_run_again)
+            migration.finish(number)
+            self._protect(connections[options["database"]])
 
     def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
         if action.startswith(("apply", "unapply")):

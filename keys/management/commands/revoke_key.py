@@ -28,10 +28,11 @@ class Command(OperatorCommand):
 def _find(typed: str) -> ApiKey:
     # The argument may be a secret, or most of one, so no message repeats it. A text with this key's id in the format of a
     # secret is not enough: only the real secret revokes the key.
+    key = None
     if secret.key_id(typed):
         key = rotation.find_key(typed)
-    else:
-        key = ApiKey.objects.filter(pk=typed).first() if typed.isascii() else None
+    elif secret.is_key_id(typed):
+        key = rotation.find_by_id(typed)
     if key is None:
         raise CommandError("KEY: there is no key with this id or secret.")
     return key

@@ -1,0 +1,83 @@
+"""Moves an account to another cell: its whole ledger is checked in both, and is the same, before the account is there.
+
+The account is locked from the first row to the last: its requests wait, a second for each 50,000 rows.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from billing import locks
+from billing.ledger import archived_days, audit, signed_days
+from billing.ledger.audit import Scope
+from billing.models import Account
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
+from gateway_project.cells import directory, moving
+from gateway_project.db import cell
+
+# What only changes under the lock of the account: all of it is the same on both sides.
+_DIGEST = f"""
+    SELECT account::text, (
+        SELECT {signed_days.DIGEST} FROM (
+            SELECT {signed_days.PART} AS part, {signed_days.PART_DIGEST} AS part_digest
+            FROM billing_ledgerentry AS entry WHERE account_id = account.id GROUP BY part
+        ) AS parts
+    ), (
+        SELECT sum(hashtextextended((to_jsonb(hold) - 'expires_at')::text, 0)) FROM billing_hold AS hold
+        WHERE account_id = account.id
+    ), (
+        SELECT sum(hashtextextended(concat_ws(' ', id, amount_cents, status, refunded_cents, disputed_cents, debited_cents), 0))
+        FROM billing_payment WHERE account_id = account.id
+    ),
+    (SELECT sum(cost_nanos) FROM completions_completion WHERE account_id = account.id)
+    FROM billing_account AS account WHERE id = %s
+"""  # noqa: S608  constants of this code
+
+
+class MoveRefused(Exception):
+    """The account cannot be moved. The message says why."""
+
+
+def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
+    """Move an account of the current cell to another one. Return how many rows moved.
+
+    Raises MoveRefused, or the database's errors: then it is where it was.
+    """
+    source = cell.current()
+    _require_consistent(account_id)  # before anybody waits
+    with transaction.atomic():
+        account = _lock(account_id)
+        _require_details(account)
+        rows = moving.move(account_id, source, target, digest_sql=_DIGEST, progress=progress)
+        with cell.use(target):
+            _require_consistent(account_id)
+            summary = f"Moved from cell {source} to cell {target}, with {account.last_seq} entries of the ledger."
+            log.record(None, Activity.Act.MOVED, account, summary, account_id=account_id)
+    cell.enter(directory.remember(account_id, target))
+    return rows
+
+
+def _lock(account_id: UUID) -> Account:
+    """Lock the account against requests that wait for it, and all that refer to it; and its mark, so that no sums are added."""
+    locks.lock_account(account_id)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM completions_usagemark WHERE account_id = %s FOR UPDATE", [account_id])
+    return Account.objects.select_for_update(of=("self",)).get(pk=account_id)
+
+
+def _require_consistent(account_id: UUID) -> None:
+    with audit.snapshot() as cursor:
+        violations = audit.check(cursor, Scope(account_id))
+    if violations:
+        raise MoveRefused(f"its ledger in cell {cell.current()} is not consistent: {'; '.join(map(str, violations))}")
+
+
+def _require_details(account: Account) -> None:
+    """Raises MoveRefused if details of the account are archived: the other cell would miss them."""
+    with connection.cursor() as cursor:
+        kept = archived_days.read_kept(cursor)
+    since = max(kept.details_since, kept.usage_since)
+    if account.created_at.date() < since:
+        raise MoveRefused(f"what it used before {since} is archived or dropped in this cell")

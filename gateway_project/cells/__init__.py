@@ -1,0 +1,16 @@
+"""Cells: each account has its rows in one of them. An installation has one cell, until an operator adds another.
+
+A cell is a schema of PostgreSQL with tables of its own for all that accounts own. What no account owns is in ``public``, once:
+users, the catalog, the rankings, and the directory, which says where accounts are. The tables of the first cell are in
+``public`` as well. A Django app of its own. Imports ``gateway_project.db`` and no app.
+
+- ``models``       Cell; the directory: AccountPlace, UserPlace, Reference; SignedDay; and OwnedModel, which owned tables are
+- ``known``        the cells that this process knows
+- ``directory``    finds the cell of an account, and the accounts of users, keys, payments and mailed links
+- ``everywhere``   does in each cell what is about all accounts
+- ``citus``        what Citus is told, where it is installed
+- ``structure``    SQL that makes the tables of a cell
+- ``adding``       adds a cell
+- ``migration``    applies migrations to all cells
+- ``moving``       moves the rows of an account to another cell
+"""

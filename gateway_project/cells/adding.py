@@ -1,0 +1,69 @@
+"""Adds a cell to a gateway that serves. What the directory does not know of the first cell yet is written down before."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, transaction
+from django.db.models import Max
+
+from gateway_project.cells import known, structure
+from gateway_project.cells.models import Cell, OwnedModel
+from gateway_project.db import cell
+
+# Each process reads the cells as often, and may have begun a request with what it read before.
+_KNOWN_SECONDS = 2 * known.READ_SECONDS
+
+_PLACES = """
+INSERT INTO cells_accountplace (account_id, cell) SELECT id, %(cell)s FROM billing_account ON CONFLICT DO NOTHING;
+INSERT INTO cells_userplace (user_id, cell) SELECT DISTINCT user_id, %(cell)s FROM billing_membership ON CONFLICT DO NOTHING
+"""
+
+
+def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
+    """Make the tables of a new cell, let all processes know it, and then open it for new accounts.
+
+    A cell that was not finished has its tables and no row: the next attempt gets the next number. Raises the database's errors.
+    """
+    fill_directory()
+    number = _next_number()
+    structure.create(number, progress)
+    added = Cell.objects.create(number=number)
+    progress(f"All processes know cell {number} in {_KNOWN_SECONDS} seconds ...")
+    time.sleep(_KNOWN_SECONDS)
+    fill_directory()  # a process that knew one cell only wrote nothing of what was made meanwhile, if it is of an older release
+    added.is_open = is_open
+    added.save(update_fields=["is_open"])
+    known.read_again()
+    return added
+
+
+def _next_number() -> int:
+    highest = Cell.objects.aggregate(highest=Max("number"))["highest"] or cell.FIRST
+    with connection.cursor() as cursor:
+        while True:
+            highest += 1
+            cursor.execute("SELECT to_regnamespace(%s)", [cell.schema(highest)])
+            if cursor.fetchone()[0] is None:
+                return highest
+
+
+def fill_directory() -> None:
+    """Write what the directory lacks of the current cell: of an installation that was made before there were cells."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in _PLACES.split(";"):
+            cursor.execute(statement, {"cell": cell.current()})
+        for sql, kind in reference_statements():
+            cursor.execute(f"{sql} ON CONFLICT DO NOTHING", {"kind": kind})
+
+
+def reference_statements() -> list[tuple[Any, str]]:
+    """SQL that writes the references of a cell, with the kind of each."""
+    found = []
+    for model in apps.get_models():
+        if issubclass(model, OwnedModel) and model.reference_kind:
+            column, table = model.reference_field, model._meta.db_table
+            rows = f"SELECT %(kind)s, {column}::text, account_id FROM {table} WHERE {model.reference_condition}"  # noqa: S608  of our own models
+            found.append((f"INSERT INTO cells_reference (kind, value, account_id) {rows}", model.reference_kind))
+    return found

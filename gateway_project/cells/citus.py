@@ -1,0 +1,93 @@
+"""Citus, where it is installed, keeps the schema of a cell on one of its nodes. Otherwise this only asks whether it is.
+
+What all cells share stays on the coordinator, which clients connect to, as do the tables of the first cell. Only the tables of
+the catalog to which cells refer by foreign keys are on each node, because writing those needs all nodes. So a cell has no
+foreign keys to users: people sign in while a node is away.
+"""
+
+from typing import Any
+
+from django.db import connection, transaction
+
+from gateway_project.db import cell
+
+REFERENCE_TABLES = ("completions_provider", "completions_languagemodel", "completions_price")
+
+# Citus makes the tables of the first cell its own, as they are connected with those by foreign keys. It then counts their ids
+# from 1 again.
+_COUNTED = """
+SELECT attrelid::regclass::text, attname, pg_get_serial_sequence(attrelid::regclass::text, attname) FROM pg_attribute
+WHERE attidentity <> '' AND attrelid IN (
+    SELECT oid FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'completions_price'::regclass)
+) AND pg_get_serial_sequence(attrelid::regclass::text, attname) IS NOT NULL
+"""
+_NOT_ON_ALL_NODES = """
+SELECT name FROM unnest(%s::text[]) WITH ORDINALITY AS names (name, place) WHERE NOT EXISTS (
+    SELECT FROM pg_dist_partition WHERE logicalrelid = name::regclass AND partmethod = 'n' AND repmodel = 't'
+) ORDER BY place
+"""
+# What the triggers' functions call and is not in the cell: Citus does not look into functions.
+_CALLED = """
+SELECT called.oid::regprocedure::text FROM pg_proc AS called
+WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype AND EXISTS (
+    SELECT FROM pg_trigger JOIN pg_class AS tables ON tables.oid = tgrelid JOIN pg_proc AS calling ON calling.oid = tgfoid
+    WHERE relnamespace = to_regnamespace(%s) AND strpos(calling.prosrc, called.proname || '(') > 0
+) AND NOT EXISTS (SELECT FROM pg_dist_object WHERE classid = 'pg_proc'::regclass AND objid = called.oid)
+"""
+
+
+def is_installed() -> bool:
+    return bool(_rows("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')")[0][0])
+
+
+# --- A new cell -------------------------------------------------------------------------------------------------------
+
+
+def prepare() -> None:
+    """Put the tables to which cells refer on all nodes, unless they are. Raises the database's errors: nothing has changed."""
+    with cell.use(cell.FIRST), transaction.atomic():
+        missing = _rows(_NOT_ON_ALL_NODES, [list(REFERENCE_TABLES)])
+        if missing:
+            counted = {column: _rows(f"SELECT last_value, is_called FROM {column[2]}")[0] for column in _rows(_COUNTED)}  # noqa: S608
+            for (table,) in missing:
+                _rows("SELECT create_reference_table(%s)", [table])
+            for (table, column, _), (last, is_called) in counted.items():
+                _count_on(table, column, last if is_called else 0)
+
+
+def _count_on(table: str, column: str, last: int) -> None:
+    """Let the next id be higher than the last one, and than those of rows that came while nobody looked."""
+    [(sequence, highest)] = _rows(
+        f"SELECT pg_get_serial_sequence(%s, %s), greatest(max({column}), %s) FROM {table}",  # noqa: S608  names from the catalog
+        [table, column, last],
+    )
+    if highest:
+        _rows("SELECT setval(%s, %s)", [sequence, highest])
+
+
+def distribute(number: int) -> None:
+    """Let Citus put the tables of a cell on one of its nodes. They must have nothing but what a cell begins with."""
+    with cell.use(cell.FIRST), transaction.atomic():
+        set_on_all_nodes()
+        _rows("SET LOCAL check_function_bodies = off")  # nodes have no other tables of ``public``
+        for (function,) in _rows(_CALLED, [cell.schema(number)]):
+            _rows("SELECT create_distributed_function(%s)", [function])
+        _rows("SELECT citus_schema_distribute(%s)", [cell.schema(number)])
+
+
+# --- A transaction ----------------------------------------------------------------------------------------------------
+
+
+def set_on_all_nodes() -> None:
+    """Let each ``SET LOCAL`` of the current transaction that follows take effect on all nodes that it uses.
+
+    Each must be sent by itself: nodes get all that was sent with it.
+    """
+    _rows("SET LOCAL citus.propagate_set_commands = 'local'")
+
+
+def _rows(sql: str, values: Any = None) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall()) if cursor.description else []

@@ -1,0 +1,80 @@
+"""Does in each cell what is about all accounts. A cell that is away holds up no other."""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar
+
+from django.db import connection
+
+from gateway_project import errors
+from gateway_project.cells import known
+from gateway_project.db import cell, pool
+
+logger = logging.getLogger("gateway.cells")
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def run(work: Callable[[], Result], *, may_miss: bool = False, numbers: Sequence[int] = ()) -> list[Result]:
+    """Return the result of ``work`` in each cell, or in those with these numbers.
+
+    The first error is raised when all had their turn. With ``may_miss``, cells that are away have no result, as long as the
+    first cell has one.
+    """
+    done, failures = [], dict[int, Exception]()
+    for number in numbers or known.numbers():
+        with cell.use(number):
+            try:
+                done.append(work())
+            except pool.DATABASE_ERRORS as error:
+                failures[number] = error
+    for number, failure in failures.items():
+        if not may_miss or number == cell.FIRST:
+            raise failure
+        _report(number, failure)
+    return done
+
+
+def each(task: Callable[Parameters, int]) -> Callable[Parameters, int]:
+    """Let a task run in each cell, side by side, and return the sum of its results. An error is raised when all have ended."""
+
+    @wraps(task)
+    def run(*args: Parameters.args, **options: Parameters.kwargs) -> int:
+        numbers = known.numbers()
+        if len(numbers) == 1:
+            return task(*args, **options)
+        work = partial(_run_in, lambda: task(*args, **options))
+        if pool.is_in_transaction():  # other threads would not see what it has written
+            outcomes = list(map(work, numbers))
+        else:
+            with ThreadPoolExecutor(len(numbers)) as executor:
+                outcomes = list(executor.map(partial(_run_and_close, work), numbers))
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if failures:  # one after which the task is tried again, if there is one
+            raise next((each for each in failures if isinstance(each, pool.UNAVAILABLE)), failures[0])
+        return sum(outcome for outcome in outcomes if isinstance(outcome, int))
+
+    return run
+
+
+def _run_in(work: Callable[[], int], number: int) -> int | Exception:
+    with cell.use(number):
+        try:
+            return work()
+        except Exception as error:
+            _report(number, error)
+            return error
+
+
+def _run_and_close(work: Callable[[int], int | Exception], number: int) -> int | Exception:
+    try:
+        return work(number)
+    finally:
+        connection.close()  # that of this thread
+
+
+def _report(number: int, error: Exception) -> None:
+    logger.error("cell %d: %s", number, errors.reason(error), extra={"cell": number})

@@ -1,0 +1,57 @@
+"""Applies the migrations of owned tables to each cell. A new cell begins with all that the first one has had.
+
+Django's own way to leave operations out is a router. In a cell that is not the first, it allows those on owned tables. What
+runs SQL or Python says what it is about: ``hints={"is_owned": True}``. Each cell records the migrations that it has had.
+"""
+
+from typing import Any
+
+from django.apps import apps
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from gateway_project.cells import structure
+from gateway_project.cells.models import OwnedModel
+from gateway_project.db import cell
+
+
+class CellRouter:
+    """Leaves to the first cell what is not about owned tables."""
+
+    def allow_migrate(self, db: str, app_label: str, model_name: str | None = None, **hints: Any) -> bool | None:
+        if cell.current() == cell.FIRST:
+            return None
+        if model_name is None:
+            return bool(hints.get("is_owned"))
+        return _is_owned(app_label, model_name) or _has_table(db, hints.get("model"))
+
+
+def _is_owned(app_label: str, model_name: str) -> bool:
+    try:
+        return issubclass(apps.get_model(app_label, model_name), OwnedModel)
+    except LookupError:  # it does not exist any more
+        return False
+
+
+def _has_table(alias: str, model: Any) -> bool:
+    if model is None:
+        return False
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s)", [f"{cell.schema(cell.current())}.{model._meta.db_table}"])
+        return cursor.fetchone()[0] is not None
+
+
+def added_cells(alias: str) -> list[int]:
+    """Return the cells that a database has beside the first, whether they serve yet or not."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(
+            "SELECT nspname FROM pg_class JOIN pg_namespace AS schemas ON schemas.oid = relnamespace"
+            " WHERE relname = 'django_migrations' AND nspname ~ '^cell_[0-9]{2,}$' AND nspname <> %s",
+            [cell.schema(cell.FIRST)],
+        )
+        return sorted(int(name.removeprefix("cell_")) for (name,) in cursor.fetchall())
+
+
+def finish(number: int) -> None:
+    """Let functions that a migration has replaced look into their cell again, if there are several."""
+    if number != cell.FIRST or added_cells(DEFAULT_DB_ALIAS):
+        structure.fix_functions(number)

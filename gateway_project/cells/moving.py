@@ -1,0 +1,165 @@
+"""Moves the rows of one account from a cell to another, in one transaction: it is in one of the two at each moment.
+
+Whoever wants to lock the account meanwhile waits, does not find it, looks it up in the directory, and goes on in its new cell.
+Triggers and keys of the tables are not asked, because rows that are never deleted are: for that a session must be allowed to
+set ``session_replication_role``. What the audit signed stays in the former cell, as do sums that are not of one account.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from uuid import UUID
+
+from django.apps import apps
+from django.db import connection, transaction
+from django.db.models import ForeignKey, Model
+
+from gateway_project.cells import citus, structure
+from gateway_project.cells.models import AccountPlace, OwnedModel, UserPlace
+from gateway_project.db import cell
+
+_IN_MEMORY_BYTES = 2**24
+_ANALYZED_ROWS = 1_000
+
+
+class Unequal(Exception):
+    """What was put into the new cell is not what was taken from the former."""
+
+
+def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progress: Callable[[str], None]) -> int:
+    """Move the account, which the caller has locked in the source. Return how many rows it has.
+
+    ``digest_sql`` selects a digest of what only changes under the lock of the account, whose id is its parameter. It is the
+    same on both sides, or nothing is moved. Must run in a transaction. Raises Unequal, or the database's errors.
+    """
+    with cell.use(source):
+        _lock_owners(account_id)
+    expected, rows = _digest(source, digest_sql, account_id), 0
+    with transaction.atomic():
+        if citus.is_installed():
+            citus.set_on_all_nodes()
+        structure.execute("SET LOCAL session_replication_role = replica")
+        _write(source, account_id)
+        for number, model in enumerate(moved_models(), start=1):
+            rows += _move_rows(model, account_id, source, target)
+            progress(f"{number} of {len(moved_models())} tables, {rows} rows")
+        _write(target, account_id)
+        structure.execute("SET LOCAL session_replication_role = origin")
+        AccountPlace.objects.update_or_create(account_id=account_id, defaults={"cell": target})
+        _place_members(account_id, target)
+    if _digest(target, digest_sql, account_id) != expected:
+        raise Unequal(f"the ledger of {account_id} is not the same in cell {target}: nothing was moved")
+    return rows
+
+
+def _write(number: int, account_id: UUID) -> None:
+    """Write to a cell by an ordinary statement, of which nothing changes.
+
+    Citus prepares the commit of a node, so that all commit or none, if it is written to like that. After reads and COPY alone
+    it does not, and a commit that fails there is lost without an error.
+    """
+    with cell.use(number), connection.cursor() as cursor:
+        cursor.execute("UPDATE billing_account SET id = id WHERE id = %s", [account_id])
+        if cursor.rowcount != 1:
+            raise Unequal(f"{account_id} is not in cell {number}: nothing was moved")
+
+
+def _lock_owners(account_id: UUID) -> None:
+    """Lock the rows by which others are found: none can be added meanwhile that refers to one which has moved."""
+    for model in owners():
+        condition = condition_sql(model).format(account=account_id)
+        structure.execute(f"SELECT 1 FROM {model._meta.db_table} WHERE {condition} FOR UPDATE")  # noqa: S608  of our own models
+
+
+def _move_rows(model: type[Model], account_id: UUID, source: int, target: int) -> int:
+    """Take the rows out of one cell and put them into the other. Return how many."""
+    table, columns = model._meta.db_table, ", ".join(_columns(model._meta.db_table))
+    taken = f"DELETE FROM {table} WHERE {condition_sql(model).format(account=account_id)} RETURNING {columns}"  # noqa: S608
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as file, connection.cursor() as cursor:
+        with cell.use(source):
+            cell.follow(connection.connection)
+            with cursor.copy(f"COPY ({taken}) TO STDOUT (FORMAT binary)") as rows:
+                for part in rows:
+                    file.write(part)
+            taken_rows = cursor.rowcount
+        file.seek(0)
+        with cell.use(target):
+            cell.follow(connection.connection)
+            with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT binary)") as rows:
+                while part := file.read(2**16):
+                    rows.write(part)
+            if cursor.rowcount != taken_rows:
+                raise Unequal(f"{taken_rows} rows were taken out of {table}, and {cursor.rowcount} put in")
+            if taken_rows >= _ANALYZED_ROWS:  # or what is asked of them next, while the account waits, is planned for few
+                cursor.execute(f"ANALYZE {table}")
+    return int(taken_rows)
+
+
+def _columns(table: str) -> list[str]:
+    """Return the columns that are stored as they are given."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT quote_ident(attname) FROM pg_attribute"
+            " WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+            [table],
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
+def _place_members(account_id: UUID, target: int) -> None:
+    with cell.use(target), connection.cursor() as cursor:
+        cursor.execute("SELECT user_id FROM billing_membership WHERE account_id = %s", [account_id])
+        places = [UserPlace(user_id=user_id, cell=target) for (user_id,) in cursor.fetchall()]
+    UserPlace.objects.bulk_create(places, ignore_conflicts=True)
+
+
+def _digest(number: int, sql: str, account_id: UUID) -> object:
+    with cell.use(number), connection.cursor() as cursor:
+        cursor.execute(sql, [account_id])
+        return cursor.fetchone()
+
+
+# --- Which rows are an account's ----------------------------------------------------------------------------------------
+
+
+@cache
+def moved_models() -> tuple[type[Model], ...]:
+    """Return the models of which an account has rows that move with it, each before those that lead to the account."""
+    owned = [model for model in apps.get_models() if issubclass(model, OwnedModel) and model.moves and condition_sql(model)]
+    return tuple(sorted(owned, key=lambda model: (_is_account(model), -condition_sql(model).count("SELECT"))))
+
+
+@cache
+def owners() -> tuple[type[Model], ...]:
+    """Return those of the models by which others are found that do not say their account. The account guards all others."""
+    return tuple(owner for owner in moved_models() if any(f"FROM {owner._meta.db_table} " in sql for sql in _nested()))
+
+
+def _nested() -> list[str]:
+    return [condition_sql(model) for model in moved_models() if "SELECT" in condition_sql(model)]
+
+
+@cache
+def condition_sql(model: type[Model]) -> str:
+    """SQL that says whether a row is of the account ``{account}``; empty for a table of which no row is one account's."""
+    if _is_account(model):
+        return "id = '{account}'"
+    columns = {field.column for field in model._meta.concrete_fields}
+    if "account_id" in columns:
+        return "account_id = '{account}'"
+    for field, owner in _owners(model):
+        if condition := condition_sql(owner):
+            return f"{field.column} IN (SELECT {owner._meta.pk.column} FROM {owner._meta.db_table} WHERE {condition})"  # noqa: S608
+    return ""
+
+
+def _is_account(model: type[Model]) -> bool:
+    return model._meta.label_lower == "billing.account"
+
+
+def _owners(model: type[Model]) -> Iterator[tuple[ForeignKey[Model, Model], type[Model]]]:
+    """Yield the foreign keys to other owned tables, those that are never empty first."""
+    keys = [field for field in model._meta.concrete_fields if isinstance(field, ForeignKey)]
+    for field in sorted(keys, key=lambda field: field.null):
+        if issubclass(field.related_model, OwnedModel) and field.related_model is not model:
+            yield field, field.related_model

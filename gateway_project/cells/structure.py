@@ -1,0 +1,133 @@
+"""Makes the tables of a cell like those of the first cell: columns, constraints, indexes, triggers, and who may do what.
+
+Indexes and constraints keep their names, so that migrations find them. A trigger's function is a copy in the cell's schema that
+always looks there first: it finds the cell's rows wherever it runs. The ids that a cell counts begin at a number of its own, so
+that an account keeps its rows' ids when it moves.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, transaction
+
+from gateway_project.cells import citus
+from gateway_project.cells.models import OwnedModel
+from gateway_project.db import cell
+
+_MIGRATIONS = "django_migrations"
+_IDS = 2**40  # of each cell
+
+_COPIED = "DEFAULTS INCLUDING IDENTITY INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING CONSTRAINTS"
+
+# What a table has, as statements without the names of schemas, in the order in which they can run. Foreign keys come when all
+# tables have their primary keys, and where ids begin, before: Citus does not change that of tables that refer to each other.
+_CONSTRAINTS = """
+SELECT format('ALTER TABLE %%I ADD CONSTRAINT %%I %%s', tables.relname, conname, pg_get_constraintdef(constraints.oid, true))
+FROM pg_constraint AS constraints JOIN pg_class AS tables ON tables.oid = conrelid
+WHERE tables.oid = ANY (%(tables)s::regclass[]) AND contype = ANY (%(kinds)s)
+    AND (confrelid = 0 OR %(referable)s::regclass[] IS NULL OR confrelid = ANY (%(referable)s::regclass[]))
+ORDER BY contype DESC, constraints.oid
+"""
+_INDEXES = """
+SELECT pg_get_indexdef(indexrelid, 0, true) FROM pg_index
+WHERE indrelid = ANY (%(tables)s::regclass[])
+    AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid AND contype <> 'f')
+ORDER BY indexrelid
+"""
+_OPTIONS = """
+SELECT format('ALTER TABLE %%I SET (%%s)', relname, array_to_string(reloptions, ', '))
+FROM pg_class WHERE oid = ANY (%(tables)s::regclass[]) AND reloptions IS NOT NULL
+"""
+_TRIGGERS = """
+SELECT pg_get_triggerdef(oid, true) FROM pg_trigger
+WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal ORDER BY oid
+"""
+_FUNCTIONS = """
+SELECT DISTINCT proname, replace(pg_get_functiondef(functions.oid),
+    format('FUNCTION %%I.%%I(', nspname, proname), format('FUNCTION %%I(', proname))
+FROM pg_trigger JOIN pg_proc AS functions ON functions.oid = tgfoid JOIN pg_namespace AS schemas ON schemas.oid = pronamespace
+WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal
+"""
+_TRIGGER_FUNCTIONS = """
+SELECT DISTINCT tgfoid::regprocedure::text, pronamespace::regnamespace::text
+FROM pg_trigger JOIN pg_proc AS functions ON functions.oid = tgfoid
+WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal
+"""
+_IDENTITIES = """
+SELECT format('ALTER TABLE %%I ALTER COLUMN %%I SET START WITH %%s SET MINVALUE 1 RESTART WITH %%s',
+    relname, attname, %(first)s::bigint, %(first)s::bigint)
+FROM pg_attribute JOIN pg_class AS tables ON tables.oid = attrelid
+WHERE attrelid = ANY (%(tables)s::regclass[]) AND attidentity <> '' AND atttypid = 'bigint'::regtype
+"""
+_GRANTS = """
+SELECT format('GRANT %%s ON TABLE %%I TO %%s', privilege_type, relname, coalesce(nullif(grantee, 0)::regrole::text, 'PUBLIC'))
+FROM pg_class, aclexplode(relacl) WHERE oid = ANY (%(tables)s::regclass[]) AND grantee <> relowner
+UNION SELECT DISTINCT format('GRANT USAGE ON SCHEMA %%I TO %%s', %(schema)s::text,
+    coalesce(nullif(grantee, 0)::regrole::text, 'PUBLIC'))
+FROM pg_class, aclexplode(relacl) WHERE oid = ANY (%(tables)s::regclass[]) AND grantee <> relowner
+"""
+
+
+def owned_tables() -> list[str]:
+    """Return the names of the tables that each cell has."""
+    return sorted(model._meta.db_table for model in apps.get_models() if issubclass(model, OwnedModel))
+
+
+def create(number: int, progress: Callable[[str], None] = lambda line: None) -> None:
+    """Create the schema of a cell with all its tables, or nothing. Raises the database's errors.
+
+    Where Citus is installed, it puts them on a node after that, which may fail and leave them where they are.
+    """
+    tables, schema = [*owned_tables(), _MIGRATIONS], cell.schema(number)
+    if citus.is_installed():
+        citus.prepare()
+    with cell.use(cell.FIRST), transaction.atomic():
+        statements = _copies(tables, number)
+        execute(f"CREATE SCHEMA {schema}")
+        [(source,)] = _rows("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = %s::regclass", [_MIGRATIONS])
+        for table in tables:
+            execute(f"CREATE TABLE {schema}.{table} (LIKE {source}.{table} INCLUDING {_COPIED})")
+        with cell.use(number):
+            for done, statement in enumerate(statements, start=1):
+                execute(statement)
+                progress(f"{done} of {len(statements)} statements")
+        execute(f"INSERT INTO {schema}.{_MIGRATIONS} TABLE {source}.{_MIGRATIONS}")
+    for each in (cell.FIRST, number):
+        fix_functions(each)
+    if citus.is_installed():
+        citus.distribute(number)
+
+
+def fix_functions(number: int) -> None:
+    """Let the triggers of a cell look into its own tables, whatever cell the session is in when they run.
+
+    Deferred triggers run at the end of a transaction, which may have gone on in another cell. A migration that replaces a
+    function takes this away.
+    """
+    with cell.use(number), transaction.atomic():
+        for function, schema in _rows(_TRIGGER_FUNCTIONS, {"tables": owned_tables()}):
+            path = schema if schema == "public" else f"{schema}, public"
+            execute(f"ALTER FUNCTION {function} SET search_path = {path}")
+
+
+def _copies(tables: list[str], number: int) -> list[str]:
+    """Return the statements that give a cell's new tables what the first cell's have."""
+    values: dict[str, Any] = {"tables": tables, "first": number * _IDS, "schema": cell.schema(number)}
+    values["referable"] = [*tables, *citus.REFERENCE_TABLES] if citus.is_installed() else None
+    keys = [_rows(_CONSTRAINTS, {**values, "kinds": kinds}) for kinds in (["p", "u", "x"], ["f"])]
+    functions = [(definition,) for _, definition in _rows(_FUNCTIONS, values)]
+    found = [_rows(sql, values) for sql in (_OPTIONS, _IDENTITIES, _INDEXES, _TRIGGERS, _GRANTS)]
+    options, identities, indexes, triggers, grants = found
+    return [sql for (sql,) in [*options, *identities, *keys[0], *indexes, *keys[1], *functions, *triggers, *grants]]
+
+
+def _rows(sql: str, values: Any) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall())
+
+
+def execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
