@@ -35,7 +35,8 @@ class BaseRows:
 
     def __init__(self, tables: list[str], builders: dict[str, Build]) -> None:
         self._builders = builders
-        written = [table for table in _referenced_first() if table in tables and table not in _OF_TRIGGERS]
+        related = [table for table in _referenced_first() if table in tables and table not in _OF_TRIGGERS]
+        written = [*related, *(table for table in tables if table not in {*related, *_OF_TRIGGERS})]
         self._copies = {name: _record(build, written) for name, build in builders.items()}
 
     def insert(self, name: str, **texts: str) -> Any:
@@ -91,8 +92,9 @@ def _columns(table: str) -> dict[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT quote_ident(column_name), data_type FROM information_schema.columns"
-            " WHERE table_schema = current_schema() AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
-            [table],
+            " WHERE table_schema = (SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = %s::regclass)"
+            " AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
+            [table, table],
         )
         return dict(cursor.fetchall())
 

@@ -3,14 +3,18 @@
 alice has $10 of credit, bob has no credit, and charlie owns an unrelated account with credit.
 """
 
+import contextvars
 import gc
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis
 import pytest
+from celery import Task
 from django.conf import settings
 from django.core.cache import cache
+from django.core.management.base import BaseCommand
 from django.core.signals import request_finished
 from django.db import close_old_connections, connection
 from django.db.models.signals import pre_save
@@ -25,9 +29,11 @@ from billing.sign_in import limits
 from completions.catalog import lookup
 from completions.relay import circuit_breaker, local_faults
 from gateway_project.activity.models import Activity
+from gateway_project.cells import directory, known
+from gateway_project.db import cell
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.web import in_flight
-from tests import factories, mutant_plugin, template_database, template_names, written_rows
+from tests import cells, factories, mutant_plugin, template_database, template_names, written_rows
 from tests.base_rows import BaseRows
 from tests.offer_reads import OfferReads
 
@@ -37,6 +43,13 @@ hypothesis.settings.load_profile("repeatable")
 
 
 _open_streams: list[Any] = []  # replies of this test that are streams
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip with several cells what counts statements, or what is in the first cell whatever the account."""
+    for item in items if cells.NUMBER > 1 else []:
+        if item.get_closest_marker("one_cell"):
+            item.add_marker(pytest.mark.skip("it is about one cell"))
 
 
 def pytest_collection_finish() -> None:
@@ -74,6 +87,8 @@ def django_db_setup(
     """Give this process a copy of the migrated database. After a transactional test, delete only what it wrote."""
     with django_db_blocker.unblock():
         template_database.create_copy()
+        known.read_again()
+    cell.enter(cells.NUMBER)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: written_rows.delete())
         patch.setattr(TransactionTestCase, "_should_reload_connections", lambda case: False)
@@ -100,7 +115,8 @@ def _test_clients() -> Iterator[None]:
         middleware.files = files
 
     def answer_and_note_streams(handler: ClientHandler, environ: dict[str, Any]) -> Any:
-        reply = answer(handler, environ)
+        with cell.use(cell.FIRST):  # the request finds its cell by itself, and leaves the test in that of its own
+            reply = answer(handler, environ)
         if reply.streaming:
             _open_streams.append(reply)
         return reply
@@ -108,6 +124,27 @@ def _test_clients() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClientHandler, "__call__", answer_and_note_streams)
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", share_files)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _entry_points_begin_in_the_first_cell() -> Iterator[None]:
+    """Commands and tasks find their cells by themselves, as requests do. Threads of tests call what is within a request."""
+    start, execute, run_task = threading.Thread.start, BaseCommand.execute, Task.__call__
+
+    def start_in_cell(thread: threading.Thread) -> None:
+        context, run = contextvars.copy_context(), thread.run
+        thread.run = lambda: context.run(run)  # type: ignore[method-assign]
+        start(thread)
+
+    def in_first_cell(run: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **options: cell.use(cell.FIRST)(run)(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if cells.NUMBER > 1:
+            patch.setattr(threading.Thread, "start", start_in_cell)
+            patch.setattr(BaseCommand, "execute", in_first_cell(execute))
+            patch.setattr(Task, "__call__", in_first_cell(run_task))
         yield
 
 
@@ -143,6 +180,7 @@ def _unhurried_settings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, override_settings(**names):
         patch.setattr("completions.sweeper._RECHECK_SECONDS", 0)
         patch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
+        patch.setattr(known, "READ_SECONDS", 1_000_000)  # tests that count statements have the same number each time
         yield
 
 
@@ -166,6 +204,8 @@ def _nothing_left_behind(
     template_names.missing.clear()
     offer_reads.begin(is_kept=mutant_plugin.mutant_of(request.node) == "")
     yield
+    cell.enter(cells.NUMBER)
+    directory.forget_all()
     cache.clear()  # of used codes, by the id of their user
     circuit_breaker.forget_all()
     local_faults._faults.clear()

@@ -6,10 +6,12 @@ from django.db.models import ProtectedError
 from django.db.models.functions import Now
 
 from billing import money
+from billing.accounts import lifecycle as account_lifecycle
 from billing.ledger import writer
-from billing.models import Account, Membership, User
+from billing.models import Account, Membership, Role, User
 from completions.models import LanguageModel, Price, Provider, Route
 from gateway_project import identifiers
+from gateway_project.cells import directory
 from keys import lifecycle
 from keys.models import ApiKey
 
@@ -23,11 +25,16 @@ def make_user(email: str, **fields: Any) -> User:
 def make_account(name: str = "Example", *, cents: int = 0, owner: User | None = None, is_new: bool = False) -> Account:
     """Return an account with some credit. Unless it is new, it has paid for usage before."""
     account = Account.objects.create(name=name, has_paid=not is_new)
+    directory.place_account(account.pk)
     if owner:
-        Membership.objects.create(account=account, user=owner)
+        account_lifecycle.add_member(account, owner)
     if cents:
         credit(account, cents)
     return account
+
+
+def add_member(account: Account, user: User, role: str = Role.OWNER) -> Membership:
+    return account_lifecycle.add_member(account, user, Role(role))
 
 
 def credit(account: Account, cents: int) -> None:

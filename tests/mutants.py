@@ -148,7 +148,7 @@ GROUP = "gateway_project/db/test_group_commit.py"
 mutant(
     "no_lock_on_the_account",
     "Who books for an account does not lock it.",
-    code("billing.locks:lock_account", '.select_for_update(of=("self",), no_key=True)', ""),
+    code("billing.locks:_lock_row", '.select_for_update(of=("self",), no_key=True)', ""),
     "billing/ledger/test_writer.py::test_the_account_is_locked_before_its_balance_is_written",
     f"{LOAD}::test_placing_a_hold_waits_for_concurrent_holds_and_counts_them",
 )
@@ -198,7 +198,7 @@ mutant(
 mutant(
     "a_batch_waits_for_locked_rows",
     "A batch waits for the rows of one account, and all others with it.",
-    code("completions.charging.batch:_run_batch", "skips_locked=True", "skips_locked=False"),
+    code("completions.charging.batch:_Committer._run_batch", "skips_locked=True", "skips_locked=False"),
     f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[account]",
     f"{BATCH}::test_other_accounts_are_served_while_one_is_locked[key]",
 )
@@ -225,6 +225,57 @@ mutant(
     "A settlement whose flush failed is tried again, found charged, and not waited for.",
     code("completions.charging.batch:_run_on", "if not (is_durable and is_written):", "if not is_durable:"),
     f"{BATCH}::test_a_settlement_that_is_found_charged_waits_for_the_disk",
+)
+mutant(
+    "a_moved_account_is_not_looked_up_again",
+    "A request that waited for an account which moved meanwhile is refused.",
+    code(
+        "gateway_project.cells.directory:has_moved",
+        "return place is not None and remember(account_id, place) != number",
+        "return False",
+    ),
+    "billing/ledger/test_moves.py::test_its_keys_work_as_before",
+)
+mutant(
+    "a_readmission_follows_its_account",
+    "What waits on disk for an account that moved just now is taken for forgotten.",
+    code(
+        "completions.charging.readmission:_wait",
+        "Skipped() if directory.has_moved(operation.account_id, cell.current()) else refusal",
+        "refusal",
+    ),
+    "completions/charging/test_moves.py::test_what_moved_just_now_waits_instead_of_being_a_dead_letter",
+)
+mutant(
+    "a_file_is_drained_where_its_account_was",
+    "What waits on disk is looked for where this process believes its account.",
+    code("completions.charging.outbox:_by_cell", "directory.find_again(", "directory.cell_of("),
+    "completions/charging/test_moves.py::test_what_waits_on_disk_is_charged_in_the_new_cell",
+)
+mutant(
+    "a_connection_stays_in_its_cell",
+    "A statement is sent in the cell of the statement before it.",
+    code("gateway_project.db.cell:follow", "!= number", "!= number and False"),
+    "gateway_project/cells/test_directory.py::test_a_completion_is_charged_in_the_cell_of_its_key",
+)
+mutant(
+    "a_rollback_does_not_forget_the_cell",
+    "After a rollback took the search path back, statements go on in another cell.",
+    code("gateway_project.db.cell:forget", "_of_connections[connection] = _UNKNOWN", "pass"),
+    "gateway_project/cells/test_cell.py::test_after_a_rollback_the_next_statement_is_in_the_current_cell",
+    "gateway_project/cells/test_cell.py::test_after_a_rollback_to_a_savepoint_the_next_statement_is_in_the_current_cell",
+)
+mutant(
+    "a_move_is_not_compared",
+    "A ledger that is not the same in the new cell is moved.",
+    code("gateway_project.cells.moving:move", "if _digest(target, digest_sql, account_id) != expected:", "if False:"),
+    "billing/ledger/test_moves.py::test_a_ledger_that_is_not_the_same_there_is_not_moved",
+)
+mutant(
+    "triggers_look_into_the_cell_of_the_session",
+    "A deferred trigger that runs after a transaction went on in another cell looks there.",
+    code("gateway_project.cells.structure:fix_functions", "execute(f", "str(f"),
+    "gateway_project/cells/test_structure.py::test_a_deferred_trigger_looks_into_its_own_cell",
 )
 mutant(
     "what_was_skipped_is_taken_for_deleted",
@@ -286,7 +337,7 @@ mutant(
     "check_then_act",
     "The balance that is decided on was read before the lock was granted.",
     code(
-        "billing.locks:lock_account",
+        "billing.locks:_lock_row",
         "return Account",
         "seen = Account.objects.get(pk=account_id)\n    Account",
         "no_key=True).get(pk=account_id)",
@@ -1562,7 +1613,7 @@ mutant(
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code("completions.sweeper:release_expired_holds", "outbox.drain(settlement.resolve_all)", "pass"),
+    code("completions.sweeper:release_expired_holds", ", partial(outbox.drain, settlement.resolve_all)):", ",):"),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(

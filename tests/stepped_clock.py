@@ -4,6 +4,8 @@ from datetime import datetime
 
 from django.db import connection
 
+from gateway_project.db import cell
+
 _CLOCK = """
     CREATE SCHEMA stepped;
     CREATE FUNCTION stepped.statement_timestamp() RETURNS timestamptz STABLE LANGUAGE sql
@@ -21,5 +23,6 @@ def step(now: datetime) -> None:
     """Set the clock to ``now`` until the transaction, or the savepoint, is rolled back."""
     with connection.cursor() as cursor:
         # Listed before pg_catalog, which has the real function.
-        cursor.execute("SET LOCAL search_path = stepped, pg_catalog, public")
+        own = "" if cell.current() == cell.FIRST else f"{cell.schema(cell.current())}, "
+        cursor.execute(f"SET LOCAL search_path = stepped, pg_catalog, {own}public")
         cursor.execute("SELECT set_config('stepped.now', %s, true)", [now.isoformat()])

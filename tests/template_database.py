@@ -14,6 +14,10 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
+from gateway_project.cells import structure
+from gateway_project.cells.models import Cell
+from tests import cells
+
 ROOT = Path(__file__).resolve().parent.parent
 _PREFIX = "gateway_template_"
 _LOCK = 7_130_004  # an advisory lock: one process makes the template, others wait for it
@@ -53,9 +57,11 @@ def _template() -> str:
 
 def _digest() -> str:
     """Return a digest of all that decides about the rows and tables of an empty database: migrations, ours and of packages."""
-    groups = [ROOT / "gateway_project" / "activity" / "staff_groups.py", ROOT / "requirements.txt"]
+    project = ROOT / "gateway_project"
+    groups = [project / "activity" / "staff_groups.py", project / "cells" / "structure.py", ROOT / "requirements.txt"]
     paths = sorted([*ROOT.glob("*/migrations/*.py"), *ROOT.glob("gateway_project/*/migrations/*.py"), *groups])
-    return hashlib.sha256(b"".join(str(path.name).encode() + path.read_bytes() for path in paths)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(str(path.name).encode() + path.read_bytes() for path in paths)).hexdigest()[:16]
+    return f"{digest}_{cells.NUMBER}"
 
 
 @contextmanager
@@ -71,6 +77,9 @@ def _migrate(name: str) -> None:
     own = connection.settings_dict["NAME"]
     _use(name)
     call_command("migrate", verbosity=0)
+    for number in range(2, cells.NUMBER + 1):
+        structure.create(number)
+        Cell.objects.create(number=number, is_open=True)
     _use(own)
 
 

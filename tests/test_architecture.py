@@ -42,7 +42,7 @@ def test_a_package_docstring_lists_its_modules(folder):
 
 
 def test_every_test_that_ci_runs_by_name_is_there():
-    [named] = re.findall(r"differing=\((.*)\)", (ROOT / ".ci" / "run").read_text())
+    [named] = re.findall(r"in_cells=\((.*)\)", (ROOT / ".ci" / "run").read_text())
     paths = subprocess.run(["bash", "-c", f"printf '%s\\n' {named}"], capture_output=True, text=True, check=True).stdout.split()
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -12,16 +12,19 @@ import psycopg
 from django.db import connection
 from psycopg.pq import TransactionStatus
 
-from gateway_project.db import direct_connections
+from gateway_project.db import cell, direct_connections
+from tests import cells
 
-_KEPT = {"django_content_type", "auth_permission"}  # tables of rows that no test changes
+_KEPT = {"django_content_type", "auth_permission", "cells_cell"}  # tables of rows that no test changes
 _opened: list["psycopg.Connection[Any]"] = []
 
 
 @cache
 def tables() -> list[str]:
     """Return the tables whose rows tests write."""
-    return [table for table in connection.introspection.django_table_names(only_existing=True) if table not in _KEPT]
+    with cell.use(cell.FIRST):  # in another cell migrations, and what lists their tables, leave out what all cells share
+        names = connection.introspection.django_table_names(only_existing=True)
+    return [table for table in names if table not in _KEPT]
 
 
 def delete() -> None:
@@ -33,7 +36,7 @@ def delete() -> None:
     forget_session()
     if not _opened:
         _opened.append(direct_connections.connect())
-        _opened[0].execute(direct_connections.session_sql())
+        _opened[0].execute(f"{direct_connections.session_sql()}; {cell.search_path_sql(cells.NUMBER)}")
     deleting = _opened[0]
     with deleting.transaction():
         deleting.execute(f"SET LOCAL session_replication_role = replica; LOCK TABLE {_names()} IN SHARE ROW EXCLUSIVE MODE")
@@ -54,6 +57,7 @@ def forget_session() -> None:
     if used.info.transaction_status == TransactionStatus.IDLE and connection.get_autocommit():
         try:
             used.execute(f"RESET ALL; SET TIME ZONE 'UTC'; SELECT pg_advisory_unlock_all(); {direct_connections.session_sql()}")
+            cell.forget(used)
         except psycopg.OperationalError:  # the server has ended it
             connection.close()
     else:

@@ -178,6 +178,7 @@ def break_the_ledger(account: Account) -> None:
         cursor.execute("UPDATE billing_account SET held_nanos = 7 WHERE id = %s", [account.pk])
 
 
+@pytest.mark.one_cell
 def test_a_consistent_ledger_is_reported_as_such(alice):
     stdout, stderr = run("verify_ledger", "--json")
     reply = json.loads(stdout)
@@ -187,6 +188,7 @@ def test_a_consistent_ledger_is_reported_as_such(alice):
 
 
 @pytest.mark.parametrize("one", [True, False])
+@pytest.mark.one_cell
 def test_an_inconsistent_ledger_is_an_error_with_its_violations(alice, bob, one):
     break_the_ledger(alice)
     stdout = StringIO()

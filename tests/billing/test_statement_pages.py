@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing import locks
 from billing.ledger import movements, reading, writer
-from billing.models import BillingDetails, LedgerEntry, Membership, Role
+from billing.models import BillingDetails, LedgerEntry, Role
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from gateway_project.text import dollars
@@ -122,6 +122,7 @@ def test_a_search_for_a_model_is_bounded_and_says_how_far_it_came(bobs, bob, mon
     assert downloaded(bobs, model="rare") == found
 
 
+@pytest.mark.one_cell
 def test_the_statement_reads_as_many_rows_and_queries_at_any_depth(bobs, bob, entries):
     def queries(**filters):
         with CaptureQueriesContext(connection) as captured:
@@ -223,7 +224,7 @@ def test_a_month_that_has_not_begun_or_is_none_is_not_found(bobs, month):
 def test_a_month_names_the_address_to_those_who_may_pay(bob, bobs):
     BillingDetails.objects.create(account=bob, name="Bob Ltd", address="1 High Street", tax_id="GB 1")
     viewer = factories.make_user("viewer@example.org")
-    Membership.objects.create(account=bob, user=viewer, role=Role.VIEWER)
+    factories.add_member(account=bob, user=viewer, role=Role.VIEWER)
     path = f"{LEDGER}2026/1/"
     assert "Bob Bob Ltd 1 High Street Tax ID GB 1" in text(bobs.get(path))
     assert "High Street" not in text(signed_in(viewer).get(path))

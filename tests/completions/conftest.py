@@ -11,6 +11,7 @@ from completions.relay import attempts, fair_queue
 from completions.relay.slots import ProcessSlots
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.net import http
+from tests import cells
 from tests.base_rows import BaseRows
 from tests.monotonic_clock import MonotonicClock, use_clock
 from tests.upstream import Upstream, spare, upstream
@@ -48,7 +49,7 @@ def _one_event_loop() -> Iterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """End every wait for a lock after 0.3 seconds, and refuse nothing at once afterwards. Close the connections at the end."""
-    monkeypatch.setattr(batch._group_commit, "_refused_seconds", 0)
+    monkeypatch.setattr(batch._add_committer(cells.NUMBER).group_commit, "_refused_seconds", 0)
     monkeypatch.setitem(connection.settings_dict["SESSION"], "lock_timeout", "300ms")
     connection.close()
     PipelinedConnection.close_all()

@@ -1,5 +1,6 @@
 """Models with several routes, and assertions about the route that answered."""
 
+import contextvars
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -77,7 +78,7 @@ def once(condition: Callable[[], Any], *acts: Callable[[], Any]) -> gevent.Green
             gevent.sleep(0.05)  # the gateway has read what the upstream sent before the condition held
             act()
 
-    return gevent.spawn(run)
+    return gevent.spawn(contextvars.copy_context().run, run)
 
 
 def has_played(upstream: Upstream, steps: int) -> Callable[[], bool]:

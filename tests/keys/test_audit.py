@@ -265,6 +265,7 @@ def test_consistent_rows_have_no_violations(story):
 
 
 @pytest.mark.usefixtures("_unguarded")
+@pytest.mark.one_cell
 def test_a_violation_is_found_by_its_invariant_alone_in_its_own_account_only(story, subtests):
     bystander = factories.make_account(identifiers.short_uuid7(), cents=5)
     for break_it, names in BREAKS:

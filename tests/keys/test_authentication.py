@@ -102,6 +102,7 @@ def test_the_message_for_a_wrong_key_says_where_to_get_one_and_shows_nothing_of_
     assert header.split()[-1][9:20] not in message
 
 
+@pytest.mark.one_cell
 def test_a_well_formed_unknown_key_is_refused(db, django_assert_num_queries):
     with django_assert_num_queries(1):
         assert_refused(get(f"Bearer {secret.mint(identifiers.short_uuid7())}"))
@@ -149,6 +150,7 @@ def test_a_key_that_expires_later_works_until_then(alice):
     assert get(f"Bearer {minted}").status_code == 200
 
 
+@pytest.mark.one_cell
 def test_a_new_key_works_after_another_secret_with_its_id_was_refused(alice, settings):
     key_id = identifiers.short_uuid7()
     for _ in range(3):
@@ -167,6 +169,7 @@ def test_an_unknown_secret_is_looked_up_once(db, django_assert_num_queries, monk
             assert_refused(get(stranger))
 
 
+@pytest.mark.one_cell
 def test_the_cache_of_unknown_secrets_is_bounded_and_expires(db, django_assert_num_queries, monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(authentication, "_unknown_secrets", TTLCache(seconds=10, entries_max=2, clock=lambda: seconds[0]))
@@ -190,6 +193,7 @@ def test_a_new_key_is_delayed_but_works_in_a_flood_of_unknown_secrets(alice, mon
     assert time.monotonic() - before >= authentication._PACE_SECONDS
 
 
+@pytest.mark.one_cell
 def test_concurrent_secrets_are_looked_up_in_one_query(alice, django_assert_num_queries):
     made = [factories.make_key(alice) for _ in range(3)]
     another = secret.mint(made[0][0].pk)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from billing.members import changes
-from billing.models import Membership, Role
+from billing.models import Role
 from billing.sign_in import second_factor
 from gateway_project import errors
 from gateway_project.activity.models import Activity
@@ -131,7 +131,7 @@ def test_what_people_do_in_defence_is_never_refused(alice, settings, rf):
     key, _ = factories.make_key(alice)
     acts.set_spending_limit(None, key, {"limit_cents": 500, "type": "FIXED", "period": None})
     developer, user = factories.make_user("developer@example.org"), alice.members.get()
-    member = Membership.objects.create(account=alice, user=developer, role=Role.DEVELOPER)
+    member = factories.add_member(account=alice, user=developer, role=Role.DEVELOPER)
     request = rf.post("/")
     request.user = user
     settings.ACTS_PER_HOUR = 1

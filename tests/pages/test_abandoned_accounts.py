@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from django.db import connection
 
-from billing.models import Account, Membership, User
+from billing.models import Account, User
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
 from tests import factories
@@ -57,7 +57,7 @@ def test_an_account_is_closed_with_its_last_active_member(superuser, alice, char
 @pytest.mark.parametrize("way", ["deactivated", "deleted", "removed on the user's page"])
 def test_an_account_with_another_active_member_stays_open(superuser, alice, way):
     path, form = WAYS_TO_LEAVE[way](alice)
-    Membership.objects.create(account=alice, user=factories.make_user("second@example.org"))
+    factories.add_member(account=alice, user=factories.make_user("second@example.org"))
     assert superuser.post(path, form).status_code == 302
     assert Account.objects.get(pk=alice.pk).is_active
     shown = text(superuser.get(account_page(alice)))
@@ -67,7 +67,7 @@ def test_an_account_with_another_active_member_stays_open(superuser, alice, way)
 
 def test_an_inactive_member_does_not_keep_an_account_open(superuser, alice):
     path, form = WAYS_TO_LEAVE["deactivated"](alice)
-    Membership.objects.create(account=alice, user=factories.make_user("second@example.org", is_active=False))
+    factories.add_member(account=alice, user=factories.make_user("second@example.org", is_active=False))
     superuser.post(path, form)
     assert not Account.objects.get(pk=alice.pk).is_active
 
@@ -103,7 +103,7 @@ def test_accounts_without_an_active_member_are_listed(superuser, alice, charlie)
 def test_two_last_members_who_leave_at_once_close_the_account(transactional_db):
     users = [factories.make_user(f"{name}@example.org") for name in ("first", "second")]
     account = factories.make_account("Both", owner=users[0])
-    Membership.objects.create(account=account, user=users[1])
+    factories.add_member(account=account, user=users[1])
     root = User.objects.create_superuser("root@example.org", factories.PASSWORD)
 
     def deactivate(user):

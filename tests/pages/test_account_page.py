@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from billing import money
 from billing.ledger import audit
-from billing.models import Account, CreditRequest, LedgerEntry, Membership, PasswordLink, User
+from billing.models import Account, CreditRequest, LedgerEntry, PasswordLink, User
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
 from keys import lifecycle
@@ -133,7 +133,7 @@ def test_the_page_of_a_busy_account_takes_as_many_queries_as_that_of_a_new_one(d
     desk.get(account_page(alice))
     few = queries()
     for number in range(2, 12):
-        Membership.objects.create(account=alice, user=factories.make_user(f"member-{number}@example.org"))
+        factories.add_member(account=alice, user=factories.make_user(f"member-{number}@example.org"))
         use(factories.make_key(alice, f"key {number}")[0], cost_nanos=5, number=number)
         usage.place(alice, 5, reference=f"running {number}")
     assert queries() == few
@@ -390,7 +390,7 @@ def test_an_act_needs_its_permission_and_no_member_of_the_account_moves_its_mone
     before = rows()
     assert (weak.get(page).status_code, weak.post(page, form).status_code) == (403, 403)
     if act not in ("close", "reopen"):
-        Membership.objects.create(user=desk_user, account=payer)
+        factories.add_member(user=desk_user, account=payer)
         before = rows()
         assert (desk.get(page).status_code, desk.post(page, form).status_code) == (403, 403)
     assert rows() == before

@@ -275,7 +275,7 @@ def test_a_request_for_an_account_that_closed_says_so_and_is_not_booked(support,
 @pytest.mark.parametrize("member", ["lead@example.org", "support@example.org"])
 def test_no_member_has_a_part_in_a_credit(support, lead, alice, member):
     asked = ask(support, alice)
-    Membership.objects.create(user=factories.User.objects.get(email=member), account=alice)
+    factories.add_member(user=factories.User.objects.get(email=member), account=alice)
     lead.post(request_page(asked, "approve"))
     assert f"Members cannot take part in crediting their own account, and {member} is one." in text(
         lead.get(request_page(asked))

@@ -4,7 +4,7 @@ import html
 
 from django.contrib.auth.models import Group, Permission
 
-from billing.models import Membership
+from tests import factories
 from tests.pages.conftest import make_staff, signed_in
 
 
@@ -33,6 +33,6 @@ def test_a_list_names_the_permission_to_view_it(alice):
 
 def test_a_member_of_the_account_needs_a_colleague(alice):
     staff = make_staff("both@example.org", ["billing.view_account", "billing.issue_support_credit"])
-    Membership.objects.create(account=alice, user=staff)
+    factories.add_member(account=alice, user=staff)
     page = denial(signed_in(staff), f"/admin/billing/account/{alice.pk}/credit/")
     assert "You are a member of this account, so a colleague must credit it." in page

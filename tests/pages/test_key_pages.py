@@ -243,7 +243,7 @@ def test_a_former_secret_finds_its_key_too(owner, alice, grace):
 
 
 def test_the_key_of_a_secret_is_found_in_another_account_of_the_person(owner, alice, charlie):
-    Membership.objects.create(account=charlie, user=alice.members.get(), role=Role.VIEWER)
+    factories.add_member(account=charlie, user=alice.members.get(), role=Role.VIEWER)
     key, minted = factories.make_key(charlie, "theirs")
     reply = find(owner, minted)
     assert reply.redirect_chain == [(address(key), 302)]
@@ -273,7 +273,7 @@ def test_a_secret_is_not_taken_from_an_address(owner, alice):
 
 def test_a_member_who_may_not_revoke_finds_the_key(alice):
     user = factories.make_user("viewer@example.org")
-    Membership.objects.create(account=alice, user=user, role=Role.VIEWER)
+    factories.add_member(account=alice, user=user, role=Role.VIEWER)
     key, minted = factories.make_key(alice)
     assert find(signed_in(user), minted).redirect_chain == [(address(key), 302)]
 

@@ -94,6 +94,7 @@ ACTS = [
 ]
 # What is no page: it redirects, answers a program, or is only posted to.
 NOT_PAGES = {
+    "cell",
     *("login", "logout", "autocomplete", "jsi18n", "view_on_site", "activity_activity_export", "password_change_done"),
     *(
         "completions_catalogproposal_approve",

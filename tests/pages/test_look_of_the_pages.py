@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.urls import URLResolver, get_resolver, resolve
 
-from billing.models import AccountWarning, Membership, WarningDelivery, WebhookEndpoint
+from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
 from billing.warnings import deliveries
 from billing.warnings.deliveries import Attempt
 from completions.public import facts
@@ -150,9 +150,7 @@ def owners_paths(transactional_db, alice):
         "completion": asked.json()["id"],
         "month": f"{payment.created_at:%Y/%-m}",
         "payment": payment.pk,
-        "member": Membership.objects.create(
-            account=alice, user=factories.make_user(f"{'w' * 60}@example.org"), role="VIEWER"
-        ).pk,
+        "member": factories.add_member(account=alice, user=factories.make_user(f"{'w' * 60}@example.org"), role="VIEWER").pk,
     }
     return [path.format(**ids) for path in OWNERS]
 

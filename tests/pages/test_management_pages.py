@@ -52,7 +52,7 @@ def test_an_owner_revokes_a_management_key(owner, manager):
 
 def test_others_see_management_keys_and_neither_make_nor_revoke_them(alice, manager):
     user = factories.make_user("dev@example.org")
-    Membership.objects.create(account=alice, user=user, role=Role.DEVELOPER)
+    factories.add_member(account=alice, user=user, role=Role.DEVELOPER)
     client = signed_in(user)
     page = client.get(PAGE).content.decode()
     assert "terraform" in page

@@ -196,6 +196,7 @@ def test_a_group_may_do_exactly_these_acts_with_selected_rows(groups, group):
         assert offered <= acts
 
 
+@pytest.mark.one_cell
 def test_permissions_are_there_when_the_migrations_need_them(db):
     Group.objects.all().delete()
     Permission.objects.all().delete()

@@ -334,7 +334,7 @@ def test_a_membership_waits_for_a_credit_of_the_same_person_and_is_refused(trans
 
 
 def test_nobody_ends_their_own_membership(manager, manager_user, alice, rows):
-    own = Membership.objects.create(user=manager_user, account=alice)
+    own = factories.add_member(user=manager_user, account=alice)
     before = rows()
     leave = user_form(manager_user, **{"memberships-0-DELETE": "on"})
     assert "You cannot add or remove your own membership" in errors_of(manager.post(page("user", manager_user.pk), leave))
@@ -427,7 +427,7 @@ def test_staff_make_somebody_else_a_member_and_end_it(manager, manager_user, col
 @pytest.mark.parametrize("who", ["manager", "superuser"])
 def test_nobody_credits_an_account_that_they_are_a_member_of(request, alice, rows, who):
     client = request.getfixturevalue(who)
-    Membership.objects.create(user=User.objects.get(email__in=["manager@example.org", "root@example.org"]), account=alice)
+    factories.add_member(user=User.objects.get(email__in=["manager@example.org", "root@example.org"]), account=alice)
     before = rows()
     assert "Issue credit" not in client.get(account_page(alice)).content.decode()
     assert client.get(account_page(alice, "credit")).status_code == 403

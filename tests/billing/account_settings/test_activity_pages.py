@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 from django.test import RequestFactory
 
-from billing.models import Membership, Role
+from billing.models import Role
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from tests import factories
@@ -135,7 +135,7 @@ def test_the_file_is_read_in_batches(owner, acts, monkeypatch):  # noqa: F811
 
 
 def test_a_member_of_staff_in_an_account_of_their_own_is_a_member(alice, staff, acts):
-    Membership.objects.create(account=alice, user=staff, role=Role.OWNER)
+    factories.add_member(account=alice, user=staff, role=Role.OWNER)
     client = signed_in(staff)
     assert ("support@example.org", "Changed Name.", "", "192.0.2.7") in shown(client)
     assert shown(client, by="SUPPORT") == []
@@ -144,7 +144,7 @@ def test_a_member_of_staff_in_an_account_of_their_own_is_a_member(alice, staff, 
 @pytest.mark.parametrize("role", [role for role in Role if role != Role.OWNER])
 def test_only_owners_see_it(alice, role, acts):
     member = factories.make_user("member@example.org")
-    Membership.objects.create(account=alice, user=member, role=role)
+    factories.add_member(account=alice, user=member, role=role)
     client = signed_in(member)
     for path in (PAGE, CSV, "/dashboard/settings/"):
         assert client.get(path).status_code == 403

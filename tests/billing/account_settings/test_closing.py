@@ -9,7 +9,7 @@ from django.db.models import F
 
 from billing import locks, tasks
 from billing.ledger import movements, writer
-from billing.models import AccountClosing, BillingDetails, LedgerEntry, Membership, Payment, User
+from billing.models import AccountClosing, BillingDetails, LedgerEntry, Payment, User
 from gateway_project.activity.models import Activity
 from gateway_project.db import pipelined_transaction
 from keys.models import ApiKey
@@ -164,7 +164,7 @@ def pass_time():
 def test_personal_data_is_erased_when_its_time_has_come_and_the_ledger_stays(paid, owner, bob, alice):  # noqa: F811
     both = factories.make_user("both@example.org")
     for account in (bob, alice):
-        Membership.objects.create(account=account, user=both, role="VIEWER")
+        factories.add_member(account=account, user=both, role="VIEWER")
     BillingDetails.objects.create(account=bob, name="Bob Ltd", address="1 High Street")
     key, _ = factories.make_key(bob, "bobs laptop")
     user = bob.members.get(email="bob@example.org")

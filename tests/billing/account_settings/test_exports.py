@@ -11,7 +11,7 @@ from django.db.models import F
 
 from billing import tasks
 from billing.account_settings import exports
-from billing.models import AccountExport, ExportPart, Membership, Role
+from billing.models import AccountExport, ExportPart, Role
 from gateway_project.activity.models import Activity
 from tests import factories, sessions, usage
 from tests.pages.conftest import other_owner, owner, signed_in  # noqa: F401  fixtures
@@ -121,7 +121,7 @@ def test_an_export_ends_after_some_days(owner, alice):  # noqa: F811
 
 def test_only_owners_of_the_account_get_it_and_asking_needs_the_password(owner, other_owner, alice):  # noqa: F811
     developer = factories.make_user("developer@example.org")
-    Membership.objects.create(account=alice, user=developer, role=Role.DEVELOPER)
+    factories.add_member(account=alice, user=developer, role=Role.DEVELOPER)
     sessions.update(owner, password_given_at=0)
     assert "Please re-enter your password to continue." in owner.post(PAGE).content.decode()
     assert AccountExport.objects.count() == 0

@@ -110,7 +110,7 @@ CASES = {
 def ids(alice, key):  # noqa: F811
     """What the paths and forms of the table name: rows of alice's account."""
     owner = alice.members.get()
-    member = Membership.objects.create(account=alice, user=factories.make_user("other@example.org"), role=Role.VIEWER)
+    member = factories.add_member(account=alice, user=factories.make_user("other@example.org"), role=Role.VIEWER)
     manager, _ = management_keys.issue(alice, name="terraform", created_by=owner)
     payment = Payment.objects.create(account=alice, amount_cents=500, processor="stripe", is_live=False, created_by=owner)
     factories.make_model("demo/echo")
@@ -148,7 +148,7 @@ def _demo(settings, tmp_path):
 
 def make_member(account, role):
     user = factories.make_user(f"{role.lower()}@example.org")
-    Membership.objects.create(account=account, user=user, role=role)
+    factories.add_member(account=account, user=user, role=role)
     return user
 
 
@@ -250,7 +250,7 @@ def test_a_new_role_counts_from_the_next_request(alice):
 def test_a_role_is_of_the_selected_account(alice, charlie):
     """Who owns one account and views another may pay for the first only."""
     user = charlie.members.get()
-    Membership.objects.create(account=alice, user=user, role=Role.VIEWER)
+    factories.add_member(account=alice, user=user, role=Role.VIEWER)
     client = signed_in(user)
     for account, status in ((alice, 403), (charlie, 200)):
         client.post("/dashboard/account/", {"account": str(account.pk)})

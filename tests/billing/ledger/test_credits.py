@@ -37,7 +37,7 @@ class CreditsStateMachine(state_machines.StateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.account = Account.objects.create(name="machine")
+        self.account = factories.make_account("machine", is_new=True)
         self.staff = factories.make_user(f"{identifiers.short_uuid7()}@example.org".lower())
         self.lots: dict[Any, int] = {}  # what was credited and not taken back, by entry, oldest first
         self.used = 0

@@ -9,9 +9,9 @@ from hypothesis.stateful import Bundle, consumes, invariant, rule
 
 from billing import money
 from billing.ledger import writer
-from billing.models import Account, Hold
+from billing.models import Hold
 from gateway_project import errors, identifiers
-from tests import state_machines, usage
+from tests import factories, state_machines, usage
 
 cents = st.integers(1, 5)
 nanos = st.one_of(st.integers(0, 3), st.integers(0, money.nanos(5)))
@@ -25,7 +25,7 @@ class LedgerStateMachine(state_machines.StateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.account = Account.objects.create(name="machine")
+        self.account = factories.make_account("machine", is_new=True)
         self.balance = 0
         self.amounts: list[int] = []
         self.open: dict[str, int] = {}

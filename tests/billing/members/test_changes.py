@@ -20,7 +20,7 @@ from tests.waiting import meanwhile, somebody_waits, until
 @pytest.fixture
 def second(alice):
     """A second owner of alice's account."""
-    return Membership.objects.create(account=alice, user=factories.make_user("second@example.org"))
+    return factories.add_member(account=alice, user=factories.make_user("second@example.org"))
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_everybody_may_leave(alice, second, role):
 
 
 def test_the_last_owner_neither_leaves_nor_gets_another_role(owner, alice, rows):  # noqa: F811
-    Membership.objects.create(account=alice, user=factories.make_user("developer@example.org"), role=Role.DEVELOPER)
+    factories.add_member(account=alice, user=factories.make_user("developer@example.org"), role=Role.DEVELOPER)
     own, before = alice.memberships.get(role=Role.OWNER), rows()
     page = change(owner, own, "VIEWER").content.decode()
     field = page.partition('class="field field-role"')[2]
@@ -160,7 +160,7 @@ def test_staff_do_not_leave_by_themselves(owner, alice, second, rows):  # noqa: 
 def test_an_account_whose_last_active_member_leaves_is_closed(alice):
     """Its owner was deactivated before; nobody else could see or stop what its keys spend."""
     alice.members.update(is_active=False)
-    viewer = Membership.objects.create(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
+    viewer = factories.add_member(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
     assert end(signed_in(viewer.user), viewer).status_code == 302
     alice.refresh_from_db()
     assert not alice.is_active
@@ -180,8 +180,8 @@ def test_members_are_told_of_what_others_change(owner, alice, second, django_cap
     assert told(lambda: change(owner, second, "VIEWER")) == []  # as before
     [(address, text)] = told(lambda: end(owner, second))
     assert (address, "You are no longer a member." in text) == ("second@example.org", True)
-    third = Membership.objects.create(account=alice, user=factories.make_user("third@example.org"), role=Role.OWNER)
-    Membership.objects.create(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
+    third = factories.add_member(account=alice, user=factories.make_user("third@example.org"), role=Role.OWNER)
+    factories.add_member(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
     [(address, text)] = told(lambda: end(signed_in(third.user), third))
     assert (address, "third@example.org has left." in text) == ("alice@example.org", True)
 
@@ -195,7 +195,7 @@ def test_members_change_only_with_a_recent_password(owner, second, rows, act):  
 
 
 def test_an_account_is_opened_for_somebody_who_is_only_a_member_of_others(alice):
-    Membership.objects.create(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
+    factories.add_member(account=alice, user=factories.make_user("viewer@example.org"), role=Role.VIEWER)
     account, is_new = lifecycle.open_account("viewer@example.org", name="Own")
     assert is_new
     assert members(account) == {"viewer@example.org": "OWNER"}

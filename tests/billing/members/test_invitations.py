@@ -10,7 +10,7 @@ from django.db.models import F
 from django.test import Client
 
 from billing.ledger import writer
-from billing.models import Invitation, Membership, Role, User
+from billing.models import Invitation, Role, User
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.pages.conftest import make_staff, owner, owner_of, rows, signed_in  # noqa: F401  fixtures
@@ -204,7 +204,7 @@ def test_who_changed_the_address_since_joins_no_more(alice, charlie, owner, rows
 
 def test_who_is_a_member_already_keeps_the_role(alice, charlie, owner):  # noqa: F811
     invite(owner, alice, "charlie@example.org", Role.VIEWER)
-    Membership.objects.create(account=alice, user=owner_of(charlie), role=Role.DEVELOPER)
+    factories.add_member(account=alice, user=owner_of(charlie), role=Role.DEVELOPER)
     assert join(link(), signed_in(owner_of(charlie))).status_code == 302
     assert members(alice)["charlie@example.org"] == "DEVELOPER"
     assert Invitation.objects.get().accepted_at is not None

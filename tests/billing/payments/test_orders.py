@@ -54,6 +54,7 @@ def happen(stripe, session_id, happenings):
 @pytest.mark.django_db
 @settings(max_examples=25)
 @given(happenings=HAPPENINGS, data=st.data())
+@pytest.mark.one_cell
 def test_any_order_and_repetition_of_events_gives_the_same_books(happenings, data):
     with stripe_server.serving() as stripe:
         processor = StripeProcessor(

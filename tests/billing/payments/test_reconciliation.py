@@ -50,6 +50,7 @@ def test_what_no_event_told_of_is_booked(stripe, owner, bob):
     assert (tasks.reconcile_payments(), LedgerEntry.objects.count()) == (0, before)
 
 
+@pytest.mark.one_cell
 def test_a_payment_that_is_unknown_here_is_a_difference_until_it_is_gone(stripe, owner, bob):
     begin(owner)
     intent = stripe._new_intent(2_000, "usd", {"payment": "01a1fe24-ac0a-7df0-9a1f-6f0f5d3b1c52"})
@@ -127,6 +128,7 @@ def test_a_payment_that_never_had_a_page_expires(stripe, owner):
     assert (tasks.reconcile_payments(), Payment.objects.get().status) == (0, "EXPIRED")
 
 
+@pytest.mark.one_cell
 def test_the_home_page_of_staff_counts_differences(stripe, owner):
     root = Client()
     sessions.sign_in(root, User.objects.create_superuser("root@example.org", factories.PASSWORD))
@@ -137,6 +139,7 @@ def test_the_home_page_of_staff_counts_differences(stripe, owner):
     assert "that is not known here" in root.get("/admin/billing/paymentdifference/?gone_at__isempty=1").content.decode()
 
 
+@pytest.mark.one_cell
 def test_only_who_may_view_payments_sees_them_and_nobody_changes_them(stripe, owner, bob):
     outcome(stripe.pay(begin(owner).session_id))
     stripe._new_intent(2_000, "usd", {"payment": "unknown"})["status"] = "succeeded"

@@ -185,7 +185,7 @@ def test_a_charge_that_the_processor_never_heard_of_is_not_made_once_it_may_not_
 @pytest.mark.parametrize("was", ["removed", "made a viewer"])
 def test_the_card_of_who_may_not_pay_any_more_is_not_charged_though_another_changed_the_amounts(stripe, owner, bob, was):
     stays, other = factories.make_user("stays@example.org"), Client()
-    bob.members.add(stays)
+    factories.add_member(bob, stays)
     sessions.sign_in(other, stays)
     rule = set_up(stripe, owner)
     other.post(PAGE, {**FORM, "threshold": "40"})

@@ -216,6 +216,7 @@ def test_an_event_of_the_other_mode_is_refused(stripe, owner, bob):
     assert (outcome(stripe.pay(payment.session_id)), entries(bob)) == ("REFUSED", [])
 
 
+@pytest.mark.one_cell
 def test_events_about_something_else_are_kept_and_change_nothing(stripe, owner, bob):
     begin(owner)
     unknown = stripe.event("customer.created", {"id": "cus_1", "object": "customer"})

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from billing.models import AccountWarning, Membership, WebhookEndpoint
+from billing.models import AccountWarning, WebhookEndpoint
 from billing.sign_in import kept_forms, limits
 from keys.models import ApiKey
 from tests import factories, sessions
@@ -112,7 +112,7 @@ def test_whoever_did_not_sign_in_last_with_this_browser_is_offered_nothing(brows
 
 
 def test_a_form_that_says_nothing_of_its_account_is_offered_to_nobody_who_has_several(browser, alice, charlie):
-    Membership.objects.create(account=charlie, user=alice.members.get(), role="OWNER")
+    factories.add_member(account=charlie, user=alice.members.get(), role="OWNER")
     path = "/dashboard/alerts/threshold/"
     for form, kept in (({"threshold": "7"}, None), (form_of(charlie), form_of(charlie))):
         led = post(browser, path, **form)

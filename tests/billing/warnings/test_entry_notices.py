@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from billing import locks, tasks
 from billing.ledger import writer
-from billing.models import AccountWarning, EmailChoice, Membership, Role, WarningDelivery, WebhookEndpoint
+from billing.models import AccountWarning, EmailChoice, Role, WarningDelivery, WebhookEndpoint
 from billing.warnings import entry_notices
 from gateway_project.activity.models import Activity
 from tests import factories
@@ -74,7 +74,7 @@ def test_usage_and_old_entries_are_not_mailed(alice, monkeypatch):
 def test_only_those_who_pay_get_them_and_no_webhook_and_no_alert(alice):
     WebhookEndpoint.objects.create(account=alice, url="https://example.org/", sealed_secret="sealed")
     for role in (Role.BILLING, Role.VIEWER):
-        Membership.objects.create(account=alice, user=factories.make_user(f"{role.lower()}@example.org"), role=role)
+        factories.add_member(account=alice, user=factories.make_user(f"{role.lower()}@example.org"), role=role)
     tasks.note_entries()
     AccountWarning.objects.update(prepared_at=timezone.now())
     factories.credit(alice, 100)

@@ -20,7 +20,7 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from billing import tasks
-from billing.models import AccountWarning, Membership, Role, WarningDelivery, WebhookEndpoint
+from billing.models import AccountWarning, Role, WarningDelivery, WebhookEndpoint
 from billing.sign_in import mails
 from billing.warnings import deliveries, endpoints, signature
 from billing.warnings.endpoints import EndpointRefused
@@ -216,7 +216,7 @@ def test_after_the_last_attempt_it_is_given_up_and_may_be_sent_again(alice, endp
 def test_an_endpoint_that_got_nothing_for_a_day_is_paused_and_its_managers_are_told(alice, endpoint, receiver):
     receiver.statuses = [500]
     for role, email in ((Role.DEVELOPER, "dev@example.org"), (Role.VIEWER, "view@example.org")):
-        Membership.objects.create(account=alice, user=factories.make_user(email), role=role)
+        factories.add_member(account=alice, user=factories.make_user(email), role=role)
     cross(alice)
     tasks.send_webhooks()
     WebhookEndpoint.objects.update(failing_since=timezone.now() - deliveries.DISABLED_AFTER)
@@ -354,7 +354,7 @@ def test_an_account_has_a_bounded_number_of_endpoints(alice, request_of_owner, r
 
 def test_owners_and_members_of_billing_get_one_mail_each(alice):
     for role in (Role.BILLING, Role.DEVELOPER, Role.VIEWER):
-        Membership.objects.create(account=alice, user=factories.make_user(f"{role.lower()}@example.org"), role=role)
+        factories.add_member(account=alice, user=factories.make_user(f"{role.lower()}@example.org"), role=role)
     cross(alice)
     assert [tasks.mail_warnings() for _ in range(2)] == [2, 0]
     owner = alice.members.get(memberships__role="OWNER").email
@@ -367,7 +367,7 @@ def test_owners_and_members_of_billing_get_one_mail_each(alice):
 
 
 def test_who_left_before_the_mail_was_sent_gets_none(alice):
-    left = Membership.objects.create(account=alice, user=factories.make_user("left@example.org"), role=Role.BILLING)
+    left = factories.add_member(account=alice, user=factories.make_user("left@example.org"), role=Role.BILLING)
     cross(alice)
     deliveries.prepare()
     left.delete()

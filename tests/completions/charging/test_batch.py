@@ -24,7 +24,7 @@ from gateway_project.db.pipelined_transaction import PipelinedConnection, Pipeli
 from keys import lifecycle, rotation
 from keys import locks as key_locks
 from keys.models import ApiKey, SpendingDay
-from tests import chat, factories, usage
+from tests import cells, chat, factories, usage
 from tests.completions.charging.test_admission import CENT, INPUT, OUTPUT, with_balance, worst_case
 from tests.conftest import client_for
 from tests.faults import fault
@@ -32,6 +32,10 @@ from tests.ledger_audit import assert_ledger_is_consistent
 from tests.waiting import SECONDS_MAX, meanwhile, somebody_waits, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("echo_model")]
+
+COMMITTER = batch._add_committer(cells.NUMBER)
+GROUP_COMMIT = COMMITTER.group_commit
+
 
 WHOLE = chat.body(max_tokens=10).ljust(200)
 STREAMED = chat.body(max_tokens=10, stream=True).ljust(200)
@@ -86,10 +90,10 @@ def in_one_batch(threads: ThreadPoolExecutor, other: tuple[ApiKey, str], *works:
         begun = []
         for work in works:
             begun.append(begin(threads, work))
-            until(lambda: len(batch._group_commit._waiting) == len(begun))
-        waiting = list(batch._group_commit._waiting)
+            until(lambda: len(GROUP_COMMIT._waiting) == len(begun))
+        waiting = list(GROUP_COMMIT._waiting)
         assert len(waiting) == len(works)
-    until(lambda: not any(each in batch._group_commit._waiting for each in waiting))
+    until(lambda: not any(each in GROUP_COMMIT._waiting for each in waiting))
     return begun
 
 
@@ -183,13 +187,11 @@ def test_other_accounts_are_served_while_one_is_locked(threads, alice, charlie, 
     "All other accounts are served",
 )
 def test_other_accounts_are_served_while_more_are_locked_than_wait_on_connections_of_their_own(threads, charlie):
-    accounts = [
-        factories.make_account(f"Locked {number}", cents=100) for number in range(batch._group_commit._isolated_max + 2)
-    ]
+    accounts = [factories.make_account(f"Locked {number}", cents=100) for number in range(GROUP_COMMIT._isolated_max + 2)]
     secrets = [factories.make_key(account)[1] for account in accounts]
     with meanwhile(lambda: [locks.lock_account(pk) for pk in sorted(account.pk for account in accounts)]):
         waiting = [begin(threads, partial(ask, secret)) for secret in secrets]
-        until(lambda: len(batch._group_commit._isolated) == batch._group_commit._isolated_max)
+        until(lambda: len(GROUP_COMMIT._isolated) == GROUP_COMMIT._isolated_max)
         assert ask(factories.make_key(charlie)[1]).status_code == 200
         assert not any(each.done() for each in waiting)
     assert statuses(waiting) == [200] * len(accounts)
@@ -319,7 +321,7 @@ def test_an_admission_of_an_account_that_was_locked_does_not_wait_for_the_disk(t
     secret, is_durable, run = factories.make_key(alice)[1], [], PipelinedConnection.run
 
     def note(self: PipelinedConnection, work: Any, **options: Any) -> Any:
-        if self is not batch._connection:
+        if self is not COMMITTER._connection:
             is_durable.append(options["is_durable"])
         return run(self, work, **options)
 
@@ -327,7 +329,7 @@ def test_an_admission_of_an_account_that_was_locked_does_not_wait_for_the_disk(t
     with transaction.atomic():
         locks.lock_account(alice.pk)
         asking = begin(threads, lambda: ask(secret, STREAMED))
-        until(lambda: batch._group_commit._isolated)
+        until(lambda: GROUP_COMMIT._isolated)
     assert asking.result().status_code == 200
     assert is_durable == [False]
 

@@ -33,7 +33,7 @@ from keys.authentication import Caller
 from keys.limits import refusal_cache, spending
 from keys.limits.spending import SpendingWindow
 from keys.models import SpendingDay
-from tests import factories, state_machines, stepped_clock, usage
+from tests import cells, factories, state_machines, stepped_clock, usage
 from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
 from tests.ledger_audit import assert_ledger_is_consistent
@@ -75,7 +75,7 @@ Cost = tuple[int, int]
 
 def run_batch(operations: list[batch.Operation], *, is_rerun: bool) -> list[Any]:
     """Return what the operations decided, whether it is on disk already or not."""
-    outcomes = batch._run_batch(operations, is_rerun)
+    outcomes = batch._add_committer(cells.NUMBER)._run_batch(operations, is_rerun)
     return [each.outcome if isinstance(each, batch._NotOnDisk) else each for each in outcomes]
 
 
@@ -423,6 +423,7 @@ def operation_of(call: Callable[[], Any]) -> Any:
     return sent[0]
 
 
+@pytest.mark.one_cell
 def test_batches_do_what_the_model_says(db):
     with transaction.atomic():
         stepped_clock.make()

@@ -55,6 +55,7 @@ def ask(secret: str) -> Any:
 
 @pytest.mark.usefixtures("_frozen")
 @pytest.mark.parametrize("limit", ["requests_per_minute", "tokens_per_minute"])
+@pytest.mark.one_cell
 def test_exactly_as_many_of_200_are_served_as_the_limit_allows(alice, limit):
     counted = 1 if limit == "requests_per_minute" else 14  # tokens of the prompt, and the most of the reply
     secret = factories.make_key(alice, **{limit: ALLOWED * counted}, requests_in_flight_max=ASKED)[1]

@@ -269,6 +269,7 @@ def test_a_request_is_found_by_its_id_or_its_request_id(api, owner, large):  # n
     )
 
 
+@pytest.mark.one_cell
 def test_the_list_takes_as_many_queries_for_many_keys_and_requests_as_for_one(owner, alice, past):  # noqa: F811
     def queries():
         with CaptureQueriesContext(connection) as captured:

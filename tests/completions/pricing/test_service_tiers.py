@@ -237,6 +237,7 @@ def test_half_a_tier_and_a_negative_price_are_not_stored(large, columns):
         Price.objects.create(model=large, input_nanos=1, output_nanos=1, **columns)
 
 
+@pytest.mark.one_cell
 def test_a_settlement_that_waits_on_disk_keeps_its_tier(alice, tiered, upstream, api, tmp_path, settings):
     settings.OUTBOX_DIR = tmp_path
     upstream.will(answered(service_tier="priority"))

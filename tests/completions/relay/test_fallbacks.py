@@ -12,7 +12,7 @@ from completions.charging import batch, checkpoints
 from completions.models import Completion, LanguageModel, RoutableAlias
 from gateway_project.db.group_commit import OutcomeUnknown
 from keys.models import ApiKey
-from tests import factories
+from tests import cells, factories
 from tests.chat import assert_error, body, prompt_bytes
 from tests.completions.routes import add, assert_answered, let_providers_cancel, once
 from tests.completions.rows import MESSAGES, abandon, ask, ask_streamed, assert_charged, assert_released, begin, events, text
@@ -214,7 +214,7 @@ def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, 
     """The database's answer to the COMMIT is lost. The rerun finds the committed admission."""
     key, secret = factories.make_key(alice)
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
-    run, lost = batch._group_commit._run, []
+    run, lost = batch._add_committer(cells.NUMBER).group_commit._run, []
 
     def losing(operations, is_rerun):
         outcomes = run(operations, is_rerun)
@@ -223,7 +223,7 @@ def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, 
             raise OutcomeUnknown
         return outcomes
 
-    monkeypatch.setattr(batch._group_commit, "_run", losing)
+    monkeypatch.setattr(batch._add_committer(cells.NUMBER).group_commit, "_run", losing)
     upstream.will(refusal(401))
     answer = ask(client_for(secret), models=["acme/dear", "acme/small"])
     assert lost

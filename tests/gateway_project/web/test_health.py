@@ -38,6 +38,7 @@ def test_ready_when_the_database_answers_and_is_migrated(db, probe):
     "`/readyz` replies 503",
 )
 @pytest.mark.parametrize("app", ["billing", "completions"])
+@pytest.mark.one_cell
 def test_not_ready_while_a_migration_is_missing(db, probe, app):
     [latest] = MigrationLoader(None).graph.leaf_nodes(app)
     missing = MigrationRecorder.Migration.objects.get(app=app, name=latest[1])

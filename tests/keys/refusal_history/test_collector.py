@@ -115,6 +115,7 @@ def test_nothing_collected_is_no_query(django_assert_num_queries, db):
         collector.write()
 
 
+@pytest.mark.one_cell
 def test_one_statement_writes_all(django_assert_num_queries, alice):
     for number in range(20):
         process_collector.record(factories.make_key(alice)[0].pk, refused(number))

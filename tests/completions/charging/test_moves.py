@@ -1,0 +1,102 @@
+"""A completion whose account moves to another cell before its settlement is charged there, once."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from billing import locks
+from billing.ledger import audit, moves
+from billing.models import Account, LedgerEntry
+from completions.charging import outbox, readmission, settlement
+from completions.charging.outbox import Outcome
+from completions.charging.readmission import Readmission
+from completions.chat import Usage
+from completions.models import Completion
+from gateway_project import errors, identifiers
+from gateway_project.cells import directory
+from gateway_project.db import cell
+from gateway_project.db.group_commit import Skipped
+from keys.models import ApiKey
+from tests import cells, factories
+from tests.completions import settlements
+from tests.completions.charging.test_outbox import _outbox, forget, store
+from tests.completions.test_tasks import admit
+
+__all__ = ["_outbox"]
+
+OTHER = 2 if cells.NUMBER == 1 else 1
+
+
+@pytest.fixture
+def other(db: None) -> Iterator[int]:
+    with cells.added(2):
+        yield OTHER
+
+
+@pytest.fixture
+def key(alice: Account) -> ApiKey:
+    return factories.make_key(alice)[0]
+
+
+def _move(account: Account, target: int) -> int:
+    """Move the account as another process does, so that this one believes it where it was. Return where."""
+    source = cell.current()
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED")
+    with cell.use(source):
+        moves.move(account.pk, target, lambda line: None)
+    directory.remember(account.pk, source)
+    return source
+
+
+def _assert_charged_once(completion_id: str, number: int, former: int) -> None:
+    with cell.use(number):
+        assert Completion.objects.get(pk=completion_id).settlement == "reported"
+        assert LedgerEntry.objects.filter(type="USAGE_DEBIT", reference=completion_id).count() == 1
+        assert audit.verify() == []
+    with cell.use(former):
+        assert not Completion.objects.exists()
+        assert not LedgerEntry.objects.exists()
+        assert audit.verify() == []
+
+
+def test_what_runs_is_charged_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
+    admitted = admit(key)
+    former = _move(alice, other)
+    assert settlements.settle(admitted, Usage(1, 1), Completion.Settlement.REPORTED) is not None
+    _assert_charged_once(admitted.completion.id, other, former)
+
+
+def test_what_waits_on_disk_is_charged_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
+    completion_id = store(admit(key))
+    former = _move(alice, other)
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    _assert_charged_once(completion_id, other, former)
+
+
+def test_what_the_database_forgot_is_admitted_again_in_the_new_cell(other: int, alice: Account, key: ApiKey) -> None:
+    completion_id = store(forget(lambda: admit(key)))
+    former = _move(alice, other)
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    _assert_charged_once(completion_id, other, former)
+
+
+def test_what_moved_just_now_waits_instead_of_being_a_dead_letter(other: int, alice: Account, key: ApiKey) -> None:
+    admitted = admit(key)
+    completion_id = store(admitted)
+    loaded = outbox.load(outbox.waiting_files()[0])
+    former = _move(alice, other)
+    with cell.use(former):
+        assert isinstance(readmission._wait(Readmission(loaded.completion, 1, loaded)), Skipped)
+    assert outbox.drain(settlement.resolve_all) == {Outcome.RESOLVED: 1}
+    _assert_charged_once(completion_id, other, former)
+
+
+def test_who_locks_an_account_that_moved_is_told_to_try_again(other: int, alice: Account) -> None:
+    former = _move(alice, other)
+    with cell.use(former):
+        with pytest.raises(errors.ServiceUnavailable, match="moved"):
+            locks.lock_account(alice.pk)
+        with pytest.raises(Account.DoesNotExist):
+            locks.lock_account(identifiers.uuid7())
