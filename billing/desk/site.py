@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
@@ -20,6 +21,7 @@ from billing.desk import denials
 from billing.sign_in.password_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
+from gateway_project.cells import everywhere
 from gateway_project.desk import cells, panels, search, views
 
 View = Callable[..., Any]
@@ -38,7 +40,9 @@ class SupportSite(AdminSite):
         return {**super().each_context(request), **cells.context()}
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
-        """Show Django's home page, headed by the panels."""
+        """Show Django's home page, headed by the panels. Name the cells that are not in them, because they do not answer."""
+        for number in [number for number, is_up in everywhere.answers().items() if not is_up]:
+            messages.warning(request, f"Cell {number} does not answer. Its accounts are not in the figures below.")
         return super().index(request, {"title": "Today", "panels": panels.read(request), **(extra_context or {})})
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:  # type: ignore[override]

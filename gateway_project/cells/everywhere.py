@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
-from django.db import connection
+from django.db import connection, transaction
 
 from gateway_project import errors
 from gateway_project.cells import known
@@ -36,6 +36,22 @@ def run(work: Callable[[], Result], *, may_miss: bool = False, numbers: Sequence
             raise failure
         _report(number, failure)
     return done
+
+
+def answers() -> dict[int, bool]:
+    """Return of each cell whether it answers now; nothing where there is one, of which the database's own errors tell."""
+    return {number: _answers(number) for number in known.numbers()} if known.are_several() else {}
+
+
+def _answers(number: int) -> bool:
+    try:
+        with cell.use(number), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = '2s'")
+            cursor.execute("SELECT 1 FROM billing_account LIMIT 1")
+    except pool.DATABASE_ERRORS as error:
+        _report(number, error)
+        return False
+    return True
 
 
 def each(task: Callable[Parameters, int]) -> Callable[Parameters, int]:

@@ -41,11 +41,13 @@ def open_numbers() -> list[int]:
 
 def read_again() -> None:
     """Read the table now. Raises the database's errors."""
+    global _read_at
     with cell.use(cell.FIRST):
         rows = pool.read(lambda: dict(Cell.objects.order_by("number").values_list("number", "is_open")))
     for number in added.keys() - rows.keys():
         del added[number]
     added.update(rows)
+    _read_at = time.monotonic()
 
 
 def _read_again_after(seconds: float) -> None:

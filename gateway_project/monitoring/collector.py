@@ -28,6 +28,7 @@ class Facts:
 
     metrics: list[GaugeMetricFamily]
     hosts: dict[str, dict[str, int]]
+    cells: dict[int, bool]
 
 
 class FactsCollector(Collector):
@@ -42,6 +43,8 @@ class FactsCollector(Collector):
         found = self._database.latest()
         yield _gauge("gateway_database_up", "1 if the facts of the database could be read, else 0.", [[found is not None]])
         yield from found.metrics if found else ()
+        cells = [[str(number), is_up] for number, is_up in found.cells.items()] if found else []
+        yield _gauge("gateway_cell_up", "1 for a cell that answers, else 0, where there are several.", cells, ["cell"])
         yield from _host_gauges(found.hosts if found else {})
         if settings.REDIS_URL:
             waiting = self._broker.latest()
@@ -69,7 +72,7 @@ def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFam
 def _read_facts() -> Facts:
     try:
         with pool.time_limit():
-            return Facts([read(fact) for fact in facts.declared("FACTS")], _reported_gauges())
+            return Facts([read(fact) for fact in facts.declared("FACTS")], _reported_gauges(), everywhere.answers())
     finally:
         pool.release_connection()
 

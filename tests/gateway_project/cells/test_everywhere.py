@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, transaction
+from django.test import Client
 from rest_framework.test import APIClient
 
 from billing import facts as billing_facts
@@ -15,7 +16,7 @@ from billing.models import Account
 from completions import hours, margins, tasks
 from completions.models import CompletionHour, UptimeSums
 from completions.public import status
-from gateway_project.cells import everywhere
+from gateway_project.cells import everywhere, known, structure
 from gateway_project.db import cell, pool
 from gateway_project.monitoring import collector
 from tests import chat, factories
@@ -36,10 +37,11 @@ def used(second: int, api: APIClient, echo_model: Any) -> None:
 
 @contextmanager
 def _away(number: int) -> Iterator[None]:
-    """Let every statement in a cell fail, as if its server did not answer."""
+    """Let every statement on the tables of a cell fail, as if its server did not answer."""
+    tables = structure.owned_tables()
 
     def fail(execute: Any, *statement: Any) -> Any:
-        if cell.current() == number:
+        if cell.current() == number and any(table in str(statement[0]) for table in tables):
             raise OperationalError("connection to the remote node failed")
         return execute(*statement)
 
@@ -120,3 +122,19 @@ def test_metrics_are_of_all_cells(second: int, used: None) -> None:
         read = collector.read(by_name["gateway_holds_open"])
         transaction.set_rollback(True)
     assert [sample.value for sample in read.samples] == [2]
+
+
+def test_a_cell_that_is_away_is_named_in_metrics_and_on_the_home_page_of_staff(second: int, admin_client: Client) -> None:
+    assert everywhere.answers() == {cell.FIRST: True, second: True}
+    assert "does not answer" not in admin_client.get("/admin/").content.decode()
+    with _away(second):
+        assert everywhere.answers() == {cell.FIRST: True, second: False}
+        page = admin_client.get("/admin/").content.decode()
+        read = collector._read_facts()
+    assert f"Cell {second} does not answer." in page
+    assert read.cells == {cell.FIRST: True, second: False}
+
+
+def test_with_one_cell_none_is_asked_whether_it_answers(db: None) -> None:
+    if not known.are_several():
+        assert everywhere.answers() == {}
