@@ -132,12 +132,13 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         return chain.from_iterable(everywhere.run(lambda: list(memberships.all())))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the user, and enter a cell in which they are a member."""
-        found = super().get_object(request, object_id, from_field)
+        """Return the user, and enter a cell in which they are a member, if they are."""
+        found, chosen = super().get_object(request, object_id, from_field), cell.current()
         for number in directory.cells_of_user(found.pk) if found else []:
             cell.enter(number)
             if found.memberships.exists():
-                break
+                return found
+        cell.enter(chosen)
         return found
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
