@@ -1,6 +1,7 @@
 """A new cell has the tables of the first one."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from django.db import connection
 from gateway_project.cells import structure
 from gateway_project.db import cell
 from tests import cells, factories
+
+ROOT = Path(__file__).resolve().parents[3]
 
 # What the tables of a schema have, without its name.
 _HAS = {
@@ -100,3 +103,12 @@ def test_roles_may_do_there_what_they_may_do_in_the_first_cell(db: None) -> None
             assert cursor.fetchone() == (may,)
         cursor.execute("SELECT has_schema_privilege('web_of_this_test', %s, 'USAGE')", [schema])
         assert cursor.fetchone() == (True,)
+
+
+def test_no_statement_can_touch_two_cells_because_only_what_makes_cells_names_a_schema() -> None:
+    packages = ("gateway_project", "billing", "keys", "completions", "rankings")
+    sources = [path for package in packages for path in (ROOT / package).rglob("*.py") if "migrations" not in path.parts]
+    named = re.compile(r"\bcell_(\d|\{)|\bcell\.schema\(")
+    found = {str(path.relative_to(ROOT)) for path in sources if named.search(path.read_text())}
+    makes = {f"gateway_project/cells/{name}.py" for name in ("adding", "citus", "migration", "structure")}
+    assert found <= {"gateway_project/db/cell.py", *makes, "completions/retention/files.py"}
