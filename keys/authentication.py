@@ -258,8 +258,7 @@ def _read_keys(ids: set[str], number: int) -> dict[str, Any]:
 
 
 def _likely_cell(id: str) -> int:
-    number = secret.cell_number(id)
-    return number if known.has(number) else cell.FIRST
+    return directory.hinted_cell(secret.cell_number(id))
 
 
 def _keep_pace() -> None:

@@ -31,12 +31,9 @@ def find(given: str) -> ManagementKey | None:
     id = secret.key_id(given, secret.MANAGEMENT_PREFIX)
     if id is None:
         return None
-    for number in directory.likely_cells(directory.Kind.MANAGEMENT_KEY, id, secret.cell_number(id)):
-        cell.enter(number)
-        key = ManagementKey.objects.select_related("account").filter(pk=id).first()
-        if key:
-            return key if secret.matches(given, key.digest, settings.KEY_PEPPERS) else None
-    return None
+    read = ManagementKey.objects.select_related("account").filter(pk=id).first
+    key = directory.find(directory.Kind.MANAGEMENT_KEY, id, secret.cell_number(id), read)
+    return key if key and secret.matches(given, key.digest, settings.KEY_PEPPERS) else None
 
 
 def revoke(key: ManagementKey) -> bool:

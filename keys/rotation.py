@@ -11,7 +11,7 @@ from django.db import transaction
 
 from billing import locks as account_locks
 from gateway_project.cells import directory
-from gateway_project.db import cell, pool
+from gateway_project.db import pool
 from keys import locks, secret
 from keys.models import ApiKey, FormerSecret
 
@@ -74,11 +74,8 @@ def find_key(given: str) -> ApiKey | None:
 
 def find_by_id(id: str) -> ApiKey | None:
     """Return the key with this id, with its account, and enter its cell."""
-    for number in directory.likely_cells(directory.Kind.KEY, id, secret.cell_number(id)):
-        cell.enter(number)
-        if key := ApiKey.objects.select_related("account").filter(pk=id).first():
-            return key
-    return None
+    read = ApiKey.objects.select_related("account").filter(pk=id).first
+    return directory.find(directory.Kind.KEY, id, secret.cell_number(id), read)
 
 
 def _lock(key: ApiKey) -> tuple[ApiKey, datetime]:

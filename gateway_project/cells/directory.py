@@ -4,9 +4,9 @@ While there is one cell, nothing is looked up. A process remembers where account
 found in its former cell: whoever finds that calls ``has_moved``, and goes on in the new one.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Count
@@ -16,6 +16,7 @@ from gateway_project.cells.models import AccountPlace, Reference, UserPlace
 from gateway_project.db import cell, pool
 
 Kind = Reference.Kind
+Found = TypeVar("Found")
 
 _ACCOUNTS_MAX = 65_536
 _places: dict[UUID, int] = {}  # the cells of accounts, as far as this process knows
@@ -27,7 +28,7 @@ _places: dict[UUID, int] = {}  # the cells of accounts, as far as this process k
 def cell_of(account_id: UUID) -> int:
     """Return the cell of an account. Raises the database's errors."""
     number = _places.get(account_id)
-    return _read_place(account_id) if number is None else number
+    return find_again(account_id) if number is None else number
 
 
 def within(account_id: UUID) -> AbstractContextManager[None]:
@@ -37,7 +38,10 @@ def within(account_id: UUID) -> AbstractContextManager[None]:
 
 def find_again(account_id: UUID) -> int:
     """Return the cell of an account as the directory says now: it may have moved since this process looked."""
-    return _read_place(account_id) if known.are_several() else cell.FIRST
+    number = cell.FIRST
+    if known.are_several():
+        number = pool.read(AccountPlace.objects.filter(pk=account_id).values_list("cell", flat=True).first) or cell.FIRST
+    return remember(account_id, number)
 
 
 def has_moved(account_id: UUID, number: int) -> bool:
@@ -66,12 +70,24 @@ def enter(kind: Kind, value: Any) -> None:
     cell.enter(find_cell(kind, value))
 
 
-def likely_cells(kind: Kind, value: Any, hint: int) -> Iterator[int]:
-    """Yield where something may be: in the cell that it names itself, and then in that which the directory says."""
-    first = hint if known.has(hint) else cell.FIRST
-    yield first
+def find(kind: Kind, value: Any, hint: int, read: Callable[[], Found | None]) -> Found | None:
+    """Return what ``read`` finds in the cell that a key names itself, or in that which the directory says. Enters it."""
+    for number in _likely_cells(kind, value, hint):
+        cell.enter(number)
+        if found := read():
+            return found
+    return None
+
+
+def _likely_cells(kind: Kind, value: Any, hint: int) -> Iterator[int]:
+    yield (first := hinted_cell(hint))
     if (second := find_cell(kind, value)) != first:
         yield second
+
+
+def hinted_cell(hint: int) -> int:
+    """Return the cell that something names itself. The first, if there is no such cell."""
+    return hint if known.has(hint) else cell.FIRST
 
 
 def find_cell(kind: Kind, value: Any) -> int:
@@ -79,7 +95,7 @@ def find_cell(kind: Kind, value: Any) -> int:
     if not known.are_several():
         return cell.FIRST
     found = pool.read(Reference.objects.filter(kind=kind, value=str(value)).values_list("account_id", flat=True).first)
-    return cell.FIRST if found is None else _read_place(found)  # where a process believes it may be outdated
+    return cell.FIRST if found is None else find_again(found)  # where a process believes it may be outdated
 
 
 def has(kind: Kind, value: Any) -> bool:
@@ -98,13 +114,6 @@ def by_cell(kind: Kind, values: Collection[str]) -> dict[int, set[str]]:
         number = places.get(accounts[value], cell.FIRST) if value in accounts else cell.FIRST
         found.setdefault(number, set()).add(value)
     return found
-
-
-def _read_place(account_id: UUID) -> int:
-    number = cell.FIRST
-    if known.are_several():
-        number = pool.read(AccountPlace.objects.filter(pk=account_id).values_list("cell", flat=True).first) or cell.FIRST
-    return remember(account_id, number)
 
 
 def remember(account_id: UUID, number: int) -> int:

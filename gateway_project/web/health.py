@@ -89,10 +89,11 @@ def require_migrated_if_reachable() -> None:
 @cache  # caches success only: a schema does not lose migrations while the process runs
 def require_migrated() -> None:
     """Raises NotMigrated, also for a cell that lacks a migration; or the database's errors."""
-    from gateway_project.cells import everywhere  # here, because it has models, and this is loaded before them
+    from gateway_project.cells import everywhere, known  # here, because they have models, and this is loaded before them
 
     _require_cell_migrated()  # first: there may be no table of cells yet
-    everywhere.run(_require_cell_migrated, may_miss=True)
+    if others := known.numbers()[1:]:
+        everywhere.run(_require_cell_migrated, may_miss=True, numbers=others)
 
 
 def _require_cell_migrated() -> None:

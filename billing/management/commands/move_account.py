@@ -23,10 +23,8 @@ class Command(OperatorCommand):
         pool.stop_pooling()
         known.read_again()
         account = arguments.account(options)
-        source, target = (
-            cell.current(),
-            arguments.whole_number("CELL", options["cell"], minimum=1, maximum=max(known.numbers())),
-        )
+        source = cell.current()
+        target = arguments.whole_number("CELL", options["cell"], minimum=1, maximum=max(known.numbers()))
         if target not in known.numbers():
             raise CommandError(f"CELL: there is no cell {target}.")
         if target == source:
