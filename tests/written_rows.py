@@ -28,7 +28,7 @@ def tables() -> list[str]:
 
 
 def delete() -> None:
-    """Delete all rows that a transactional test wrote, without the triggers and the keys that forbid it.
+    """Delete all rows that a transactional test wrote in any cell, without the triggers and the keys that forbid it.
 
     To truncate a table costs the same whether it is empty or not, and a test writes few rows to few tables. A gateway under
     test may still write: it waits until all is deleted. The triggers stay enabled: only this transaction runs without them.
@@ -36,13 +36,18 @@ def delete() -> None:
     forget_session()
     if not _opened:
         _opened.append(direct_connections.connect())
-        _opened[0].execute(f"{direct_connections.session_sql()}; {cell.search_path_sql(cells.NUMBER)}")
-    deleting = _opened[0]
-    with deleting.transaction():
-        deleting.execute(f"SET LOCAL session_replication_role = replica; LOCK TABLE {_names()} IN SHARE ROW EXCLUSIVE MODE")
-        exist = deleting.execute(f"SELECT {', '.join(f'EXISTS (SELECT FROM {table})' for table in tables())}").fetchone()
-        if filled := list(compress(tables(), exist or ())):
-            deleting.execute("; ".join(f"DELETE FROM {table}" for table in filled))
+        _opened[0].execute(direct_connections.session_sql())
+    with _opened[0].transaction():
+        _opened[0].execute("SET LOCAL session_replication_role = replica")
+        for number in range(cell.FIRST, cells.NUMBER + 1):
+            _opened[0].execute(f"{cell.search_path_sql(number)}; LOCK TABLE {_names()} IN SHARE ROW EXCLUSIVE MODE")
+            _delete_rows(_opened[0])
+
+
+def _delete_rows(deleting: "psycopg.Connection[Any]") -> None:
+    exist = deleting.execute(f"SELECT {', '.join(f'EXISTS (SELECT FROM {table})' for table in tables())}").fetchone()
+    if filled := list(compress(tables(), exist or ())):
+        deleting.execute("; ".join(f"DELETE FROM {table}" for table in filled))
 
 
 def _names() -> str:
