@@ -23,7 +23,7 @@ help:  ## List the commands
 run: $(VENV)/installed  ## Serve the gateway: PORT=8000, CATALOG=FILE.toml adds models of yours
 	@exec $(IN) -m gateway_project.local.supervisor
 
-test: $(VENV)/installed-dev  ## Run all tests: ARGS=tests/billing runs some, ARGS=--changed those that a change touches
+test: $(VENV)/installed-dev  ## Run the tests: ARGS=tests/billing some, ARGS=--changed those of a change, ARGS=--all the system tests, too
 	@echo "Starting PostgreSQL, making a test database for each core and collecting the tests. The first results follow in a minute or two ..."
 	@$(IN) -m pytest $(IN_PARALLEL) $(ARGS)
 
@@ -31,14 +31,14 @@ mutants: $(VENV)/installed-dev  ## Run every mutant with the tests that must kil
 	@$(IN) -m pytest $(IN_PARALLEL) --mutants=all $(ARGS)
 
 faults: $(VENV)/installed-dev  ## Bring every fault about, write docs/reliability.md, run mutants: FAULT_SECONDS=30 for each load
-	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m "fault or long" --mutants=none $(ARGS)
+	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m "fault or long" --all --mutants=none $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory mutants)
 
-coverage: $(VENV)/installed-dev  ## Run all tests and measure which statements they execute
+coverage: $(VENV)/installed-dev  ## Run all tests, also the system tests, and measure which statements they execute
 	@$(IN) -m coverage erase
 	@if $(IN) -c 'import sys; sys.exit(sys.version_info < (3, 12))'; \
 	  then export COVERAGE_CORE=sysmon COVERAGE_CONCURRENCY=thread; fi; \
-	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) $(ARGS)
+	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) --all $(ARGS)
 	@$(IN) -m coverage combine --quiet
 	@$(IN) -m coverage report
 

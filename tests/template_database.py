@@ -41,12 +41,13 @@ def drop_copy() -> None:
 
 def _template() -> str:
     """Return the name of the template. Make it, and drop those of other migrations, if it does not exist."""
-    name = _PREFIX + _digest()
+    prefix = f"{_PREFIX}{_digest()}_"
+    name = f"{prefix}{cells.NUMBER}"
     with connection._nodb_cursor() as cursor, _locked(cursor):
         cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [_PREFIX])
         existing = {row[0] for row in cursor.fetchall()}
         if name not in existing:
-            for outdated in existing:
+            for outdated in (each for each in existing if not each.startswith(prefix)):
                 cursor.execute(f'DROP DATABASE "{outdated}" WITH (FORCE)')
             draft = f"{_PREFIX}draft"
             cursor.execute(f'CREATE DATABASE "{draft}" TEMPLATE template0')
@@ -60,8 +61,7 @@ def _digest() -> str:
     project = ROOT / "gateway_project"
     groups = [project / "activity" / "staff_groups.py", project / "cells" / "structure.py", ROOT / "requirements.txt"]
     paths = sorted([*ROOT.glob("*/migrations/*.py"), *ROOT.glob("gateway_project/*/migrations/*.py"), *groups])
-    digest = hashlib.sha256(b"".join(str(path.name).encode() + path.read_bytes() for path in paths)).hexdigest()[:16]
-    return f"{digest}_{cells.NUMBER}"
+    return hashlib.sha256(b"".join(str(path.name).encode() + path.read_bytes() for path in paths)).hexdigest()[:16]
 
 
 @contextmanager

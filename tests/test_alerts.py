@@ -15,6 +15,8 @@ from django.conf import settings
 from tests.faults import fault
 from tests.test_docs import ROOT, declared_metrics
 
+pytestmark = pytest.mark.system
+
 RULES = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "gateway.json"
 RUNBOOK = (ROOT / "docs" / "operating" / "runbook.md").read_text()

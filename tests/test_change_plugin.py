@@ -152,6 +152,7 @@ def project(repository):
     return repository
 
 
+@pytest.mark.system
 def test_the_command_runs_the_tests_of_a_change_and_says_so(project):
     (project / "tests" / "keys" / "limits" / "test_gcra.py").write_text("def test_it():\n    assert not 'so'\n")
     command = [sys.executable, "-m", "pytest", "-p", "xdist", "-n1", "--changed"]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests import faults
 from tests.faults import PAGE, Fault, Figures
 from tests.gateway_project.local.launch import bare_environment
@@ -58,6 +60,7 @@ def test_figures_are_rows_of_a_table_of_their_own():
     assert faults.figures_in(unmeasured) == {TEST: Figures(1, 1, 0, 0, 0).cells()}
 
 
+@pytest.mark.system
 def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):
     (tmp_path / "test_failing.py").write_text(FAILING)
     before = PAGE.read_text()

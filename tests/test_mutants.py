@@ -49,6 +49,7 @@ def test_every_dangerous_mutant_runs_in_each_run_of_the_suite_and_serves():
     assert all(SERVES in tests and len(tests) > 1 for tests in dangerous.values())
 
 
+@pytest.mark.system
 def test_a_surviving_mutant_and_an_outdated_mutant_fail(tmp_path):
     (tmp_path / "harmless_mutants.py").write_text(HARMLESS)
     plugins = ["-p", "no:cacheprovider", "-p", "harmless_mutants"]

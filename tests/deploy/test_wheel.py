@@ -13,6 +13,8 @@ import pytest
 from gateway_project import installation
 from tests.gateway_project.local.launch import bare_environment
 
+pytestmark = pytest.mark.system
+
 ROOT = installation.CODE
 APPS = ("gateway_project", "billing", "keys", "completions", "rankings")
 

@@ -133,6 +133,7 @@ def run(command: tuple[str, ...], **variables: str) -> "subprocess.CompletedProc
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", [GUNICORN, BEAT])
 def test_no_process_starts_without_secrets_and_each_says_why_in_lines_of_json(command, tmp_path):
     done = run(command, GATEWAY_VAR=str(tmp_path), PORT=str(free_port()), WEB_CONCURRENCY="1")
@@ -143,6 +144,7 @@ def test_no_process_starts_without_secrets_and_each_says_why_in_lines_of_json(co
     }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("command", [GUNICORN, WORKER, MIGRATE, MAKE_RUN])
 def test_a_bad_number_is_one_line_of_every_process(command, tmp_path):
     done = run(command, DATABASE_URL=NOWHERE, GATEWAY_VAR=str(tmp_path), GATEWAY_KEEPALIVE_SECONDS="")
@@ -150,6 +152,7 @@ def test_a_bad_number_is_one_line_of_every_process(command, tmp_path):
     assert "GATEWAY_KEEPALIVE_SECONDS must be a whole number; it is ''." in done.stderr
 
 
+@pytest.mark.system
 def test_without_a_database_no_command_of_a_deployment_runs_or_makes_one(tmp_path):
     done = run(MIGRATE, GATEWAY_VAR=str(tmp_path / "var"), GATEWAY_SECRET_KEY="s" * 50)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
@@ -157,6 +160,7 @@ def test_without_a_database_no_command_of_a_deployment_runs_or_makes_one(tmp_pat
     assert not (tmp_path / "var").exists()
 
 
+@pytest.mark.system
 def test_a_database_that_cannot_be_reached_is_named_by_migrate_without_a_traceback(tmp_path):
     nobody = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     done = run(MIGRATE, GATEWAY_VAR=str(tmp_path), DATABASE_URL=nobody, GATEWAY_DEVELOPMENT="1", REDIS_URL="")

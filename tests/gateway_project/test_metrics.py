@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gateway_project.local import development
 from tests.waiting import PROCESS_SECONDS_MAX
 
@@ -19,6 +21,7 @@ def run(code: str, directory: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.system
 def test_a_process_makes_the_missing_directory_and_a_later_one_shows_what_it_counted(tmp_path):
     shared = tmp_path / "not" / "there"
     run("metrics.outbox_stored_total.inc(2)", shared)
@@ -26,6 +29,7 @@ def test_a_process_makes_the_missing_directory_and_a_later_one_shows_what_it_cou
     assert "gateway_outbox_stored_total 2.0" in run("print(metrics.render().decode())", shared)
 
 
+@pytest.mark.system
 def test_sums_of_a_second_show_what_each_request_would_have_shown(tmp_path):
     seconds = (0.001, 0.005, 0.0051, 3.0, 75.0)
 

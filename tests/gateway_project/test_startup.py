@@ -21,6 +21,7 @@ def fail():
 """
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "call",
     ["fail()", "thread = threading.Thread(target=fail); thread.start(); thread.join()", "gevent.spawn(fail).join()"],
@@ -48,6 +49,7 @@ def web_process() -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-c", WEB_PROCESS], capture_output=True, text=True)
 
 
+@pytest.mark.system
 def test_a_web_process_loads_what_serves_the_api_and_nothing_that_pages_or_payments_need(web_process):
     loaded = set(web_process.stdout.partition("\n")[0].split())
     assert "completions.inbound.messages.views" in loaded

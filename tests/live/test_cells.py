@@ -20,6 +20,8 @@ from tests import cells, factories
 from tests.faults import fault
 from tests.live.gateway import Gateway, eventually
 
+pytestmark = pytest.mark.system
+
 FIRST, SECOND = 1, 2
 _SETTINGS = {"GATEWAY_SLUG": ""}  # settings of its own: no other test uses this gateway
 

@@ -10,6 +10,8 @@ from tests.faults import fault
 from tests.live.gateway import eventually, wait_until_settled
 from tests.upstream import KEY_ENV, refusal
 
+pytestmark = pytest.mark.system
+
 FAULTY_KEY = "sk-of-the-faulty-host"
 
 

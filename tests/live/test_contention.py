@@ -19,6 +19,8 @@ from tests.faults import fault
 from tests.live.gateway import Answer, Gateway, answer, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
 
+pytestmark = pytest.mark.system
+
 ASKED, SERVED = 200, 10
 WORST_NANOS = 10_000_000  # a cent: 1,000 bytes of prompt at $1 per million, and 100 tokens at $90 per million
 COST_NANOS = 9_009_000  # 9 tokens of prompt, and the 100

@@ -24,6 +24,8 @@ from tests.live.crashes import POINTS, ROUNDS, Armed, Charge, Fuse, Point
 from tests.live.gateway import QUESTION, Answer, Gateway, answer, eventually, head, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, ROLE, Upstream, stream, usage, whole, words
 
+pytestmark = pytest.mark.system
+
 TEXT = "Hello you"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
 FULL_NANOS = 9 * 3_000 + 4 * 15_000

@@ -11,6 +11,8 @@ import pytest
 from tests import factories, waiting
 from tests.ledger_audit import assert_ledger_is_consistent
 
+pytestmark = pytest.mark.system
+
 PROGRAM = """
 import sys
 

@@ -13,6 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import factories
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
@@ -21,6 +23,8 @@ from tests.live.conftest import ROOT
 from tests.live.gateway import Gateway, eventually
 from tests.live.history import BalanceReading, History, LedgerReading
 from tests.live.history_programs import DEAR, LIMITED, NEVER, ODD, UNLIMITED
+
+pytestmark = pytest.mark.system
 
 CLIENTS = int(os.environ.get("HISTORY_CLIENTS") or 6)
 CALLS = int(os.environ.get("HISTORY_CALLS") or 60)

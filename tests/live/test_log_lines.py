@@ -14,6 +14,8 @@ from tests.live.database_proxy import running_proxy
 from tests.live.gateway import Gateway, eventually, read_all
 from tests.upstream import HANG, refusal
 
+pytestmark = pytest.mark.system
+
 DEPLOYMENT = {
     "GATEWAY_DEVELOPMENT": "0",
     "GATEWAY_ALLOWED_HOSTS": "127.0.0.1",

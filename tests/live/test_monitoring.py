@@ -34,6 +34,8 @@ from tests.live.conftest import ROOT, SETTINGS, database_url, start
 from tests.live.database_proxy import DatabaseProxy, running_proxy
 from tests.live.gateway import Gateway, eventually
 
+pytestmark = pytest.mark.system
+
 VERIFIED = "gateway_ledger_verified_timestamp_seconds"
 
 

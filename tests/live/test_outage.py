@@ -20,6 +20,8 @@ from tests.live.database_proxy import running_proxy
 from tests.live.gateway import eventually, read_all, read_until, wait_until_settled
 from tests.upstream import DONE, FINISH, HANG, ROLE, refusal, stream, usage, whole, words
 
+pytestmark = pytest.mark.system
+
 COST_NANOS = 9 * 3_000 + 2 * 15_000  # of the usage that the scripted upstream reports
 
 

@@ -26,7 +26,7 @@ from tests.live.gateway import wait_until_settled
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")
+pytestmark = [pytest.mark.system, pytest.mark.skipif(PGBOUNCER is None, reason="PgBouncer is not installed")]
 
 
 def configured(mode: str, port: int, server_port: int) -> str:

@@ -15,6 +15,8 @@ from tests.faults import fault
 from tests.live.gateway import Answer, Gateway, answer, head, read_all
 from tests.upstream import KEY, KEY_ENV
 
+pytestmark = pytest.mark.system
+
 METRICS_SECRET = "m" * 40
 HSTS, NOSNIFF = "strict-transport-security", "x-content-type-options"
 HOST = {"Host": "127.0.0.1"}

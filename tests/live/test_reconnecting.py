@@ -24,6 +24,8 @@ from tests.live.gateway import Answer, Gateway, eventually, read_all, read_until
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, words
 from tests.waiting import meanwhile, somebody_waits, until
 
+pytestmark = pytest.mark.system
+
 NAME = "gateway_that_reconnects"  # of the gateway's connections, by which the tests find them
 
 

@@ -10,6 +10,8 @@ from tests.faults import fault
 from tests.live import conftest
 from tests.live.gateway import Gateway, eventually
 
+pytestmark = pytest.mark.system
+
 COPIED = ("billing", "completions", "deploy", "gateway_project", "keys", "rankings", "templates")
 BROKEN = "this is no Python\n"
 MIGRATION = """

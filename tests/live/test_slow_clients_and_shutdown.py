@@ -19,6 +19,8 @@ from tests.ledger_audit import assert_ledger_is_consistent
 from tests.live.gateway import QUESTION, answer, eventually, head, read_all, read_until, wait_until_settled
 from tests.upstream import HANG, ROLE, stream, words
 
+pytestmark = pytest.mark.system
+
 MORE_THAN_THE_POOL = 8  # clients; the gateway has 4 database connections
 
 

@@ -13,6 +13,8 @@ from tests.live import conftest
 from tests.live.gateway import QUESTION, Gateway
 from tests.upstream import refusal, spare, streamed, whole
 
+pytestmark = pytest.mark.system
+
 __all__ = ["spare"]
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

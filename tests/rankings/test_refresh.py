@@ -344,6 +344,7 @@ def test_beat_starts_a_task_for_each_source_every_minute(settings, monkeypatch):
     assert started == [(source.value, {"expires": 60}) for source in Source]
 
 
+@pytest.mark.system
 @fault(
     "Worker",
     "A ranking source accepts a request and never replies",

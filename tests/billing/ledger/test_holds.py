@@ -122,10 +122,10 @@ def test_a_wrong_number_of_open_holds_is_corrected(alice, charlie, caplog):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_locked_account_keeps_no_other_accounts_number_from_being_corrected(alice, charlie, caplog):
+def test_a_locked_account_keeps_no_other_accounts_number_from_being_corrected(alice, charlie, caplog, monkeypatch):
     Account.objects.update(open_holds=7)
-    with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '300ms'")
+    monkeypatch.setitem(connection.settings_dict["SESSION"], "lock_timeout", "300ms")  # also of connections of other threads
+    connection.close()
     with meanwhile(lambda: locks.lock_account(alice.pk)):
         assert tasks.correct_open_holds() == 1
     connection.close()

@@ -27,6 +27,7 @@ def _run(program: str, *arguments: str, given: bytes = b"") -> bytes:
     return done.stdout
 
 
+@pytest.mark.system
 @pytest.mark.one_cell
 @pytest.mark.django_db(transaction=True)
 @fault("Database", "One of several cells is restored from an older backup", "The audit finds it, and names the cell")

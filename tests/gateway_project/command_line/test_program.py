@@ -9,6 +9,8 @@ from cryptography.fernet import Fernet
 from gateway_project import installation
 from tests.gateway_project.local.launch import bare_environment, free_port
 
+pytestmark = pytest.mark.system
+
 
 @pytest.mark.parametrize("words", [("check", "--database", "default"), ("verify_ledger",)])
 def test_a_command_without_the_database_says_why(tmp_path, words):

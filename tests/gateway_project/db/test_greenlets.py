@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from gateway_project.local import development
 
 # One greenlet waits in the database for a lock that another one holds. Without a cooperative wait the first would block the
@@ -42,6 +44,7 @@ print("two connections" if holder.value != waiter.value else "one connection")
 """
 
 
+@pytest.mark.system
 def test_a_greenlet_that_waits_in_the_database_does_not_block_others():
     environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "gateway_project.settings", "GATEWAY_DATABASE_POOL_SIZE": "4"}
     done = subprocess.run(

@@ -49,6 +49,7 @@ def test_a_deployment_gets_no_defaults(tmp_path, deployment):
     assert not (tmp_path / "var").exists()
 
 
+@pytest.mark.system
 def test_a_mistyped_switch_fails_in_one_line_and_starts_nothing(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path / "var"), GATEWAY_DEVELOPMENT="flase")
     done = subprocess.run(
@@ -59,6 +60,7 @@ def test_a_mistyped_switch_fails_in_one_line_and_starts_nothing(tmp_path):
     assert not (tmp_path / "var").exists()
 
 
+@pytest.mark.system
 @fault(
     "Deployment",
     "`manage.py check` runs in an empty environment",
@@ -74,6 +76,7 @@ def test_a_check_of_an_empty_environment_says_what_is_missing_and_makes_no_datab
     assert os.listdir(tmp_path) == ["outbox"]
 
 
+@pytest.mark.system
 def test_a_path_with_a_space_is_refused_in_one_line(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path / "a path"))
     done = subprocess.run(
@@ -92,6 +95,7 @@ def test_a_directory_that_cannot_be_made_is_refused_in_one_line(tmp_path):
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("name", ["d" * 90, "a space", "percent%41"])
 def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
     directory = tmp_path / name
@@ -109,6 +113,7 @@ def test_redis_listens_in_tmp_when_the_path_suits_no_socket(tmp_path, name):
     socket.parent.rmdir()
 
 
+@pytest.mark.system
 def test_redis_starts_over_a_stale_socket(tmp_path):
     first = embedded_redis.start(tmp_path)
     first.kill()
@@ -148,6 +153,7 @@ def test_a_process_that_is_no_postgresql_does_not_count_as_running(tmp_path, pid
     assert not postgresql.is_running(tmp_path)
 
 
+@pytest.mark.system
 def test_a_stale_postmaster_file_does_not_break_the_start(var):
     (var / "postgresql" / "postmaster.pid").write_text(f"{os.getpid()}\n{var}\n1700000000\n5432\n")
     (var / "postgresql" / ".handle_pids.json").write_text(f"[{2**22 - 7}]")

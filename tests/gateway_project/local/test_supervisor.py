@@ -13,6 +13,8 @@ from gateway_project.local.embedded import CannotStart
 from tests.faults import fault
 from tests.gateway_project.local.launch import STOP_SECONDS_MAX, Launch
 
+pytestmark = pytest.mark.system
+
 MINE = """
 [models."demo/echo"]
 name = "Echo"

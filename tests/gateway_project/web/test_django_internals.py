@@ -72,6 +72,7 @@ def test_a_path_has_the_view_that_django_finds_each_time_it_is_asked_for():
     assert not {"/v1/models/acme/large", "/v1/chat/completionz"} & kept  # there is no end of those
 
 
+@pytest.mark.system
 def test_greenlets_have_their_own_prefix_and_urlconf_and_settings_and_logs_go_on():
     code = """
 from gevent import monkey; monkey.patch_all()

@@ -1,0 +1,41 @@
+"""A pytest plugin that leaves out the system tests, unless ``--all`` or a path asks for them.
+
+A system test starts processes of its own (``pytest.mark.system``) or walks through pages in a browser. There are few, and they
+take nearly as long as all others together. CI runs them with every change, as do ``make coverage`` and ``make faults``.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+_BROWSER = "chromium"  # the fixture that each test in a browser uses
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", dest="system", help="run the system tests, too")
+
+
+@pytest.hookimpl(trylast=True)  # after --changed has chosen
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # the controller has decided
+    is_chosen = config.args_source is pytest.Config.ArgsSource.ARGS
+    if is_chosen or (config.option.changed is not None and config.args != ["tests"]):
+        config.option.system = True
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return "" if config.option.system else "system tests: left out; --all, or their path, runs them"
+
+
+def is_system_test(item: pytest.Item) -> bool:
+    return item.get_closest_marker("system") is not None or _BROWSER in getattr(item, "fixturenames", ())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.system:
+        return
+    if left_out := [item for item in items if is_system_test(item)]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not is_system_test(item)]
