@@ -26,6 +26,6 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``facts``              what operators watch of the ledger and its holds
 - ``management``         commands: create_account, grant_credit, verify_ledger
 
-A balance changes only by an entry, in the same transaction, and an entry is never changed. Usage never makes a balance less
-what is held negative; only a refund may.
+A balance changes only by an entry, in the same transaction, and an entry is never changed. Usage never spends more than the
+balance less what is held. Only refunds and corrections can make a balance negative.
 """

@@ -2,11 +2,9 @@
 
 from datetime import date
 
-from django.apps import apps
-
 from billing.ledger import signed_days
 from billing.ledger.audit import Invariant, Reach, SharedQuery, ViolationKind, dollars_sql, guarding
-from gateway_project.cells.models import OwnedModel
+from gateway_project.cells.models import references_sql
 
 # The tables of ``LEDGER_TABLES`` in a check of days. ``span`` says from which seq on to which one an account booked on them,
 # and what it had before. ``entry`` has what was booked; ``booked`` and ``hold`` have more, so that each has its counterpart.
@@ -339,13 +337,6 @@ MEMBERS_ARE_THOSE_WHO_JOINED = Invariant(
 
 # --- The cell -----------------------------------------------------------------------------------------------------
 
-_REFERRED = " UNION ALL ".join(
-    f"SELECT '{model.reference_kind}' AS kind, {model.reference_field}::text AS value, account_id"  # noqa: S608  of our own models
-    f" FROM {model._meta.db_table} WHERE {model.reference_condition}"
-    for model in apps.get_models()
-    if issubclass(model, OwnedModel) and model.reference_kind
-)
-
 ACCOUNTS_ARE_WHERE_THE_DIRECTORY_SAYS = Invariant(
     "accounts_are_where_the_directory_says",
     "Where there are several cells, this one has the accounts that the directory says, and no others.",
@@ -365,7 +356,7 @@ REFERENCES_LEAD_TO_THEIR_ACCOUNTS = Invariant(
     "Where there are several cells, the directory has the account of each key, payment and invitation.",
     f"""
     SELECT kind, value, referred.account_id, reference.account_id AS said
-    FROM ({_REFERRED}) AS referred LEFT JOIN cells_reference AS reference USING (kind, value)
+    FROM ({references_sql()}) AS referred LEFT JOIN cells_reference AS reference USING (kind, value)
     WHERE EXISTS (SELECT 1 FROM cells_cell) AND reference.account_id IS DISTINCT FROM referred.account_id
         AND (%(account)s::uuid IS NULL OR referred.account_id = %(account)s::uuid)
     """,  # noqa: S608  constants of this code

@@ -1,6 +1,6 @@
 """The query parameters of GET /api/billing/ledger and /api/billing/ledger.csv.
 
-They fill in an ``EntryFilter``, which ``ledger_pages`` reads by index seeks: no queryset is filtered here.
+They fill in an ``EntryFilter``. ``billing.ledger.reading`` reads the selected entries by index seeks.
 """
 
 from typing import Any

@@ -83,8 +83,8 @@ class Account(OwnedModel):
         help_text="Whether responses are stored for later requests, unless a request says otherwise. "
         "If not, those that are stored cannot be read any more, and are deleted within the hour.",
     )
-    has_paid = models.BooleanField(default=False, db_default=False, editable=False)  # usage, ever; of ``standing``
-    unpaid_until = models.DateTimeField(null=True, editable=False)  # of ``standing``
+    has_paid = models.BooleanField(default=False, db_default=False, editable=False)  # usage, ever; ``unpaid_work`` sets it
+    unpaid_until = models.DateTimeField(null=True, editable=False)  # ``unpaid_work`` sets it
     requests_per_minute = models.PositiveIntegerField(
         null=True,
         blank=True,
@@ -166,7 +166,7 @@ class Account(OwnedModel):
 
 
 class Role(models.TextChoices):
-    """What a member is in an account; ``members.roles`` says what each may do there."""
+    """What a member is in an account. ``accounts.roles`` says what each role may do there."""
 
     OWNER = "OWNER", "Owner"
     DEVELOPER = "DEVELOPER", "Developer"
@@ -290,7 +290,7 @@ class LedgerEntry(OwnedModel):
         ]
         indexes = [
             models.Index(fields=["account", "spender", "seq"], condition=Q(spender__isnull=False), name="entries_by_spender"),
-            # Without the many usage entries, so that debits do not update it; ``ledger_pages`` skips entries with it.
+            # Without the many usage entries, so that debits do not update it; ``ledger.reading`` skips entries with it.
             models.Index(fields=["account", "type", "seq"], condition=~Q(type="USAGE_DEBIT"), name="entries_beside_usage"),
             # Finds payments by their ids. Without usage, for the same reason.
             GinIndex(fields=["metadata"], condition=~Q(type="USAGE_DEBIT"), name="entries_by_metadata"),
@@ -376,7 +376,7 @@ class WaitingAct(models.Model):
 
     @property
     def target(self) -> models.Model:
-        """What it is done to: in the activity log the act is its own."""
+        """The object of the act, under which the activity log records it."""
         raise NotImplementedError
 
 
@@ -544,7 +544,8 @@ class Hold(OwnedModel):
 class AuditedDay(OwnedModel):
     """A UTC day that the audit found consistent and signed off. ``billing.ledger.signed_days`` writes it.
 
-    Its digest is made of those of its accounts and of the day before: who keeps one elsewhere can prove every day up to it.
+    Its digest is made from the digests of its accounts and of the day before. So a copy kept elsewhere proves all days up to
+    it.
     """
 
     day = models.DateField(primary_key=True)
@@ -584,9 +585,9 @@ class AuditedLedger(OwnedModel):
 
 
 class ArchivedDay(OwnedModel):
-    """A UTC day of which the completions and holds that ended on it are archived, or dropped. Days follow each other.
+    """A UTC day whose completions and holds, those that ended on it, are archived or dropped. Days are archived in order.
 
-    While ``written_at`` is empty its rows are all there. From then on triggers let them be deleted.
+    While ``written_at`` is empty, all rows of the day are there. From then on triggers allow to delete them.
     """
 
     day = models.DateField(primary_key=True)

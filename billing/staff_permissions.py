@@ -1,20 +1,21 @@
 """Decides whom and what staff may change, beside the permissions that Django's admin asks for.
 
-So that nobody gains power through somebody else:
+Staff cannot gain permissions through other users:
 
-- nobody changes or deletes somebody who has a permission that they lack;
-- only superusers set the email address or password of other staff, and the permissions of a person;
-- nobody changes a group that they are in, one with a permission that they lack, or one with a member whom they may not change;
-  and nobody puts a permission into a group that they lack themselves.
+- They cannot change or delete a user who has a permission that they lack.
+- Only superusers set the email address or password of other staff, and the permissions of a user.
+- They cannot change a group that they belong to, that has a permission they lack, or that has a member they cannot change. They
+  cannot add a permission to a group if they lack it.
 
-So that nobody gives money to themselves:
+Staff cannot give money to themselves:
 
-- nobody credits an account that they are a member of;
-- nobody approves a credit that they asked for, or of an account that they are a member of;
-- nobody makes or ends a membership of their own, and nobody becomes a member of an account that they have credited, or whose
-  credit they asked for or approved.
+- They cannot credit an account that they are a member of.
+- They cannot approve a credit that they requested, or one for an account that they are a member of.
+- They cannot make or end their own membership. They cannot become a member of an account if they credited it, or if they
+  requested or approved a credit of it.
 
-The first three do not bind superusers, who have every permission. The last three bind everybody: an operator has commands.
+The first three rules do not apply to superusers, who have every permission. The last three apply to everybody. An operator can
+use commands instead.
 """
 
 from django.contrib.auth.models import Group, Permission

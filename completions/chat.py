@@ -197,7 +197,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     prompt_tokens_max: int
     has_null_usage: bool = False  # in the chunks before the usage, as OpenAI's have it; OpenRouter's clients refuse null
     max_tokens_field: str = "max_tokens"  # which of its two names the request used
-    max_tokens_name: str = "max_tokens"  # the caller's own name of it
+    max_tokens_name: str = "max_tokens"  # the caller's own name of it; empty where no tokens are generated
     is_max_tokens_ceiling: bool = False  # a model that cannot generate as many is asked for as many as it can
     has_preamble: bool = False
     choices: int = 1

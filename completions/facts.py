@@ -6,7 +6,8 @@ from completions import margins
 from completions.charging import outbox
 from gateway_project.monitoring.facts import Fact, HostGauge
 
-# Of the days that are older than details are kept, those from the first on whose rows are there.
+# Counts the days that are older than RETENTION_DETAIL_DAYS, from the first day that still has its details. That is the first
+# day whose archiving is not finished, or else the day after the last archived one, or else the first audited day.
 _ARCHIVE_LAG = f"""
     SELECT greatest((now() AT TIME ZONE 'UTC')::date - {settings.RETENTION_DETAIL_DAYS or 0} - coalesce(
         (SELECT min(day) FROM billing_archivedday WHERE deleted_at IS NULL AND restored_at IS NULL),

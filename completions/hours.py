@@ -9,7 +9,6 @@ from itertools import chain
 
 from django.db import connection
 
-from completions import measurements
 from completions.models import CompletionHour, FirstTokenHour
 from gateway_project.cells import everywhere
 
@@ -39,12 +38,10 @@ def read(since: datetime) -> dict[datetime, CompletionHour]:
 
 
 def _together(rows: list[CompletionHour]) -> CompletionHour:
-    times = {}
-    for name in ("first_token_p50_ms", "first_token_p99_ms"):
-        value = measurements.mean([(getattr(each, name), each.completions) for each in rows])
-        times[name] = None if value is None else round(value)
-    counts = {name: sum(getattr(each, name) for each in rows) for name in ("completions", "cost_nanos")}
-    return CompletionHour(hour=rows[0].hour, **counts, **times)
+    means = ("first_token_p50_ms", "first_token_p99_ms")
+    return CompletionHour(
+        hour=rows[0].hour, **everywhere.merge(rows, "completions", sums=("completions", "cost_nanos"), means=means)
+    )
 
 
 # The first step of milliseconds up to which half of the streams have begun, and the same for 99 %.

@@ -3,7 +3,6 @@
 Only the newest completions are read, so that a busy gateway's pages take no longer.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -90,25 +89,10 @@ def measure(since: datetime) -> dict[Route, Measured]:
 
 
 def _together(measured: list[Measured]) -> Measured:
-    """Return what was measured in several cells as one. Of medians and percentiles, the mean by the number of streams."""
     if len(measured) == 1:
         return measured[0]
-    half = mean([(each.first_token_p50_ms, each.streams) for each in measured])
-    nearly_all = mean([(each.first_token_p99_ms, each.streams) for each in measured])
-    return Measured(
-        sum(each.attempts for each in measured),
-        sum(each.failed for each in measured),
-        sum(each.streams for each in measured),
-        None if half is None else round(half),
-        None if nearly_all is None else round(nearly_all),
-        mean([(each.tokens_per_second, each.streams) for each in measured]),
-    )
-
-
-def mean(values: Iterable[tuple[float | None, int]]) -> float | None:
-    """Return the mean of values by their weights; None if all are."""
-    known = [(value, weight) for value, weight in values if value is not None and weight]
-    return sum(value * weight for value, weight in known) / sum(weight for _, weight in known) if known else None
+    means = ("first_token_p50_ms", "first_token_p99_ms", "tokens_per_second")
+    return Measured(**everywhere.merge(measured, "streams", sums=("attempts", "failed", "streams"), means=means))
 
 
 def _read_cells(sql: str, since: datetime, **values: Any) -> list[Any]:
@@ -137,10 +121,8 @@ def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
 def _model_together(measured: list[MeasuredModel]) -> MeasuredModel:
     if len(measured) == 1:
         return measured[0]
-    begins = mean([(each.first_token_p50_ms, each.answered) for each in measured])
-    rate = mean([(each.tokens_per_second, each.answered) for each in measured])
-    answered, failed = (sum(getattr(each, name) for each in measured) for name in ("answered", "failed"))
-    return MeasuredModel(answered, failed, None if begins is None else round(begins), rate)
+    means = ("first_token_p50_ms", "tokens_per_second")
+    return MeasuredModel(**everywhere.merge(measured, "answered", sums=("answered", "failed"), means=means))
 
 
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:

@@ -487,8 +487,10 @@ class Route(models.Model):
 
     @property
     def adapter(self) -> str:
-        """The adapter that asks the provider: that of its kind, or the other one that the kind ``openai`` has."""
+        """The name of the adapter that asks the provider: its kind, for some models with the name of one of its APIs."""
         kind = self.provider.kind
+        if self.model.kind == ModelKind.EMBEDDING:
+            return f"{kind}-embeddings"
         return "openai-responses" if (kind, self.api) == (Provider.Kind.OPENAI, Route.Api.RESPONSES) else kind
 
 
@@ -696,9 +698,9 @@ class FirstTokenHour(OwnedModel):
 
 
 class UsageSums(OwnedModel):
-    """What completions of an account that ended in one hour, or on one day, used: that of their ledger entry, or of their end.
+    """The usage of an account in one hour or on one day. A request counts at the time of its ledger entry, or else of its end.
 
-    Only ``completions.usage.sums`` writes it, from what is booked.
+    Only ``completions.usage.sums`` writes these rows. It reads what is booked.
     """
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)

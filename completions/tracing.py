@@ -20,7 +20,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from completions.charging import admission, settlement
 from completions.inbound.completion_view import CompletionView
 from completions.providers.base import ProviderFailed
-from completions.relay.attempts import Dispatch
+from completions.relay import attempts
+from completions.relay.dispatch import Dispatch
 from gateway_project import errors, installation, metrics
 from gateway_project.net import http
 
@@ -42,7 +43,7 @@ def install() -> None:
     tracer = _provider.get_tracer("model-gateway", installation.VERSION)
     CompletionView.complete = _traced_request(tracer, CompletionView.complete)  # type: ignore[method-assign]
     admission.admit = _traced_step(tracer, "admission", admission.admit)
-    Dispatch._attempt = _traced_attempt(tracer, Dispatch._attempt)  # type: ignore[method-assign]
+    attempts._attempt = _traced_attempt(tracer, attempts._attempt)
     settlement.settle = _traced_step(tracer, "settlement", settlement.settle)
     settlement.release = _traced_step(tracer, "release", settlement.release)
     if settings.TRACING_PASS_ON:

@@ -27,6 +27,10 @@ def reason(error: BaseException) -> str:
     return next(filter(None, sentences), type(error).__name__)
 
 
+_AGAIN = "Send it again. OpenAI's SDKs retry automatically."
+_WAIT = "Send it again after the time in the reply's Retry-After. OpenAI's SDKs retry automatically."
+
+
 class ApiError(Exception):
     """Base class. ``param`` names the invalid field; ``headers`` are added to the class's own.
 
@@ -36,6 +40,8 @@ class ApiError(Exception):
     status = 500
     type = "api_error"
     code = "internal_error"
+    description = ""  # of the condition, in words for owners' and support's pages
+    advice = ""  # what the caller can do then
     fixed_headers: dict[str, str] = {}
     details: dict[str, Any] | None = None  # for programs, in the one language that has a place for them: Messages
 
@@ -63,6 +69,8 @@ class ApiError(Exception):
 
 class InvalidRequest(ApiError):
     status, type, code = 400, "invalid_request_error", "invalid_request_error"
+    description = "The request was invalid, or the model does not support it"
+    advice = "Correct the request: the reply's message and param name what is wrong. The same request fails again."
 
 
 def wrong(param: str, problem: str, *, quotes_request: bool = False) -> InvalidRequest:
@@ -78,40 +86,59 @@ class InvalidApiKey(InvalidRequest):
 
     status, code = 401, "invalid_api_key"
     fixed_headers = {"WWW-Authenticate": "Bearer"}
+    description = "The key was revoked, has expired or is paused, or its account is closed"
+    advice = "Use a key that is active, of an open account."
 
 
 class SecretEnded(InvalidApiKey):
     """The key was rotated, and this former secret of it works no longer. Other requests of the key are not affected."""
 
+    description = "The key was rotated, and its former secret no longer works"
+    advice = "Use the key's new secret. Whoever rotated the key has it."
+
 
 class Forbidden(InvalidRequest):
     status = 403
+    description = "The key may not do this"
+    advice = "Use another key."
 
 
 class PathNotFound(InvalidRequest):
     status = 404
+    description = "Path not found"
+    advice = "Correct the address, or the id in it."
 
 
 class ModelNotFound(InvalidRequest):
     status, code = 404, "model_not_found"
+    description = "The model does not exist, is not available, or the key may not use it"
+    advice = "Use a model that GET /v1/models lists for the key."
 
 
 class PreviousResponseNotFound(InvalidRequest):
     """A request goes on from a response that the account has not stored, or no longer."""
 
     code = "previous_response_not_found"
+    description = "The previous response, or one before it, was unknown, deleted or expired"
+    advice = "Send the whole conversation as input."
 
 
 class MethodNotAllowed(InvalidRequest):
     status = 405
+    description = "Method not allowed"
+    advice = "Use a method that the reply's Allow header names."
 
 
 class RequestTimeout(InvalidRequest):
     status = 408
+    description = "The body did not arrive in time, or the caller left"
+    advice = _AGAIN
 
 
 class LengthRequired(InvalidRequest):
     status = 411
+    description = "The request had no Content-Length"
+    advice = "Send a Content-Length header. Most HTTP libraries do so automatically."
 
 
 class RequestInProgress(InvalidRequest):
@@ -119,6 +146,8 @@ class RequestInProgress(InvalidRequest):
 
     status, code = 409, "request_in_progress"
     fixed_headers = {"Retry-After": "1"}
+    description = "The first request with the same Idempotency-Key was running"
+    advice = _WAIT
 
 
 class ReplyUnreadable(InvalidRequest):
@@ -126,18 +155,27 @@ class ReplyUnreadable(InvalidRequest):
 
     status, code = 409, "reply_unreadable"
     fixed_headers = {"x-should-retry": "false"}
+    description = "The reply stored for the Idempotency-Key, or the stored response, cannot be decrypted"
+    advice = "Send it with another Idempotency-Key, or the whole conversation. Then it runs, and costs, again."
 
 
 class RequestTooLarge(InvalidRequest):
     status = 413
+    description = "The body was too large"
+    advice = "Send a smaller body: shorter messages, or smaller images."
 
 
 class MaximumReached(InvalidRequest):
     """The account has reached a maximum. The message says which, and what to do."""
 
+    description = "The account had reached a maximum"
+    advice = "Remove what you no longer use. The reply's message says what to remove."
+
 
 class UnsupportedMediaType(InvalidRequest):
     status = 415
+    description = "The body was not sent as JSON"
+    advice = "Send Content-Type: application/json."
 
 
 # --- Credits and limits ----------------------------------------------------------------------------------------
@@ -148,38 +186,54 @@ class InsufficientQuota(ApiError):
 
     status, type, code = 402, "insufficient_quota", "insufficient_quota"
     fixed_headers = {"x-should-retry": "false"}
+    description = "The account had too few credits"
+    advice = "Add credit or send a smaller max_tokens. The maximum cost of a request must be available."
 
 
 class RateLimitExceeded(ApiError):
     """The limit of requests or tokens per minute. Pass ``Retry-After`` in ``headers``."""
 
     status, type, code = 429, "rate_limit_error", "rate_limit_exceeded"
+    description = "Too many requests or tokens per minute, or too many bytes at a time"
+    advice = f"{_WAIT} If that happens often, ask for less at a time, or have the limit raised."
 
 
 class TooManyInFlight(RateLimitExceeded):
     """The key, or its account, has as many requests in flight as it may."""
 
     fixed_headers = retry_after(timedelta(seconds=1))
+    description = "Too many requests at a time"
+    advice = f"{_WAIT} If that happens often, send fewer requests at a time."
 
 
 class TooManyInFlightOfModel(TooManyInFlight):
     """The key has as many requests for the model in flight as each key may."""
 
+    description = "Too many requests for the model at a time"
+    advice = f"{_WAIT} If that happens often, send fewer requests for this model at a time."
+
 
 class TooMuchUnpaid(RateLimitExceeded):
     """The account's requests cost the operator more than it may leave unpaid in an hour."""
+
+    description = "Earlier requests cost more than was charged for them"
+    advice = f"{_WAIT} If that happens often, use a model whose streams begin sooner, or do not stream."
 
 
 class TiedUp(RateLimitExceeded):
     """The account's credits or the key's spending limit would suffice, but running requests hold them."""
 
     fixed_headers = retry_after(timedelta(seconds=1))
+    description = "Running requests held the money"
+    advice = f"{_WAIT} Running requests release what they do not use. A smaller max_tokens holds less."
 
 
 class SpendingLimitReached(RateLimitExceeded):
     """The key's own limit leaves nothing, or too little for this request. Pass ``Retry-After`` only when the limit resets."""
 
     fixed_headers = {"x-should-retry": "false"}
+    description = "The key's spending limit"
+    advice = "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens."
 
 
 # --- Failures of upstreams and of the gateway -------------------------------------------------------------------
@@ -187,20 +241,28 @@ class SpendingLimitReached(RateLimitExceeded):
 
 class UpstreamFailed(ApiError):
     status, code = 502, "upstream_error"
+    description = "The provider failed"
+    advice = f"{_AGAIN} The request's models can name another model, which is then tried."
 
 
 class UpstreamOverloaded(UpstreamFailed):
     status = 503
+    description = "The provider was overloaded"
+    advice = f"{_WAIT} The request's models can name another model, which is then tried."
 
 
 class UpstreamNotAsked(UpstreamFailed):
     """No provider of the model may be asked now: it refuses our key, or requests to it failed, perhaps for our own network."""
 
     status = 503
+    description = "The provider was not asked for a moment, after requests to it failed"
+    advice = f"{_WAIT} The request's models can name another model, which is then tried."
 
 
 class UpstreamTimeout(UpstreamFailed):
     status = 504
+    description = "The provider did not answer in time"
+    advice = f"{_AGAIN} Stream long replies."
 
 
 class ServiceUnavailable(ApiError):
@@ -208,7 +270,12 @@ class ServiceUnavailable(ApiError):
 
     status, code = 503, "service_unavailable"
     fixed_headers = {"Retry-After": "2"}
+    description = "The gateway was restarted, had no room, or its database was unavailable"
+    advice = _WAIT
 
 
 class InternalError(ApiError):
     """An unexpected exception. The reply names only the request id."""
+
+    description = "The gateway failed"
+    advice = f"{_AGAIN} If it fails again, tell support the id of the request."

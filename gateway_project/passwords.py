@@ -1,8 +1,9 @@
 """Password hashing that does not delay other requests, although it takes a fifth of a second of a core on purpose.
 
-It runs outside the event loop, on a thread of low priority, one password at a time, and keeps no database connection. Few
-requests may wait for their turn, and none whose client has disconnected. Those that anybody can send without end take turns
-before that, for a small share of a core; and before that with others of the same user and of the same address.
+Hashing runs outside the event loop, on a thread of low priority, one password at a time, and holds no database connection. Few
+requests may wait for their turn, and a request whose client disconnects waits no longer. An attempt to sign in first waits
+behind others of its user and its address (``turn_of``). Without a known device it then waits for a small share of a core, which
+all such attempts have together (``turn_within_share``).
 """
 
 import os

@@ -146,7 +146,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Set, change or clear the spending limit."""
 
         def act(form: SupportLimitForm) -> str:
-            return f"The spending limit is now: {acts.set_spending_limit(request, form.key, form.limit, **form.said)}."
+            return f"The spending limit is now: {acts.set_spending_limit(request, form.key, form.limit, **form.notes)}."
 
         return self._act_view(request, object_id, "limit", "Spending limit", SupportLimitForm, act)
 
@@ -154,9 +154,9 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Raise the spending limit for a time."""
 
         def act(form: RaiseForm) -> str:
-            given = form.cleaned_data
+            cleaned = form.cleaned_data
             words = acts.raise_spending_limit(
-                request, form.key, limit_cents=given["raised_limit"], until=given["until"], **form.said
+                request, form.key, limit_cents=cleaned["raised_limit"], until=cleaned["until"], **form.notes
             )
             return f"The spending limit is now: {words}."
 
@@ -166,7 +166,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Set or clear how many requests and tokens the key may send."""
 
         def act(form: RatesForm) -> str:
-            return f"The key may now send {acts.set_rates(request, form.key, form.rates, **form.said)}."
+            return f"The key may now send {acts.set_rates(request, form.key, form.rates, **form.notes)}."
 
         return self._act_view(request, object_id, "rates", "Rates", RatesForm, act)
 
@@ -174,7 +174,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Show a confirmation; a POST revokes the key."""
 
         def act(form: RevokeForm) -> str:
-            if acts.revoke(request, form.key, **form.said):
+            if acts.revoke(request, form.key, **form.notes):
                 return "The key is revoked. Requests with it are now refused."
             return "The key was already revoked."
 

@@ -48,9 +48,10 @@ MANAGEMENT_KEY_MESSAGE = (
 
 @dataclass(frozen=True)
 class Caller:
-    """The key and account that a secret belongs to. They never change and may be cached; the key's status is not included.
+    """The key and account that a secret belongs to. They never change, so they may be cached.
 
-    Nor is whether the secret still works: ``digest`` is the stored one, which the key's row says. Empty: no secret was given.
+    Whether the key and the secret still work is not cached. ``digest`` is the stored digest of the secret, by which the key's
+    row says whether the secret still works. It is empty where no secret was presented.
     """
 
     key_id: str
@@ -88,8 +89,8 @@ class AnyCallerAuthentication(CallerAuthentication):
 class BearerKeyAuthentication(CallerAuthentication):
     """Identifies the caller and checks the key: ``request.user`` is the Account and ``request.auth`` the ApiKey, just read.
 
-    Counts the request as a read of the account in flight, and against the key's reads per minute. A key that is refused is not
-    counted there: it gets its 401.
+    Counts the request as a read in flight of the account, and against the key's reads per minute. A request with a refused key
+    is not counted against these: it gets its 401.
     """
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
@@ -138,12 +139,12 @@ def require_active(key: ApiKey, account: Account, now: datetime, caller: Caller)
 
 def _completion_secret(request: Request) -> str:
     """Return the well-formed secret of the request. The format and the checksum decide: malformed ones cost no query."""
-    given = given_secret(request)
-    if secret.key_id(given, secret.MANAGEMENT_PREFIX) is not None:
+    presented = given_secret(request)
+    if secret.key_id(presented, secret.MANAGEMENT_PREFIX) is not None:
         raise errors.InvalidApiKey(MANAGEMENT_KEY_MESSAGE)
-    if secret.key_id(given) is None:
+    if secret.key_id(presented) is None:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-    return given
+    return presented
 
 
 def given_secret(request: Request) -> str:
@@ -154,10 +155,10 @@ def given_secret(request: Request) -> str:
         header = f"Bearer {api_key}"
     if not header:
         raise NotAuthenticated
-    scheme, _, given = header.partition(" ")
+    scheme, _, presented = header.partition(" ")
     if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-    return given
+    return presented
 
 
 _CALLERS_MAX = 65_536
@@ -169,24 +170,24 @@ _failed_lookup_times: deque[float] = deque(maxlen=20)  # monotonic times of the 
 _PACE_SECONDS = 0.05
 
 
-def _identify(given: str) -> Caller:
+def _identify(presented: str) -> Caller:
     """Return the caller of a secret, from the cache or the database. A key made a moment ago works at once.
 
     Raises InvalidApiKey.
     """
-    digest = secret.digest(given, settings.KEY_PEPPERS[0])
+    digest = secret.digest(presented, settings.KEY_PEPPERS[0])
     caller = _callers.get(digest)
     if caller is None:
         if _unknown_secrets.get(digest):
             raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-        caller = _look_up_and_cache(given, digest)
+        caller = _look_up_and_cache(presented, digest)
     return caller
 
 
-def _look_up_and_cache(given: str, digest: str) -> Caller:
-    number = _likely_cell(secret.key_id(given) or "")
+def _look_up_and_cache(presented: str, digest: str) -> Caller:
+    number = _likely_cell(secret.key_id(presented) or "")
     lookups = _lookups.get(number) or _lookups.setdefault(number, GroupCommit(_look_up_batch))
-    found = lookups.submit(given)
+    found = lookups.submit(presented)
     if found is None:
         _unknown_secrets.put(digest, True)
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
@@ -197,7 +198,7 @@ def _look_up_and_cache(given: str, digest: str) -> Caller:
 
 
 def _forget(caller: Caller) -> None:
-    """Refuse the caller's secret from now on as any that no key has: a flood of it costs no query."""
+    """Treat the caller's secret as unknown from now on, so that a flood of it costs no query."""
     if _callers.pop(caller.cached_under, None):
         _unknown_secrets.put(caller.cached_under, True)
 
@@ -205,22 +206,22 @@ def _forget(caller: Caller) -> None:
 def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | Exception]:
     """Look up all secrets that were submitted at the same time in one query."""
     _keep_pace()
-    ids = [secret.key_id(given) for given in secrets]
+    ids = [secret.key_id(presented) for presented in secrets]
     try:
         found = _find(set(filter(None, ids)))
     except pool.UNAVAILABLE as error:
         return [error] * len(secrets)  # trying each of them alone would only take longer
     # The request bodies are yet to arrive, perhaps slowly; meanwhile others need the connection.
     pool.release_connection()
-    callers = [_caller_for(given, found.get(key_id or "")) for given, key_id in zip(secrets, ids, strict=True)]
+    callers = [_caller_for(presented, found.get(key_id or "")) for presented, key_id in zip(secrets, ids, strict=True)]
     _failed_lookup_times.extend(time.monotonic() for caller in callers if caller is None)
     return list(callers)
 
 
 def _find(ids: set[str]) -> dict[str, Any]:
-    """Return the keys with these ids, each from the cell in which it was made, or from that which the directory says.
+    """Return the keys with these ids: from the cells in which they were made, or else from those that the directory names.
 
-    Those of a cell that is away are errors, if there is another.
+    If a cell is unavailable and there are others, its keys are errors.
     """
     found = _read_where(_by_hint(ids))
     missing = ids - found.keys()
@@ -270,11 +271,11 @@ def _keep_pace() -> None:
         gevent.sleep(_PACE_SECONDS)
 
 
-def _caller_for(given: str, key: Any) -> Caller | Exception | None:
+def _caller_for(presented: str, key: Any) -> Caller | Exception | None:
     if isinstance(key, Exception):
         return key
     for digest in [key.digest, *key.working_former_digests(key.now)] if key else []:
-        if secret.matches(given, digest, settings.KEY_PEPPERS):
+        if secret.matches(presented, digest, settings.KEY_PEPPERS):
             return Caller(key.pk, identifiers.parse_uuid(str(key.account_id)), digest)  # as in rows of batches
     return None
 

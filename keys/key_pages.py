@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from billing import locks as account_locks
 from billing.accounts import roles
 from billing.accounts.member_pages import member_page, member_page_for, select_account
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account, Membership
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import sent_forms
@@ -44,7 +44,7 @@ def _former(key: ApiKey) -> Any:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 @reauthenticates
 def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Change a key's name, last day, models, rates and tags."""
@@ -63,7 +63,7 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
 
 
 @require_POST
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 def pause_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Refuse the key's requests until it is resumed."""
     key = _key(account, key_id)
@@ -72,7 +72,7 @@ def pause_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 
 
 @require_POST
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 @reauthenticates
 def resume_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Admit the key's requests again."""
@@ -82,7 +82,7 @@ def resume_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
 
 
 @require_POST
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 def end_former_secrets(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Let only the newest secret of the key work."""
     key = _key(account, key_id)
@@ -91,7 +91,7 @@ def end_former_secrets(request: HttpRequest, account: Account, key_id: str) -> H
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 @reauthenticates
 def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Give the key a new secret, which is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -161,7 +161,7 @@ def _lead_to_management_key(request: HttpRequest, key: ManagementKey) -> HttpRes
     select_account(request, key.account)
     if key.revoked_at is not None:
         messages.success(request, f"This is the secret of the management key {key.name}, which is revoked already.")
-    elif roles.may(request.user, key.account, Act.MANAGE_BY_PROGRAM):  # type: ignore[arg-type]  # a member page has a user
+    elif roles.may(request.user, key.account, Permission.MANAGE_BY_PROGRAM):  # type: ignore[arg-type]  # a member page has a user
         messages.warning(request, f"This is the secret of the management key {key.name} in {key.account.name}. Revoke it here.")
         return redirect("revoke-management-key", key.pk)
     else:
@@ -173,7 +173,7 @@ def _lead_to(request: HttpRequest, key: ApiKey) -> HttpResponse:
     select_account(request, key.account)
     if key.revoked_at is not None:
         messages.success(request, f"This is a secret of {key.name}, which is revoked already.")
-    elif roles.may(request.user, key.account, Act.MANAGE_KEYS):  # type: ignore[arg-type]  # a member page has a user
+    elif roles.may(request.user, key.account, Permission.MANAGE_KEYS):  # type: ignore[arg-type]  # a member page has a user
         messages.warning(
             request, f"This is a secret of {key.name} in {key.account.name}. Revoke the key here, or rotate it at once."
         )

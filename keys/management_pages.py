@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import locks as account_locks
 from billing.accounts.member_pages import Pager, member_page, member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors
@@ -32,7 +32,7 @@ def list_keys(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_BY_PROGRAM)
+@member_page_for(Permission.MANAGE_BY_PROGRAM)
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a management key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -58,7 +58,7 @@ def _make(request: HttpRequest, account: Account, form: ManagementKeyForm) -> st
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_BY_PROGRAM)
+@member_page_for(Permission.MANAGE_BY_PROGRAM)
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a confirmation; a POST revokes the management key. Revoking twice changes nothing."""
     key = get_object_or_404(account.management_keys, pk=key_id)

@@ -1,4 +1,4 @@
-"""How many keys and management keys an account may have. To ask locks the account, so that whoever asks may add one."""
+"""How many keys and management keys an account may have. The checks lock the account, so that the caller can add one."""
 
 from django.conf import settings
 

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from billing import locks as account_locks
 from billing.accounts.member_pages import Pager, member_page, member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.ledger import reading, statement
 from billing.models import Account
 from billing.sign_in.reauthentication import reauthenticates
@@ -72,7 +72,7 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -99,7 +99,7 @@ def _make(request: HttpRequest, account: Account, form: KeyForm) -> tuple[ApiKey
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 @reauthenticates
 def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Set, change or clear a key's spending limit."""
@@ -114,7 +114,7 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_KEYS)
+@member_page_for(Permission.MANAGE_KEYS)
 def revoke_key(request: HttpRequest, account: Account, key_id: str) -> HttpResponse:
     """Show a confirmation; a POST revokes the key. Revoking twice changes nothing."""
     key = get_object_or_404(account.keys, pk=key_id)

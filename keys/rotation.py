@@ -48,7 +48,7 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
 
 
 def _forget_oldest(locked: ApiKey) -> None:
-    """Keep the last KEY_FORMER_SECRETS_MAX, which are more than may work: of an older one, nobody finds the key any more."""
+    """Delete former secrets beyond the last KEY_FORMER_SECRETS_MAX. They ended before, and nobody finds the key by them now."""
     newest_first = locked.former_secrets.order_by("-rotated_at", "-id").values_list("pk", flat=True)
     locked.former_secrets.filter(pk__in=list(newest_first[settings.KEY_FORMER_SECRETS_MAX :])).delete()
 

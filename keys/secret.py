@@ -43,7 +43,7 @@ def is_key_id(text: str) -> bool:
 
 
 def cell_number(key_id: str) -> int:
-    """Return the cell in which a key was made. Of a key from before there were cells it is any number."""
+    """Return the cell in which a key was made. For a key that is older than cells, the number means nothing."""
     return identifiers.BASE62.index(key_id[-2]) * 62 + identifiers.BASE62.index(key_id[-1])
 
 

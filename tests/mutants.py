@@ -1463,7 +1463,7 @@ mutant(
 mutant(
     "a_disconnected_request_is_closed_at_once",
     "A whole reply is left midway for a fraction of what the provider charges.",
-    code("completions.relay.attempts:Dispatch._interruptible", "self.is_cancellable and self.client", "self.client"),
+    code("completions.relay.attempts:_interruptible", "dispatch.is_cancellable and dispatch.client", "dispatch.client"),
     f"{DISCONNECTS}::test_a_whole_reply_left_midway_pays_the_reported_usage",
 )
 mutant(
@@ -1483,13 +1483,13 @@ mutant(
 mutant(
     "reasoning_is_cancelled",
     "A disconnect ends the reasoning of a provider that cancels, and nobody knows how much of it was done.",
-    code("completions.relay.attempts:Dispatch.is_cancellable", "self.call.offer.reasoning is False and not", "not"),
+    code("completions.relay.dispatch:Dispatch.is_cancellable", "self.call.offer.reasoning is False and not", "not"),
     f"{DISCONNECTS}::test_reasoning_is_never_cancelled[the model may reason]",
 )
 mutant(
     "a_disconnected_client_is_served_elsewhere",
     "A further provider works, and charges, for a client that has left.",
-    code("completions.relay.attempts:Dispatch._first_success", "if disconnects.has_disconnected(self.client):", "if False:"),
+    code("completions.relay.attempts:_first_success", "if disconnects.has_disconnected(dispatch.client):", "if False:"),
     f"{DISCONNECTS}::test_no_attempt_begins_after_the_client_has_disconnected[left-plain-whole]",
 )
 mutant(
@@ -1541,7 +1541,7 @@ mutant(
 mutant(
     "who_left_is_given_up",
     "A stream whose client left before it began is given up, and is not paid by its provider's report.",
-    code("completions.relay.attempts:Dispatch._first_chunks", "and not disconnects.has_disconnected(self.client)", ""),
+    code("completions.relay.attempts:_first_chunks", "and not disconnects.has_disconnected(dispatch.client)", ""),
     f"{DISCONNECTS}::test_a_disconnected_request_waits_beyond_the_first_byte_deadline[streamed]",
 )
 mutant(
@@ -1560,7 +1560,7 @@ mutant(
     "a_silent_provider_is_no_loss",
     "Nobody is told what a provider may charge for a stream that was answered elsewhere.",
     code(
-        "completions.relay.attempts:Dispatch.drop_late",
+        "completions.relay.dispatch:Dispatch.drop_late",
         "metrics.record_provider_loss(self.late.call.route.provider_slug, self.late.unpaid_nanos)",
         "pass",
     ),
@@ -1570,7 +1570,7 @@ mutant(
     "an_outage_counts_against_its_callers",
     "While a provider is down, its callers are refused every model, for work that they could not help.",
     code(
-        "completions.relay.attempts:Dispatch.drop_late", "not circuit_breaker.fails_for_several(self.late.call.route)", "True"
+        "completions.relay.dispatch:Dispatch.drop_late", "not circuit_breaker.fails_for_several(self.late.call.route)", "True"
     ),
     f"{DEADLINES}::test_a_late_stream_of_a_provider_that_fails_for_several_accounts_counts_against_none",
 )
@@ -1589,7 +1589,7 @@ mutant(
 mutant(
     "any_switch_hides_reasoning",
     "A field that the provider ignores hides reasoning that a deadline cuts off, so that nobody counts it.",
-    code("completions.relay.attempts:Dispatch.reasons", "return not providers.", "return False and not providers."),
+    code("completions.relay.dispatch:Dispatch.reasons", "return not providers.", "return False and not providers."),
     f"{DISCONNECTS}::test_a_switch_that_a_provider_may_ignore_does_not_hide_reasoning[{{'reasoning_effort': 'none'}}]",
 )
 mutant(

@@ -1,4 +1,4 @@
-"""Names of modules, and packages that list them. import-linter checks the imports: see pyproject.toml."""
+"""Names of modules, packages that list them, and lines of templates. import-linter checks the imports: see pyproject.toml."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
+LINE_CHARACTERS_MAX = 160  # of a template, which no formatter wraps
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
 UNLISTED = {"__init__", "apps", "migrations", "management", "commands"}
 FOLDERS = [
@@ -39,6 +40,16 @@ def test_a_package_docstring_lists_its_modules(folder):
         path.parent.name for path in (ROOT / folder).glob("*/__init__.py")
     }
     assert {module for module in modules - UNLISTED if not re.search(rf"\b{module}\b", docstring)} == set()
+
+
+def test_no_line_of_a_template_is_longer_than_160_characters():
+    lines = {
+        f"{path.relative_to(ROOT)}:{number}": line
+        for path in sorted((ROOT / "templates").rglob("*.html"))
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+    }
+    assert len(lines) > 1000
+    assert [place for place, line in lines.items() if len(line) > LINE_CHARACTERS_MAX] == []
 
 
 def test_every_test_that_ci_runs_by_name_is_there():

@@ -77,6 +77,6 @@ def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):
 def test_the_command_runs_the_long_tests_too():
     command = ["make", "--dry-run", "faults", "ARGS=tests/pages"]
     assert (
-        '-m "fault or long" --mutants=none tests/pages'
+        '-m "fault or long" --all --mutants=none tests/pages'
         in subprocess.run(command, cwd=faults.ROOT, capture_output=True, text=True).stdout
     )

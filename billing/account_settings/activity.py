@@ -1,7 +1,7 @@
 """What was done to an account, as its owners may read it: who, what, when and from where.
 
-Of acts of support staff they see what was done. Reasons, tickets, values and addresses of staff are for staff: the statement
-has the reasons that are meant for owners. A request that waits for a second person has done nothing yet.
+Owners see what support staff did, but not their reasons, tickets, values and addresses. The statement has the reasons that are
+meant for owners. Requests of staff that wait for a second person are left out, because they have changed nothing yet.
 """
 
 import json

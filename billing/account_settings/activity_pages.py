@@ -12,7 +12,7 @@ from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter, Doer
 from billing.accounts.list_forms import ListForm
 from billing.accounts.member_pages import member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account
 from gateway_project.activity.models import Activity
 from gateway_project.web import downloads
@@ -40,7 +40,7 @@ class ActivityForm(ListForm):
 
 
 @require_safe
-@member_page_for(Act.SEE_SETTINGS)
+@member_page_for(Permission.SEE_SETTINGS)
 def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
     """List the acts that the filters select, newest first."""
     form = ActivityForm(request.GET)
@@ -69,7 +69,7 @@ def _page(account: Account, form: ActivityForm) -> tuple[list[Activity], bool, b
 
 
 @require_GET
-@member_page_for(Act.SEE_SETTINGS)
+@member_page_for(Permission.SEE_SETTINGS)
 def download_activity(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Download the acts that the filters select as CSV."""
     form = ActivityForm(request.GET)

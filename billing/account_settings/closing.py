@@ -1,9 +1,9 @@
 """Closes an account for its owner, pays back what is left, and undoes the closing, until ``erasure`` erases personal data.
 
-Closing makes the account inactive, as staff do: the admission of each request reads that under the account's lock. So its keys
-stop at once, and what runs is settled as usual. What is left is paid back by the processor once nothing runs any more, and is
-booked as any refund is: as the difference to what the processor reports. What was not bought with a processor, such as a bank
-transfer, is left to staff, and what was given is forfeited. The ledger keeps every entry.
+Closing makes the account inactive, as staff do. The admission of each request reads that under the account's lock, so the keys
+stop at once. Running requests are settled as usual. When none runs any more, the processor pays back what is left, which is
+booked like any refund: as the difference to the processor's report. What was not bought with a processor, such as a bank
+transfer, is left to staff. Support credit is forfeited. The ledger keeps every entry.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from django.http import HttpRequest
 
 from billing import locks, money
 from billing.accounts import lifecycle, roles
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.ledger import credits
 from billing.models import Account, AccountClosing, Payment, TopUpRule
 from billing.payments import configuration, reports
@@ -81,7 +81,7 @@ def undo(request: HttpRequest, account: Account) -> None:
 
 def _lock(request: HttpRequest, account: Account) -> Account:
     locked = locks.lock_account(account.pk)
-    if not roles.may(request.user, locked, Act.CLOSE_ACCOUNT):  # type: ignore[arg-type]
+    if not roles.may(request.user, locked, Permission.CLOSE_ACCOUNT):  # type: ignore[arg-type]
         raise ClosingRefused("You are no longer an owner of the account.")
     return locked
 
@@ -162,7 +162,7 @@ def _close_pages(account: Account, processor: Processor) -> None:
 
 
 def _bring_up_to_date(processor: Processor, payment: Payment) -> None:
-    """Book what the processor reports. A payment that it does not know is left to support: it would never end."""
+    """Book what the processor reports. Leave a payment that it does not know to support: waiting for it would never end."""
     try:
         reports.bring_up_to_date(processor, payment.pk)
     except UnknownToProcessor:
@@ -177,10 +177,10 @@ def _is_paying(account: Account, processor: Processor) -> bool:
 
 
 def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payment, int]]:
-    """Return the processor's payments that are not used up, with what it can pay back of each, in whole cents.
+    """Return the payments that are not used up, each with the whole cents that the processor can pay back of it.
 
-    A payment of which staff took something back by hand is left to support: what the processor reports of it later is
-    taken for the same money.
+    A payment is left to support if staff took back a part of it by hand: a refund that the processor reports later would count
+    as the same money.
     """
     account.refresh_from_db()
     unused = {credit.entry.pk: credit.unused_nanos for credit in credits.read_credits(account) if credit.unused_nanos}

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from billing.account_settings import closing
 from billing.account_settings.closing import ClosingRefused
 from billing.accounts.member_pages import member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account
 from billing.sign_in.reauthentication import asks_anew, reauthenticates
 
@@ -35,7 +35,7 @@ class ClosingForm(forms.Form):
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.CLOSE_ACCOUNT)
+@member_page_for(Permission.CLOSE_ACCOUNT)
 @asks_anew
 @reauthenticates
 def close_account(request: HttpRequest, account: Account) -> HttpResponse:
@@ -62,7 +62,7 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_POST
-@member_page_for(Act.CLOSE_ACCOUNT)
+@member_page_for(Permission.CLOSE_ACCOUNT)
 @reauthenticates
 def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
     """Open the account again."""

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods
 
 from billing import locks
 from billing.accounts.member_pages import member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account, EmailChoice
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -24,7 +24,7 @@ class EmailForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.SEE_SETTINGS)
+@member_page_for(Permission.SEE_SETTINGS)
 def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
     """Switch kinds of emails on or off. Those about security are always sent."""
     choice = EmailChoice.objects.filter(account=account).first() or EmailChoice(account=account)

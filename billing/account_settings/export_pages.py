@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from billing.account_settings import exports
 from billing.account_settings.exports import ExportRefused, State
 from billing.accounts.member_pages import member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.web import downloads
@@ -21,7 +21,7 @@ SHOWN_MAX = 10
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.EXPORT_DATA)
+@member_page_for(Permission.EXPORT_DATA)
 @reauthenticates
 def export_data(request: HttpRequest, account: Account) -> HttpResponse:
     """List the exports. A POST asks for one."""
@@ -38,7 +38,7 @@ def export_data(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_GET
-@member_page_for(Act.EXPORT_DATA)
+@member_page_for(Permission.EXPORT_DATA)
 def download_export(request: HttpRequest, account: Account, export_id: UUID) -> HttpResponseBase:
     """Download the file of an export that is ready."""
     export = get_object_or_404(account.exports, pk=export_id, state=State.READY)

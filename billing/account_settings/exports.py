@@ -1,7 +1,7 @@
 """All data of an account as one ZIP file: of each table a JSON and a CSV file. Made in the background, kept for some days.
 
-The file is written row by row into parts of the database, which all hosts can read: neither a worker nor a web process has more
-than one part of it in memory, and it ends at a maximum. What a worker that died left is made again from the start.
+The file is written row by row into parts in the database, which all hosts can read. So no process has more than one part in
+memory. A file has a maximum size. If a worker dies, another one makes its export again from the start.
 """
 
 import json

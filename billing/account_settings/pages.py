@@ -6,12 +6,12 @@ from django.views.decorators.http import require_safe
 
 from billing.accounts import lifecycle
 from billing.accounts.member_pages import member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account
 
 
 @require_safe
-@member_page_for(Act.SEE_SETTINGS)
+@member_page_for(Permission.SEE_SETTINGS)
 def show(request: HttpRequest, account: Account) -> HttpResponse:
     """Show what can be set."""
     context = {

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from billing.accounts.roles import ACTS, Act
+from billing.accounts.roles import PERMISSIONS, Permission
 from billing.models import Account, Membership, Role
 from gateway_project.cells import directory
 from gateway_project.db import cell, pool
@@ -43,37 +43,37 @@ class Member:
     choices: list[AccountChoice]
     low_below_nanos: int | None = None  # the threshold of warnings, if the balance of an account that had credit is below it
 
-    def may(self, act: Act) -> bool:
-        """Say whether the member's role has the act."""
-        return act in ACTS[self.role]
+    def may(self, permission: Permission) -> bool:
+        """Say whether the member's role has the permission."""
+        return permission in PERMISSIONS[self.role]
 
     @property
     def may_manage_keys(self) -> bool:
-        return self.may(Act.MANAGE_KEYS)
+        return self.may(Permission.MANAGE_KEYS)
 
     @property
     def may_send_requests(self) -> bool:
-        return self.may(Act.SEND_REQUESTS)
+        return self.may(Permission.SEND_REQUESTS)
 
     @property
     def may_manage_by_program(self) -> bool:
-        return self.may(Act.MANAGE_BY_PROGRAM)
+        return self.may(Permission.MANAGE_BY_PROGRAM)
 
     @property
     def may_pay(self) -> bool:
-        return self.may(Act.PAY)
+        return self.may(Permission.PAY)
 
     @property
     def may_manage_webhooks(self) -> bool:
-        return self.may(Act.MANAGE_WEBHOOKS)
+        return self.may(Permission.MANAGE_WEBHOOKS)
 
     @property
     def may_manage_members(self) -> bool:
-        return self.may(Act.MANAGE_MEMBERS)
+        return self.may(Permission.MANAGE_MEMBERS)
 
     @property
     def may_see_settings(self) -> bool:
-        return self.may(Act.SEE_SETTINGS)
+        return self.may(Permission.SEE_SETTINGS)
 
 
 def member_page(view: Page) -> Page:
@@ -122,14 +122,14 @@ def _memberships_in(number: int, user_id: Any) -> list[Membership]:
     return found
 
 
-def requires(act: Act) -> Callable[[Page], Page]:
-    """Restrict a ``member_page`` to members whose role has the act. Others are told that it needs another role."""
+def requires(permission: Permission) -> Callable[[Page], Page]:
+    """Restrict a ``member_page`` to members whose role has the permission. Others see that they need another role."""
 
     def restrict(view: Page) -> Page:
         @functools.wraps(view)
         def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not request.member.may(act):  # type: ignore[attr-defined]
-                return render(request, "dashboard/other_role.html", {"act": act.value}, status=403)
+            if not request.member.may(permission):  # type: ignore[attr-defined]
+                return render(request, "dashboard/other_role.html", {"permission": permission.value}, status=403)
             return view(request, account, *args, **kwargs)
 
         return page
@@ -137,9 +137,9 @@ def requires(act: Act) -> Callable[[Page], Page]:
     return restrict
 
 
-def member_page_for(act: Act) -> Callable[[Page], Page]:
-    """Restrict a view to signed-in members whose role has the act."""
-    return lambda view: member_page(requires(act)(view))
+def member_page_for(permission: Permission) -> Callable[[Page], Page]:
+    """Restrict a view to signed-in members whose role has the permission."""
+    return lambda view: member_page(requires(permission)(view))
 
 
 def select_account(request: HttpRequest, account: Account) -> None:

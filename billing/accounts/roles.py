@@ -1,14 +1,14 @@
-"""What each role may do in an account. Every page and act of the dashboard asks this table."""
+"""What each role may do in an account. All pages and functions of the dashboard look it up in ``PERMISSIONS``."""
 
 from enum import Enum
 
 from billing.models import Account, Membership, Role, User
 
 
-class Act(Enum):
-    """What not every member may do. The value completes the sentence "This role may not ...".
+class Permission(Enum):
+    """What only some roles may do. The value completes the sentence "Your role cannot ...".
 
-    Every member sees the balance, spending, keys, requests, the statement and its CSV, and who else is a member; and may leave.
+    Every member sees the balance, spending, keys, requests, the statement, its CSV file and the other members, and may leave.
     """
 
     MANAGE_KEYS = "create, change or revoke keys"
@@ -22,10 +22,10 @@ class Act(Enum):
     SEE_SETTINGS = "see the settings and the activity of the account"
 
 
-ACTS: dict[Role, frozenset[Act]] = {
-    Role.OWNER: frozenset(Act),
-    Role.DEVELOPER: frozenset({Act.MANAGE_KEYS, Act.SEND_REQUESTS, Act.MANAGE_WEBHOOKS}),
-    Role.BILLING: frozenset({Act.PAY}),
+PERMISSIONS: dict[Role, frozenset[Permission]] = {
+    Role.OWNER: frozenset(Permission),
+    Role.DEVELOPER: frozenset({Permission.MANAGE_KEYS, Permission.SEND_REQUESTS, Permission.MANAGE_WEBHOOKS}),
+    Role.BILLING: frozenset({Permission.PAY}),
     Role.VIEWER: frozenset(),
 }
 
@@ -37,12 +37,12 @@ DESCRIPTIONS: dict[Role, str] = {
 }
 
 
-def that_may(act: Act) -> list[Role]:
-    """Return the roles that have the act."""
-    return [role for role, acts in ACTS.items() if act in acts]
+def that_may(permission: Permission) -> list[Role]:
+    """Return the roles that have the permission."""
+    return [role for role, permissions in PERMISSIONS.items() if permission in permissions]
 
 
-def may(user: User, account: Account, act: Act) -> bool:
-    """Say whether the user is a member of the account whose role has the act."""
+def may(user: User, account: Account, permission: Permission) -> bool:
+    """Say whether the user is a member of the account whose role has the permission."""
     role = Membership.objects.filter(user=user, account=account).values_list("role", flat=True).first()
-    return role is not None and act in ACTS[Role(role)]
+    return role is not None and permission in PERMISSIONS[Role(role)]

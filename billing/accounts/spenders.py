@@ -1,4 +1,4 @@
-"""What the spenders of entries are called. Billing does not know what they are: an app that has spenders finds their names."""
+"""The names of those who spent: the ``spender`` of usage entries. Other apps know what a spender is, and register a finder."""
 
 from collections.abc import Collection
 from typing import Protocol

@@ -1,11 +1,11 @@
-"""What an account has shown of itself: whether it ever paid for usage, and how much work it left unpaid within the last hour.
+"""Whether an account ever paid for usage, and how much work it left unpaid within the last hour.
 
-Unpaid work is what a request made providers charge the operator for, and nobody pays: a stream that began too late and that no
-other provider answered, what a deadline cut off before the caller saw it, a report above the hold.
-An account may cause ``ACCOUNT_UNPAID_CENTS_PER_HOUR`` of it, which become available again evenly over an hour (GCRA), in one
-column: ``unpaid_until``. What exceeds twice as much is forgotten, so that no account waits longer than an hour.
+Unpaid work is work that providers charge to the operator and that no account pays: a stream that began too late and that no
+other provider answered, a reply that a deadline cut off before the caller saw it, usage above the hold. An account may cause
+``ACCOUNT_UNPAID_CENTS_PER_HOUR`` of it. This allowance returns evenly over an hour (GCRA), and one column has its state:
+``unpaid_until``. Unpaid work above twice the allowance is forgotten, so that no account waits longer than an hour.
 
-The functions decide on rows that the caller has locked; ``update_standing_statement`` writes them.
+The functions decide on rows that the caller has locked; ``update_unpaid_work_statement`` writes them.
 """
 
 from collections.abc import Collection
@@ -58,13 +58,13 @@ def _time(unpaid_nanos: int) -> timedelta:
     return min(unpaid_nanos, 2 * allowance_nanos) * (_HOUR // _MICROSECOND) // allowance_nanos * _MICROSECOND
 
 
-def update_standing_statement(accounts: Collection[Account]) -> Statement:
-    """SQL that writes the standing of the given rows."""
+def update_unpaid_work_statement(accounts: Collection[Account]) -> Statement:
+    """Write ``has_paid`` and ``unpaid_until`` of the accounts as they are on the given objects."""
     return Statement(
         """
-        UPDATE billing_account SET has_paid = stands.has_paid, unpaid_until = stands.unpaid_until
-        FROM json_to_recordset($1::json) AS stands (id uuid, has_paid boolean, unpaid_until timestamptz)
-        WHERE billing_account.id = stands.id
+        UPDATE billing_account SET has_paid = counted.has_paid, unpaid_until = counted.unpaid_until
+        FROM json_to_recordset($1::json) AS counted (id uuid, has_paid boolean, unpaid_until timestamptz)
+        WHERE billing_account.id = counted.id
         """,
         [{"id": account.pk, "has_paid": account.has_paid, "unpaid_until": account.unpaid_until} for account in accounts],
     )

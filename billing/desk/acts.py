@@ -24,80 +24,88 @@ from gateway_project.db import pool
 from gateway_project.text import dollars
 from gateway_project.web import hosts
 
-Given = dict[str, Any]  # the cleaned data of a form
+Cleaned = dict[str, Any]  # the cleaned data of a form
 
 
-def close(request: HttpRequest, account: Account, given: Given) -> str:
+def close(request: HttpRequest, account: Account, cleaned: Cleaned) -> str:
     """Close the account: its keys are refused from now on, and its running requests end as usual."""
     lifecycle.set_active(account, is_active=False)
     _end_closing_of_owner(account)
-    _record(request, Activity.Act.CLOSED, account, "Closed the account.", given)
+    _record(request, Activity.Act.CLOSED, account, "Closed the account.", cleaned)
     return "The account is closed. Requests with its keys are now refused."
 
 
-def reopen(request: HttpRequest, account: Account, given: Given) -> str:
+def reopen(request: HttpRequest, account: Account, cleaned: Cleaned) -> str:
     """Open the account again: its keys that are not revoked work from now on."""
     lifecycle.set_active(account, is_active=True)
     _end_closing_of_owner(account)
-    _record(request, Activity.Act.REOPENED, account, "Reopened the account.", given)
+    _record(request, Activity.Act.REOPENED, account, "Reopened the account.", cleaned)
     return "The account is open. Its keys work again, except those that are revoked or expired."
 
 
-def hand_over(request: HttpRequest, account: Account, staff: User, given: Given) -> str:
+def hand_over(request: HttpRequest, account: Account, staff: User, cleaned: Cleaned) -> str:
     """Hand a ticket over to a group: its active members, but who hands it over, get an email once this is committed."""
-    group = given["group"]
+    group = cleaned["group"]
     to = list(group.user_set.filter(is_staff=True, is_active=True).exclude(pk=staff.pk).values_list("email", flat=True))
     after = {"group": group.name}
-    _record(request, Activity.Act.HANDED_OVER, account, f"Handed ticket {given['ticket']} over to {group}.", given, after=after)
+    summary = f"Handed ticket {cleaned['ticket']} over to {group}."
+    _record(request, Activity.Act.HANDED_OVER, account, summary, cleaned, after=after)
     if not settings.SENDS_MAIL or not to:
         return f"Handed over to {group}. No email was sent: tell them."
     link = f"{hosts.mailed_base_url(request)}{reverse('admin:billing_account_change', args=[account.pk])}"
-    facts = {"account": str(account), "by": staff.email, "ticket": given["ticket"], "reason": given["reason"], "link": link}
+    facts = {"account": str(account), "by": staff.email, "ticket": cleaned["ticket"], "reason": cleaned["reason"], "link": link}
     for email in sorted(to):
         transaction.on_commit(partial(mails.send, email, "handed_over", **facts))
     return f"Handed over to {group}: {', '.join(sorted(to))}."
 
 
-def ask_for_purchase(request: HttpRequest, account: Account, staff: User, given: Given) -> str:
+def ask_for_purchase(request: HttpRequest, account: Account, staff: User, cleaned: Cleaned) -> str:
     """Ask that a payment by bank transfer be booked: a colleague approves it."""
-    terms = {"reference": given["token"], "amount_cents": given["amount"], "reason": given["reason"], "ticket": given["ticket"]}
-    asked = support_credit.ask_for_purchase(account, staff, payment_id=given["payment_id"], **terms)
+    asked = support_credit.ask_for_purchase(
+        account,
+        staff,
+        payment_id=cleaned["payment_id"],
+        reference=cleaned["token"],
+        amount_cents=cleaned["amount"],
+        reason=cleaned["reason"],
+        ticket=cleaned["ticket"],
+    )
     after = {"request": str(asked.pk), "amountInCents": asked.amount_cents, "payment": asked.payment_id}
-    _record(request, Activity.Act.CREDIT_REQUESTED, account, f"Asked for a {asked.what}.", given, after=after)
+    _record(request, Activity.Act.CREDIT_REQUESTED, account, f"Asked for a {asked.what}.", cleaned, after=after)
     return f"A {asked.what} waits for approval. Nothing is booked until a colleague approves it."
 
 
-def correct(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
+def correct(request: HttpRequest, account: Account, staff: User, credit: Credit, cleaned: Cleaned) -> str:
     """Take back what was credited wrongly. Raises ReferenceReused."""
     entry = writer.correct_credit(
-        account, credit.entry, amount_nanos=given["amount"], reason=given["reason"], issued_by=staff
+        account, credit.entry, amount_nanos=cleaned["amount"], reason=cleaned["reason"], issued_by=staff
     ).entry
-    summary = f"Took {dollars.format_usd(given['amount'])} back of entry {credit.entry.pk}, as a correction."
-    _record_entry(request, Activity.Act.CORRECTED, account, entry, summary, given)
-    return f"{dollars.format_usd(given['amount'])} is taken back. {_balance(account)}"
+    summary = f"Took {dollars.format_usd(cleaned['amount'])} back of entry {credit.entry.pk}, as a correction."
+    _record_entry(request, Activity.Act.CORRECTED, account, entry, summary, cleaned)
+    return f"{dollars.format_usd(cleaned['amount'])} is taken back. {_balance(account)}"
 
 
-def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, given: Given) -> str:
+def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, cleaned: Cleaned) -> str:
     """Book that money of a purchase was paid back. Raises ReferenceReused."""
-    reference, amount_nanos = given["refund_id"], given["amount"]
+    reference, amount_nanos = cleaned["refund_id"], cleaned["amount"]
     entry = writer.refund_credit(
-        account, credit.entry, amount_nanos=amount_nanos, reference=reference, reason=given["reason"], issued_by=staff
+        account, credit.entry, amount_nanos=amount_nanos, reference=reference, reason=cleaned["reason"], issued_by=staff
     ).entry
     summary = f"Booked a refund of {dollars.format_usd(amount_nanos)} of entry {credit.entry.pk}, {reference}."
-    _record_entry(request, Activity.Act.REFUNDED, account, entry, summary, given)
+    _record_entry(request, Activity.Act.REFUNDED, account, entry, summary, cleaned)
     return f"The refund of {dollars.format_usd(amount_nanos)} is booked. {_balance(account)}"
 
 
 def close_and_refund(request: HttpRequest, account: Account, staff: User, form: ClosingRefundForm) -> str:
     """Close the account, and take back the unused part of each of its purchases."""
-    given = form.cleaned_data
+    cleaned = form.cleaned_data
     entries = [
         writer.refund_credit(
             account,
             credit.entry,
             amount_nanos=credit.unused_nanos,
-            reference=f"closing:{given['token']}:{credit.entry.seq}",
-            reason=given["reason"],
+            reference=f"closing:{cleaned['token']}:{credit.entry.seq}",
+            reason=cleaned["reason"],
             issued_by=staff,
         ).entry
         for credit in form.refunded
@@ -106,7 +114,7 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
     total = dollars.format_usd(form.sum_nanos)
     after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
-    _record(request, Activity.Act.CLOSED, account, summary, given, after=after)
+    _record(request, Activity.Act.CLOSED, account, summary, cleaned, after=after)
     return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(account)}"
 
 
@@ -117,16 +125,16 @@ def _end_closing_of_owner(account: Account) -> None:
         closing.save(update_fields=["undone_at"])
 
 
-def _record(request: HttpRequest, act: Activity.Act, account: Account, summary: str, given: Given, **values: Any) -> None:
-    notes = {name: given[name] for name in ("reason", "ticket")}
+def _record(request: HttpRequest, act: Activity.Act, account: Account, summary: str, cleaned: Cleaned, **values: Any) -> None:
+    notes = {name: cleaned[name] for name in ("reason", "ticket")}
     log.record(request, act, account, summary, account_id=account.pk, **notes, **values)
 
 
 def _record_entry(
-    request: HttpRequest, act: Activity.Act, account: Account, entry: LedgerEntry, summary: str, given: Given
+    request: HttpRequest, act: Activity.Act, account: Account, entry: LedgerEntry, summary: str, cleaned: Cleaned
 ) -> None:
     after = {"entry": str(entry.pk), "amountInDollars": dollars.format_plain(entry.amount_nanos)}
-    _record(request, act, account, summary, given, after=after)
+    _record(request, act, account, summary, cleaned, after=after)
 
 
 def _balance(account: Account) -> str:

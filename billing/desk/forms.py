@@ -107,7 +107,7 @@ def _find_in_cells(rows: QuerySet[Any]) -> Any:
 
 
 class _TakeBackForm(AccountForm):
-    """Taking money of one credit back, to the nanodollar: what is left of a credit may be of that."""
+    """Taking back money of one credit. The amount may have nanodollars, because the rest of a credit may have them."""
 
     amount = forms.CharField(
         label="Amount in US dollars", max_length=30, widget=forms.TextInput(attrs={"inputmode": "decimal"})

@@ -236,7 +236,7 @@ class AccountActPages(ActionsMixin):
             form.add_error(None, f"{member} has no two-factor authentication.")
             return False
         with transaction.atomic():
-            asked, is_new = second_factor_removals.ask(request, member, account, staff_of(request), **form.said)
+            asked, is_new = second_factor_removals.ask(request, member, account, staff_of(request), **form.notes)
         waits = "Nothing changes until a colleague approves it." if is_new else "It was already requested."
         messages.success(request, f"The {asked.what} waits for approval. {waits}")
         return True

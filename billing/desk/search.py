@@ -47,7 +47,7 @@ def _accounts_by_name(term: str) -> QuerySet[Account]:
 
 
 def account_ids(term: str) -> list[UUID]:
-    """Return the ids of the accounts that a term finds, for lists of what belongs to them: not more than a list can use."""
+    """Return the ids of the accounts that a term finds, at most _ACCOUNTS_MAX in each way, to search lists by account."""
     found = (find(term.strip()) for find in (_accounts_of_people, _accounts_by_name, _accounts_by_id))
     return [each for rows in found for each in rows.values_list("pk", flat=True)[:_ACCOUNTS_MAX]]
 
@@ -70,7 +70,7 @@ def _entries(term: str) -> QuerySet[LedgerEntry]:
 
 
 def _entries_by_payment(term: str) -> QuerySet[LedgerEntry]:
-    """Find the entries with such a value in their metadata, as a payment's id is, or with such a reference."""
+    """Find the entries that have the term as a value in their metadata, such as the id of a payment."""
     has_value = RawSQL("billing_ledgerentry.metadata @@ %s::jsonpath", [f"$.* == {json.dumps(term)}"], BooleanField())  # noqa: S611  a parameter
     return LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT).filter(has_value).select_related("account")
 

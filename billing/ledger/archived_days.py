@@ -1,7 +1,7 @@
-"""Since when rows are kept that are dropped after a time: what the audit asks, and the triggers that refuse to delete others.
+"""Reads since when details and sums of usage are kept. The audit expects nothing from before.
 
-Details of completions are dropped by whole UTC days, in their order. A day has what ended on it: its usage entries, by their
-seq as ``signed_days`` has it, and the holds that failed on it. So of each entry it can be told whether its details are kept.
+Details of completions are dropped by whole UTC days, in order. To a day belong its usage entries, a range of ``seq`` for each
+account (``signed_days``), and the holds that failed on it. So the seq of an entry says whether its details are kept.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Kept:
 
 
 def read_kept(cursor: CursorWrapper) -> Kept:
-    """Return since when rows are kept. What is written to the archive may be deleted, and so counts as not kept."""
+    """Return since when rows are kept. A day that is written to the archive counts as not kept: its rows may be deleted."""
     cursor.execute(_KEPT, {"what": USAGE})
     archived_day, usage_since = cursor.fetchone()
     return Kept(archived_day + timedelta(days=1) if archived_day else date.min, usage_since or date.min)

@@ -55,7 +55,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True)
 class Scope:
-    """What is checked: everything, one account, or of all accounts the days from ``since`` until before ``until``."""
+    """What is checked: everything, one account, or some days of all accounts: from ``since`` until before ``until``."""
 
     account_id: UUID | None = None
     since: date | None = None
@@ -72,7 +72,7 @@ class Scope:
         return invariant.reach == Reach.DAYS or invariant.reach == Reach.OPEN and self.until is None
 
     def values(self, kept: Kept) -> dict[str, Any]:
-        """Return the values of the SQL. Of days whose details are archived, only the ledger is checked."""
+        """Return the parameters of the SQL. A day whose details are archived is checked by its ledger alone."""
         since, until = self.since or date.min, self.until or date.max
         details_since = max(since, kept.details_since)
         return {

@@ -1,7 +1,7 @@
-"""What is left of each credit of an account. Credits are used first in, first out, whoever gave them.
+"""Calculates what is left of each credit of an account. Credits are used first in, first out, whoever gave them.
 
-An account's usage is not booked against single credits, and need not be: used first in, first out, what is left of the balance
-is of the newest credits. So the entries of usage are not read, however many there are.
+Usage is not booked against single credits. The rest of the balance belongs to the newest credits, because the oldest are used
+first. So this needs the balance and the credits, but no entries of usage, of which there may be millions.
 """
 
 from collections import Counter
@@ -35,9 +35,10 @@ class Credit:
 
 
 def is_credit(entry: LedgerEntry) -> bool:
-    """Say whether the entry gave money to the account.
+    """Say whether the entry gave new money to the account.
 
-    A refund that came back belongs to the credit that it was of, and usage that was charged too much to what had paid it.
+    Returned money is no new credit. A refund that came back belongs to the credit that had been refunded. A returned overcharge
+    belongs to the credits that had paid for the usage.
     """
     is_returned = "entryId" in entry.metadata or entry.reference.startswith(writer.OVERCHARGE)
     return entry.amount_nanos > 0 and not is_returned

@@ -1,8 +1,8 @@
 """Finds out whether an entry takes a balance below its account's threshold, and builds the SQL that writes warnings.
 
-A crossing is a matter of one entry: the balance before it was not below the threshold, the balance after it is. So nothing must
-be remembered, a balance that stays low is not told again, and whatever raises it arms the threshold anew. Entries of an account
-are made under its lock, each on the balance of the one before: every crossing is found once.
+An entry crosses the threshold if the balance before it was not below, and the balance after it is. So no state is stored: while
+a balance stays low there is no second warning, and once it is no longer below, the next fall warns again. Entries of an
+account are made under its lock, each from the balance of the one before, so every crossing is found once.
 """
 
 from collections.abc import Sequence
@@ -13,9 +13,6 @@ import msgspec
 
 from billing.models import Account, AccountWarning
 from gateway_project.db.pipelined_transaction import Statement
-
-# Other SQL that writes warnings with what it decides begins so, too: it selects these columns.
-INSERT_WARNINGS = "INSERT INTO billing_accountwarning (account_id, kind, data)"
 
 
 class NewWarning(msgspec.Struct, frozen=True):
@@ -38,9 +35,9 @@ def find_crossing(account: Account, *, amount_nanos: int, balance_after_nanos: i
 def insert_warnings_statement(warnings: Sequence[NewWarning]) -> Statement:
     """Insert the warnings. Their deliveries follow in the background."""
     return Statement(
-        f"""
-        {INSERT_WARNINGS}
+        """
+        INSERT INTO billing_accountwarning (account_id, kind, data)
         SELECT account_id, kind, data FROM json_to_recordset($1::json) AS warning (account_id uuid, kind text, data jsonb)
-        """,  # noqa: S608  a constant of this module
+        """,
         warnings,
     )

@@ -44,11 +44,11 @@ class NewEntry(msgspec.Struct, frozen=True):
 def write_statement(
     resolved: Sequence[Hold] = (), placed: Sequence[NewHold] = (), entries: Sequence[NewEntry] = ()
 ) -> Statement:
-    """Update the holds that are resolved, insert those that are placed, append the entries, and change their accounts by all.
+    """Write resolved and placed holds and new entries, and change each account once by the sum of its rows.
 
-    The entries of an account are appended in the order of their seq. What is held changes with the holds, the balance and the
-    last seq with the entries. A count of holds that is too low, after an upgrade that processes of an older version outlived,
-    stops at 0: money is settled anyway.
+    Holds change the held amount and the count of open holds. Entries change the balance and the last seq, and are appended in
+    the order of their seq. The count may be too low after an upgrade during which processes of an older version still ran. It
+    stops at 0 then, so that money is settled all the same.
     """
     ended = [{"reference": hold.reference, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in resolved]
     parts = {"resolved": ended, "placed": placed, "entries": entries}
@@ -109,7 +109,10 @@ _WRITES: dict[str, Callable[[], str]] = {"resolved": _resolve_sql, "placed": _pl
 
 
 def _changes(*names: str) -> str:
-    """Return how these kinds of rows change an account. A column that stays as it is is not named: a trigger heeds that."""
+    """Return the assignments by which these kinds of rows change an account.
+
+    A column that does not change is not assigned, because a trigger looks at the assigned columns.
+    """
     held, holds = "held_nanos", "open_holds"
     changes = []
     if "resolved" in names:

@@ -1,6 +1,6 @@
-"""Moves an account to another cell: its whole ledger is checked in both, and is the same, before the account is there.
+"""Moves an account to another cell. Its ledger is checked before the move, and in the new cell before the move is committed.
 
-The account is locked from the first row to the last: its requests wait, a second for each 50,000 rows.
+The account is locked from the first row to the last. Its requests wait meanwhile: a second for each 50,000 rows.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,10 @@ def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
 
 
 def _lock(account_id: UUID) -> Account:
-    """Lock the account against requests that wait for it, and all that refer to it; and its mark, so that no sums are added."""
+    """Lock the account for a move: first as requests do, and last against new rows that refer to it.
+
+    Lock its usage mark between the two, so that no usage is summed up meanwhile.
+    """
     locks.lock_account(account_id)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM completions_usagemark WHERE account_id = %s FOR UPDATE", [account_id])

@@ -115,9 +115,10 @@ def read_before(account: Account, moment: datetime) -> LedgerEntry | None:
 
 
 def sum_by_type(account: Account, since: datetime, until: datetime) -> dict[str, tuple[int, int]]:
-    """Return how many entries of each type there are in a time, and their sum in nanodollars.
+    """Return the number of entries of each type in a time, and their sum in nanodollars.
 
-    Usage, which has most entries, is what the others leave of all entries and of the change of the balance.
+    The usage entries, which are the most, are not read. They are all entries less the others, and their sum is the change of
+    the balance less the others.
     """
     last_seqs = [_entries_before(account, moment) for moment in (since, until)]
     balances = dict(LedgerEntry.objects.filter(account=account, seq__in=last_seqs).values_list("seq", "balance_after_nanos"))

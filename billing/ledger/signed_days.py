@@ -1,17 +1,18 @@
-"""The nightly audit: it reads what was booked since the day before, and signs off the days that have ended.
+"""The nightly audit: it reads what was booked since the last signed day, and signs off the days that have ended.
 
-A signed day says of each account up to which ``seq`` it booked, the balance then, and a digest of the entries. The audit goes
-on from there. The seq is what it goes by, and not a time: a transaction that commits late has a greater seq, as the account is
-locked from the seq until the commit, so no entry is missed.
+A signed day has the last ``seq`` of each account that booked on it, the balance then, and a digest of the entries. The next
+audit begins after that ``seq``. A time would not do, because a transaction may commit late. The seq misses no entry: the
+account is locked from the moment when an entry gets its seq until the commit, so a late commit has a greater seq.
 
-That what was signed off is still what it was, it asks in three ways:
+The audit checks in three ways that signed entries are unchanged:
 
-- Of each account, whether its last signed entry is there and says the same. This reads a row of each account.
-- Of PostgreSQL, whether it has counted updates or deletions of entries since, which triggers refuse. Then it checks everything.
-- Of some signed days each night, by reading them again, and checking all that they say: each within ``AUDIT_REPEAT_DAYS``.
+- It reads the last signed entry of each account, which must say the same. This reads one row of each account.
+- It asks PostgreSQL's statistics whether entries were updated or deleted since, which triggers refuse. If so, it checks
+  everything.
+- It reads some signed days again each night and checks all that they say. Each day has its turn within ``AUDIT_REPEAT_DAYS``.
 
-What is changed in a signed day with the triggers disabled, and the statistics reset, is found when that day is read again, or
-by ``verify_ledger``, which always checks everything.
+Somebody may disable the triggers, change a signed day and reset the statistics. The audit finds that when it reads the day
+again. ``verify_ledger`` finds it at once, because it always checks everything.
 """
 
 import logging

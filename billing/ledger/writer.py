@@ -120,7 +120,7 @@ def refund(
     payment: Payment | None = None,
 ) -> BookedEntry:
     """Debit a payment, booked by ``credit``, that was refunded. Only refunds and corrections may make a balance negative."""
-    metadata = {"reason": reason, **_of(credit)}
+    metadata = {"reason": reason, **_credit_metadata(credit)}
     return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", metadata, payment=payment)
 
 
@@ -136,7 +136,7 @@ def return_refund(
     payment: Payment | None = None,
 ) -> BookedEntry:
     """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
-    metadata = {f"{processor}PaymentId": payment_id, "reason": reason, **_of(credit)}
+    metadata = {f"{processor}PaymentId": payment_id, "reason": reason, **_credit_metadata(credit)}
     return _book_once(
         account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata, payment=payment
     )
@@ -150,7 +150,7 @@ def refund_credit(
     A trigger refuses more than is left of the credit (IntegrityError): ``billing.ledger.credits`` says how much that is.
     Raises ReferenceReused, AmountNotPositive.
     """
-    metadata = {"reason": reason, **_of(credit)}
+    metadata = {"reason": reason, **_credit_metadata(credit)}
     return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, f"refund:{reference}", metadata, issued_by)
 
 
@@ -159,12 +159,12 @@ def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, 
 
     Like ``refund_credit`` otherwise. Raises ReferenceReused if it was corrected by another amount.
     """
-    metadata = {"reason": reason, **_of(credit)}
+    metadata = {"reason": reason, **_credit_metadata(credit)}
     reference = f"{CORRECTION}{credit.pk}"
     return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, reference, metadata, issued_by)
 
 
-def _of(credit: LedgerEntry | None) -> dict[str, str]:
+def _credit_metadata(credit: LedgerEntry | None) -> dict[str, str]:
     """Return the metadata by which a refund, or its return, refers to the credit."""
     return {"entryId": str(credit.pk)} if credit else {}
 

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from billing import locks
 from billing.accounts import lifecycle, roles
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.members import invitations, notices
 from billing.models import Membership, Role
 from billing.staff_permissions import OWN_MEMBERSHIP
@@ -34,7 +34,7 @@ def change_role(request: HttpRequest, membership: Membership, role: Role) -> Non
         member.save(update_fields=["role"])
         summary = f"Changed the role of {member.user} from {former.label} to {role.label}."
         values = {"before": {"role": former}, "after": {"role": role}}
-        is_less = roles.ACTS[role] < roles.ACTS[former]
+        is_less = roles.PERMISSIONS[role] < roles.PERMISSIONS[former]
         _record(request, Activity.Act.MEMBER_CHANGED, member, summary, is_defence=is_less, **values)
         change = f"Your role is now {role.label}, no longer {former.label}. {_by(request)}"
         notices.tell_member(member.user, member.account, change)
@@ -81,7 +81,7 @@ def _lock(request: HttpRequest, membership: Membership) -> Membership:
     member = Membership.objects.select_related("user").filter(pk=membership.pk, account=account).first()
     if member is None:
         raise ChangeRefused(f"{membership.user} is no longer a member.")
-    if not is_own(request, member) and not roles.may(request.user, account, Act.MANAGE_MEMBERS):  # type: ignore[arg-type]
+    if not is_own(request, member) and not roles.may(request.user, account, Permission.MANAGE_MEMBERS):  # type: ignore[arg-type]
         raise ChangeRefused("You are no longer an owner of the account.")
     return member
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest
 
 from billing import locks, staff_permissions
 from billing.accounts import roles
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.members import notices
 from billing.models import Account, Invitation, Membership, Role, User
 from billing.sign_in import links, mails
@@ -58,7 +58,7 @@ def invite(request: HttpRequest, account: Account, email: str, role: Role) -> bo
 
 def _check(request: HttpRequest, account: Account, email: str) -> None:
     """Ask again what the page asked before, now under the lock. Raises InvitationRefused."""
-    if not roles.may(request.user, account, Act.MANAGE_MEMBERS):  # type: ignore[arg-type]
+    if not roles.may(request.user, account, Permission.MANAGE_MEMBERS):  # type: ignore[arg-type]
         raise InvitationRefused("You are no longer an owner of the account.")
     if account.memberships.filter(user__email=email).exists():
         raise InvitationRefused(f"{email} is already a member.")

@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing.accounts.member_pages import member_page, member_page_for, requires
-from billing.accounts.roles import DESCRIPTIONS, Act
+from billing.accounts.roles import DESCRIPTIONS, Permission
 from billing.members import changes, invitations
 from billing.members.changes import ChangeRefused
 from billing.members.invitations import InvitationRefused
@@ -118,7 +118,7 @@ def _invitation_row(invitation: Invitation, now: datetime) -> InvitationRow:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_MEMBERS)
+@member_page_for(Permission.MANAGE_MEMBERS)
 @reauthenticates
 def invite(request: HttpRequest, account: Account) -> HttpResponse:
     """Send somebody a link by which they join the account."""
@@ -146,7 +146,7 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
 
 
 @require_POST
-@member_page_for(Act.MANAGE_MEMBERS)
+@member_page_for(Permission.MANAGE_MEMBERS)
 def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUID) -> HttpResponse:
     """Revoke an invitation. Stopping one must not wait for a password."""
     invitation = get_object_or_404(account.invitations, pk=invitation_id)
@@ -158,7 +158,7 @@ def revoke_invitation(request: HttpRequest, account: Account, invitation_id: UUI
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_MEMBERS)
+@member_page_for(Permission.MANAGE_MEMBERS)
 @reauthenticates
 def change_role(request: HttpRequest, account: Account, membership_id: int) -> HttpResponse:
     """Give a member another role."""
@@ -179,7 +179,7 @@ def change_role(request: HttpRequest, account: Account, membership_id: int) -> H
 def end_membership(request: HttpRequest, account: Account, membership_id: int) -> HttpResponseBase:
     """Remove a member, or leave: everybody may end their own membership."""
     member = _find(account, membership_id)
-    page = _end if changes.is_own(request, member) else requires(Act.MANAGE_MEMBERS)(_end)
+    page = _end if changes.is_own(request, member) else requires(Permission.MANAGE_MEMBERS)(_end)
     return page(request, account, member)
 
 

@@ -168,10 +168,10 @@ def describe_payer(account: Account) -> dict[str, str]:
 
 
 def _book_debits(account: Account, payment: Payment, report: Report) -> list[str]:
-    """Book the difference between what was taken back and what of it is booked: never more than was paid.
+    """Book what the processor took back and the ledger does not have yet. The total is never more than was paid.
 
-    What staff booked of it by hand, before the processor reported it, is not booked again. What they took back beside that, by
-    bank transfer for example, changes nothing of what is booked here.
+    If staff took back a part by hand, for example by bank transfer, a later report up to that amount is taken for the same
+    money and is not booked again. What is booked already stays booked.
     """
     before_cents = _taken_back_cents(payment)
     if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):

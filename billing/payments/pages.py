@@ -15,7 +15,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing.accounts.member_pages import Page, Pager, member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account, BillingDetails, Payment, TopUpRule
 from billing.payments import booking, configuration, invoices, purchases, reports, summaries, taxes, top_ups
 from billing.payments.forms import BillingDetailsForm, CreditForm
@@ -30,7 +30,7 @@ PAYMENTS_PER_PAGE = 25
 ASKED_AGAIN_AFTER = timedelta(seconds=3)
 
 
-payer_page = member_page_for(Act.PAY)
+payer_page = member_page_for(Permission.PAY)
 
 
 def leads_to_processor(view: Page) -> Page:

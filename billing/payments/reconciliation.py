@@ -1,8 +1,8 @@
 """Compares the processor's book with this one, once a day.
 
-What an event should have told, and did not, is asked and booked like the event. What contradicts is kept as a
-PaymentDifference, which staff see until a later run does not find it any more. The audit compares the
-ledger with the payments here.
+If an event is missing, the reconciliation asks the processor and books the report, as the event would have done. It keeps each
+contradiction as a PaymentDifference, which staff see until a run no longer finds it. The audit compares the ledger with the
+payments here.
 """
 
 import logging
@@ -28,7 +28,7 @@ Found = tuple[str, Payment | None, str]  # the subject, the payment if it is kno
 
 
 def reconcile(processor: Processor) -> int:
-    """Book what was missed, keep what contradicts, and return how much that is. Raises ProcessorUnavailable."""
+    """Book what was missed, and keep the contradictions. Return how many there are. Raises ProcessorUnavailable."""
     now = pool.database_time()
     ours = Payment.objects.filter(processor=processor.name)
     # Whoever began such a payment never saw a page: the process died before the processor answered.
@@ -101,7 +101,7 @@ def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
 
 
 def _keep(processor: Processor, found: list[Found], now: datetime) -> None:
-    """Keep what is found, and close what was found earlier and is not any more."""
+    """Keep new contradictions, and close those that are no longer found."""
     with transaction.atomic():
         still_open = PaymentDifference.objects.filter(processor=processor.name, gone_at=None)
         still_open.exclude(subject__in=[subject for subject, _, _ in found]).update(gone_at=now)

@@ -230,7 +230,7 @@ def _ours(intent: Any) -> str:
 
 
 def _session_contradiction(session: Any, intent: Any) -> str:
-    """Return what a page says otherwise than its payment, or ''."""
+    """Return how a page differs from its payment, or ''."""
     statuses = {
         "amount in cents": (session.amount_total, intent.amount),
         "currency": (session.currency, intent.currency),
@@ -247,7 +247,7 @@ def _session_contradiction(session: Any, intent: Any) -> str:
 
 
 def _charge_contradiction(intent: Any) -> str:
-    """Return what the charge of a payment says otherwise than the payment, or ''."""
+    """Return how the charge of a payment differs from the payment, or ''."""
     charge = intent.latest_charge
     if not charge or intent.status != "succeeded" or charge.amount == intent.amount:
         return ""

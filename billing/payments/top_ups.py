@@ -1,9 +1,9 @@
 """Automatic top-ups: buys credit with a kept card when an account runs low.
 
-One attempt is under way at a time: the rule names it, and is changed under the lock of its account. An attempt is a payment,
-whose id is the idempotency key: one whose answer was lost is asked for again without charging twice. After a decline the next
-attempt waits longer each time. After the last one, after a final one, or when the bank wants the payer, there is none until a
-member acts, who is told by mail.
+One attempt is under way at a time. The rule names it, and changes only under the lock of its account. An attempt is a payment,
+and its id is the idempotency key: when an answer is lost, the same charge is requested again, and the card is charged once.
+After each decline the next attempt waits longer. After the last decline, after a final one, or when the bank asks for the
+payer, the attempts stop, and members get an email. They go on when a member acts.
 """
 
 import logging
@@ -18,7 +18,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
 
 from billing import locks, money
 from billing.accounts import roles
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account, AccountWarning, Membership, Payment, TopUpRule
 from billing.payments import booking, cards, reports
 from billing.payments.booking import ReportOutdated
@@ -43,8 +43,8 @@ _WAITING = (Payment.Status.OPEN, Payment.Status.PROCESSING)
 def run(processor: Processor) -> int:
     """Go on with what is under way, and begin what is due. Return how many attempts were made.
 
-    A processor that does not answer takes a minute for each account: what there is no time for is left to the next run. The
-    order is random, so that the same accounts do not come last each time.
+    A processor that does not answer takes a minute for each account. The run stops when its time is over, and the next run
+    continues. The order is random, so that the same accounts do not come last each time.
     """
     made, ends_at = 0, time.monotonic() + RUN_SECONDS_MAX
     for account_id in list(_due(processor).order_by("?").values_list("account_id", flat=True)):
@@ -75,7 +75,7 @@ def _may_charge() -> Q:
 
 
 def _gave_card_and_may_pay() -> Exists:
-    may_pay = Membership.objects.filter(role__in=roles.that_may(Act.PAY))
+    may_pay = Membership.objects.filter(role__in=roles.that_may(Permission.PAY))
     return Exists(may_pay.filter(account_id=OuterRef("account_id"), user_id=OuterRef("set_by_id")))
 
 
@@ -111,8 +111,8 @@ def left_cents(rule: TopUpRule) -> int:
 def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
     """Charge the card, or ask what became of a charge. Without an answer the attempt stays under way for the next run.
 
-    Asking again for a charge makes it, if the processor never heard of it: not of a card that may not be charged any more.
-    If it was made all the same, an event or the daily comparison credits it.
+    A repeated request makes the charge, if the processor never got the first one. So it is not repeated for a card that may no
+    longer be charged. If the first request did charge that card, an event or the daily comparison credits the payment.
     """
     rule = TopUpRule.objects.get(pk=account_id)
     try:

@@ -22,6 +22,5 @@
 - ``mails``             sends every mail, within limits
 - ``mail_html``         the HTML part of a mail, made of its text
 - ``urls``              the paths of allauth that the gateway has
-- ``views``             wrappers of the admin's views, and its sign-in
 - ``password_rules``    what a new password may be
 """

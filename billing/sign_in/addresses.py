@@ -78,10 +78,10 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
-    """Mail a link that undoes the change to the present address, then a link that confirms it to the new one.
+    """Send the present address a link that undoes the change, and then the new address a link that confirms it.
 
-    So the owner can undo a change as soon as there is one. If the new address belongs to somebody else, they get a mail that
-    says so, and the user sees no difference. Must not run in a transaction: the mail server may take long.
+    So the owner can undo the change as soon as it is made. If another user has the new address, that user gets a mail that says
+    so, and the page shows no difference. Must not run in a transaction: the mail server may take long.
 
     Raises FormerNotTold.
     """
@@ -163,7 +163,7 @@ def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> b
 
 
 def read_undo(key: str, *, locks_user: bool = False) -> AddressChange | None:
-    """Return the change that a link undoes: one that is asked for, or made not longer ago than UNDO_TIME."""
+    """Return the change that a link undoes: one that was requested, or made within UNDO_TIME."""
     link = links.read(Purpose.UNDO_ADDRESS, key)
     is_open = Q(changed_at=None) | Q(changed_at__gt=pool.database_time() - UNDO_TIME)
     found = AddressChange.objects.filter(is_open, undone_at=None, user__is_active=True).select_related("user")
@@ -175,10 +175,11 @@ def read_undo(key: str, *, locks_user: bool = False) -> AddressChange | None:
 
 
 def undo(request: HttpRequest, key: str) -> User | None:
-    """Give the user the former address back, and end everything that somebody else may have: sessions, password, links.
+    """Give the user the former address back, and end all access that somebody else may have: sessions, password and links.
 
-    So do later changes of the address, and what was added for signing in since the change was asked for. Return the user, who
-    has no password now; None if the link ended. Raises IntegrityError if another user has the former address.
+    Undo later changes of the address as well, and remove the identities and second factors that were added since the change was
+    requested. Return the user, who has no password now, or None if the link ended. Raises IntegrityError if another user has
+    the former address.
     """
     with transaction.atomic():
         asked = read_undo(key, locks_user=True)

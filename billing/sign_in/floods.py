@@ -1,9 +1,9 @@
 """Bounds what attempts to sign in cost, before their form is checked, a page is rendered or the database is asked.
 
-An attempt that this process knows to be beyond a limit is refused from memory. What browsers without a known device send takes
-turns, for a small share of a core: a flood from many addresses reaches no limit of one. So completions go on, and so do
-sign-ins on known devices. Attempts of one user, and those of one address, wait for each other before they wait for others: they
-have one place in the queue of all. An attempt whose client leaves while it waits costs little more than its connection.
+A process refuses an attempt from memory if it knows that a limit is used up. A flood from many addresses stays below the limit
+of each address. So attempts without a known device take turns, and get a small share of a core together. Completions go on, and
+so do sign-ins on known devices. Attempts as one user, or from one address, first wait for each other, so that they take one
+place in the common queue. An attempt whose client leaves while it waits costs little more than its connection.
 """
 
 from functools import cache

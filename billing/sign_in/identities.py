@@ -1,8 +1,8 @@
 """Identities: accounts of people at Google or GitHub, by which they sign in. Each provider is there if it is configured.
 
-An identity is somebody's who proved it while signed in (``connect``), or who signed up with it. A user who merely has the same
-email address signs in as before and connects it: whoever opened an account with the address of somebody else, here or at the
-provider, gets nothing by it. Only addresses that the provider has verified count.
+An identity belongs to the user who proved it while signed in (``connect``), or who signed up with it. The same email address
+does not suffice: its user signs in as before, and connects the identity. So somebody who uses another person's
+address, here or at the provider, gains nothing. Only addresses that the provider has verified count.
 """
 
 import functools

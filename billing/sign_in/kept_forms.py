@@ -1,9 +1,9 @@
 """Keeps a form that was sent after its session had ended, and offers it once its sender has signed in again.
 
-The form waits for half an hour in the session of its browser, if its CSRF token proved that a page of ours sent it.
-Only the user who signed in last with this browser is offered it. The page that offers it shows what it would send, and has a
-token of the new session; what needs a fresh password asks for it again, because somebody else may have planted the form.
-Passwords and codes are never kept, nor any part of a form with an API secret in it.
+The form waits for half an hour in the session of its browser, if its CSRF token proved that a page of ours sent it. It is
+offered only to the user who signed in last with this browser. The page that offers the form shows its fields, and has a token
+of the new session. Acts that need a recent password ask for it again, because somebody else may have planted the form.
+Passwords and codes are never kept. A form with an API secret is not kept at all.
 """
 
 import re
@@ -69,7 +69,7 @@ def _leads_to_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
 
 
 def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]]) -> bool:
-    """Return whether the form says nothing of its account, and its sender has several. The session had the choice."""
+    """Return whether the form may be for another account of its sender: only the ended session knew which was selected."""
     names_account = any(name == "account" for name, _ in fields)
     memberships: Any = request.user.memberships  # type: ignore[union-attr]
     if names_account or not request.path.startswith("/dashboard/"):
@@ -79,7 +79,7 @@ def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]
 
 
 def _keep(request: HttpRequest) -> None:
-    """Keep the form, unless it is too long, or has nothing to keep or something that must not be, or its address sent many."""
+    """Keep the form in the session. A form that is empty, too long or has a secret is not kept, nor one beyond the limits."""
     fields = [(name, value) for name, values in request.POST.lists() for value in values if not _NOT_KEPT.fullmatch(name)]
     if not fields or any(_has_secret(name, value) for name, value in fields):
         return

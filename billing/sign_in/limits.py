@@ -1,8 +1,8 @@
 """Limits on attempts to sign in: a burst, and then one attempt each few seconds (GCRA, as ``keys.limits.gcra`` explains it).
 
-An attempt is counted before its password is hashed, and given back if it succeeds: so most limits are of failures. A success
-counts against a limit of its own, which strangers cannot use up: each costs a hash, and one account must not slow all others.
-The state of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is
+An attempt is counted before its password is hashed, and given back if it succeeds. So most limits count failures. Successes
+have a limit of their own, because each costs a hash and one account must not slow all others. Strangers cannot use it up. The
+state of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is
 locked out for good. Mails are limited here, too.
 """
 
@@ -76,17 +76,17 @@ def second_factor_limit(user_id: int) -> Limit:
 
 
 def passkey_limit(network: str) -> Limit:
-    """Return the limit of an address on beginning to sign in with a passkey, each time of which stores a session."""
+    """Return the limit of an address on beginning to sign in with a passkey. Each time stores a session."""
     return Limit(f"passkey {network}", ADDRESS)
 
 
 def identity_limit(network: str) -> Limit:
-    """Return the limit of an address on beginning to sign in with an identity, each time of which stores a session."""
+    """Return the limit of an address on beginning to sign in with an identity. Each time stores a session."""
     return Limit(f"identity {network}", ADDRESS)
 
 
 def kept_form_limits(network: str) -> list[Limit]:
-    """Return the limits on forms that wait for a new sign-in, each of which stores a session: of an address, and of all."""
+    """Return the limits on kept forms, of one address and of all addresses. Each such form stores a session."""
     return [Limit(f"kept forms of {network}", ADDRESS), Limit("kept forms", ALL_FORMS)]
 
 
@@ -101,7 +101,7 @@ def mailbox_limit(email: str, cause: str) -> Limit:
 
 
 def security_limit(email: str) -> Limit:
-    """Return the limit of notices of security to one address. Only its user causes them: a similar address counts apart."""
+    """Return the limit of notices of security to one address as it is written. Only its user can cause them."""
     return Limit(f"notices of security to {email}", SECURITY)
 
 

@@ -1,7 +1,8 @@
-"""Links in mails. Each is signed, lasts for its time, and is bound to the credentials of the user on whose behalf it was sent.
+"""Links in mails. Each is signed, expires, and is bound to the credentials of the user on whose behalf it was sent.
 
-What changes these (another password or address), and what a user does who trusts the own sessions no longer (a reset, signing
-out elsewhere), makes every link void that was mailed before: of whoever had a session then, nothing is left that works later.
+A new password or email address makes all earlier links of a user void, because the stamp in a link is made from both. ``void``
+ends them when the user sets a password, undoes a change of address, or ends other sessions: whoever had such a session cannot
+use a link that they had sent to themselves.
 
 - ``make`` and ``read``   the key of a link, and what it says while it counts
 - ``void``                ends all links of a user
@@ -48,7 +49,7 @@ class Link:
 
 
 def make(purpose: Purpose, facts: dict[str, Any], *, bound_to: User | None) -> str:
-    """Return the key of a link. None: it is of somebody who is no user yet, or must outlive what others do to the user."""
+    """Return the key of a link. It is bound to None if it is for somebody who is no user yet, or if no user may void it."""
     binding = None if bound_to is None else [bound_to.pk, _stamp(bound_to)]
     return _signer(purpose).sign_object([facts, binding])
 

@@ -1,11 +1,11 @@
-"""Sends every mail of the gateway, within limits. The text of each is a template, whose first line is the subject;
-``mail_html`` makes the HTML part of it. A ``button`` of the context is what the link's button says, instead of the usual words.
+"""Sends every mail of the gateway, within limits. Each is a template, whose first line is the subject.
 
-A mailbox gets so many mails a day, however its address is written, and the gateway sends so many an hour. What strangers can
-cause (a link for whoever types an address) and what tells people of what happened are limited apart: no stranger can keep
-somebody from being told. What is asked for on a known device counts apart, too: no stranger can keep its user from a link.
-Notices of security, about the address, the password and what else signs a user in, are limited by themselves, for each address
-alone: nothing else that is sent can keep them back.
+``mail_html`` makes the HTML part from the text. ``button`` in the context replaces the usual label of the link's button.
+
+The number of mails is limited for each mailbox and day, however its address is written, and for the gateway and hour. Each
+cause has limits of its own (``Cause``). So mails that strangers request, such as a link for an address that they type, cannot
+use up the limits of notices, or of links that a user requests on a known device. Notices of security, about the email address,
+the password and other ways to sign in, are limited for each address alone, so that no other mail can hold them back.
 """
 
 import logging
@@ -35,7 +35,7 @@ NEW_USER_TIME = timedelta(hours=1)
 
 
 class Cause(Enum):
-    """What a mail comes from. Those of each cause have limits of their own."""
+    """Why a mail is sent. Each cause has limits of its own."""
 
     EVENT = "what happened"
     SECURITY = "what happened to the sign-in of the user"

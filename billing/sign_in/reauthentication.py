@@ -1,8 +1,8 @@
 """Asks for the password again before an act that a stranger at an unattended browser must not do.
 
-A code of an app does as well. It counts for 15 minutes, and signing in gives one: whoever has no password signs in again.
-Otherwise a page asks for it, and carries what the form had, so that nothing is typed twice. Attempts are limited as those to
-sign in are.
+A password counts for 15 minutes, and so does a code of an authenticator app. Signing in counts as well, so a user without
+either signs in again. When the time is over, a page asks, and carries the fields of the form so that nobody types them twice.
+Attempts have the limits of signing in.
 """
 
 import functools
@@ -48,7 +48,7 @@ def reauthenticates(view: View) -> View:
 
 
 def asks_anew(view: View) -> View:
-    """Wrap a view that ``reauthenticates``: opening its page forgets that the password was given, however recently."""
+    """Wrap a view that ``reauthenticates``, so that opening its page forgets a password that was given, however recently."""
 
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +97,7 @@ def _form(request: HttpRequest) -> QueryDict:
 
 @leads_to_providers
 def _ask(request: HttpRequest) -> HttpResponse:
-    """Ask for the password, and carry what the form had, but no other password: a page must not show one."""
+    """Ask for the password, and carry the fields of the form except passwords, which a page must not show."""
     form = [(name, values) for name, values in _form(request).lists() if not name.startswith(_NOT_CARRIED)]
     carried = [(name, value) for name, values in form for value in values]
     context = {

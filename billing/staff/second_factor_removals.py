@@ -1,7 +1,7 @@
 """Removes somebody's two-factor authentication because the phone is lost: support asks, a second person approves.
 
-Whoever holds the password and talks support into it would otherwise be let in. So the person and the owners of the account are
-told when it is asked for, and when it is done, and it takes two members of staff.
+Otherwise somebody who has the password could talk support into letting them in. So a removal needs two members of staff, and
+the person and the owners of the account get an email when it is requested and when it is done.
 """
 
 from typing import Any

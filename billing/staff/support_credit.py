@@ -1,9 +1,9 @@
 """Credits that staff book: whom they may credit, how much each time and on each UTC day, and what needs approval.
 
-What one person credits an account in a day beyond a threshold waits until somebody else approves it. What waits counts for the
-caps of who asked, so that an approval cannot exceed them. Caps and threshold bind superusers, too. A payment by bank transfer
-has no caps, and always waits: nobody but who books it has seen the bank's account. An operator's command
-(``manage.py grant_credit``) has none of these: whoever can run it can write to the database anyway.
+A credit needs the approval of a second person when it takes what its issuer credited the account on this day above a threshold.
+While it waits, it counts against the caps of its issuer, so that an approval cannot exceed them. Caps and threshold apply to
+superusers, too. A payment by bank transfer has no caps and always needs approval, because only the person who books it has seen
+the bank account. The operator's command ``manage.py grant_credit`` has no limits: whoever runs it could write to the database.
 """
 
 from dataclasses import dataclass
@@ -102,9 +102,9 @@ def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:
 
 
 def left_today_cents(issuer: User) -> int:
-    """Return how much the person may still credit until midnight UTC, in all; negative when the cap was lowered since.
+    """Return how much the person may still credit in total until midnight UTC. It is negative if the cap was lowered since.
 
-    What waits counts on every day until it is decided, and then, if approved, on the day of its entry.
+    A waiting credit counts on every day until it is decided. An approved one then counts on the day of its entry.
     """
     of_issuer = waiting().filter(requested_by=issuer, kind=Kind.SUPPORT_CREDIT)
     asked_cents = sum(everywhere.run(lambda: of_issuer.aggregate(cents=Sum("amount_cents"))["cents"] or 0))

@@ -16,7 +16,7 @@ from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import Now, RowNumber
 
 from billing.accounts import roles
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import AccountWarning, EmailChoice, Membership, WarningDelivery, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity import log
@@ -106,12 +106,12 @@ def _is_switched_off(warning: AccountWarning) -> bool:
 
 
 def _payers(warning: AccountWarning) -> QuerySet[Membership]:
-    may_pay = Membership.objects.filter(role__in=roles.that_may(Act.PAY), user__is_active=True)
+    may_pay = Membership.objects.filter(role__in=roles.that_may(Permission.PAY), user__is_active=True)
     return may_pay.filter(account_id=warning.account_id)
 
 
 def is_still_a_payer(delivery: WarningDelivery) -> bool:
-    """Say whether who is to get a mail is still somebody who pays for the account."""
+    """Say whether the recipient of a mail can still pay for the account."""
     return _payers(delivery.warning).filter(user__email=delivery.email).exists()
 
 
@@ -119,7 +119,7 @@ def is_still_a_payer(delivery: WarningDelivery) -> bool:
 
 
 def claim_webhooks(count_max: int) -> list[WarningDelivery]:
-    """Claim deliveries to endpoints that are due: of each account a few, and those last whose endpoints fail."""
+    """Claim due deliveries to endpoints, at most TURNS for each account. Endpoints that fail come last."""
     due = WarningDelivery.objects.filter(endpoint__is_paused=False)
     turn = Window(RowNumber(), partition_by=F("endpoint__account_id"), order_by=["next_try_at", "pk"])
     order = (F("endpoint__failing_since").asc(nulls_first=True), "turn", "next_try_at")
@@ -146,7 +146,7 @@ def _claim(candidates: QuerySet[WarningDelivery], count_max: int) -> list[Warnin
 
 
 def record(delivery: WarningDelivery, attempt: Attempt) -> None:
-    """Write what the attempt came to, and when the next one is due. Of an endpoint that was deleted meanwhile, nothing."""
+    """Write the outcome of the attempt, and when the next one is due. Do nothing if the delivery has ended or was deleted."""
     with transaction.atomic():
         endpoint = WebhookEndpoint.objects.select_for_update(of=("self",)).filter(deliveries=delivery.pk).first()
         row = WarningDelivery.objects.select_for_update(no_key=True).filter(pk=delivery.pk, state=State.WAITING).first()
@@ -168,7 +168,10 @@ def record(delivery: WarningDelivery, attempt: Attempt) -> None:
 
 
 def _judge(endpoint: WebhookEndpoint, delivery: WarningDelivery, attempt: Attempt) -> None:
-    """Note since when the endpoint fails. Pause one that is gone, or that got nothing for a day when a delivery is given up."""
+    """Note since when the endpoint fails, and pause it if it is useless when a delivery is given up.
+
+    It is useless if it is gone, or if it has received nothing for DISABLED_AFTER.
+    """
     now = pool.database_time()
     endpoint.failing_since = None if attempt.has_arrived else endpoint.failing_since or now
     is_useless = endpoint.failing_since is not None and endpoint.failing_since <= now - DISABLED_AFTER
@@ -181,7 +184,7 @@ def _judge(endpoint: WebhookEndpoint, delivery: WarningDelivery, attempt: Attemp
 
 
 def _tell(endpoint: WebhookEndpoint, reason: str) -> None:
-    managers = Membership.objects.filter(role__in=roles.that_may(Act.MANAGE_WEBHOOKS), user__is_active=True)
+    managers = Membership.objects.filter(role__in=roles.that_may(Permission.MANAGE_WEBHOOKS), user__is_active=True)
     context: dict[str, Any] = {"account": endpoint.account.name, "url": endpoint.url, "reason": reason, "link": page_address()}
     for email in managers.filter(account_id=endpoint.account_id).values_list("user__email", flat=True):
         transaction.on_commit(partial(mails.send, email, "webhook_paused", **context))

@@ -1,7 +1,7 @@
-"""Tells the members who pay of what was booked beside usage: payments, credits, and what was taken back of them.
+"""Writes notices of entries that are not usage: payments, credits, and refunds or corrections of them. Payers get them by mail.
 
-The ledger itself is the list of what is to be told, so booking costs nothing more, and what a crash leaves out is told later. A
-notice is a warning that is mailed only. What warns already is not told twice: a processor's refunds and disputes.
+A notice is a warning that is only mailed. It is written later, from the ledger. So booking does no more work for it, and a
+crash only delays it. A processor's refunds and disputes get no notice, because they are warnings already.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ from billing.models import AccountWarning, LedgerEntry, Payment
 from gateway_project import identifiers
 from gateway_project.db import pool
 
-TOLD_WITHIN = timedelta(days=1)  # so that a gateway whose mail was off for long does not tell of old entries
+ENTRY_AGE_MAX = timedelta(days=1)  # so that a gateway whose mail was off for long sends no notices of old entries
 _BATCH = 100
 _Kind = AccountWarning.Kind
 _Type = LedgerEntry.Type
@@ -28,16 +28,17 @@ _Type = LedgerEntry.Type
 def write() -> int:
     """Write the notices of new entries. Return how many."""
     written = 0
-    while settings.SENDS_MAIL and (entries := list(_untold()[:_BATCH])):
+    while settings.SENDS_MAIL and (entries := list(_find_without_notice()[:_BATCH])):
         written += sum(map(_write, entries))
     return written
 
 
-def _untold() -> QuerySet[LedgerEntry]:
-    told = AccountWarning.objects.filter(account_id=OuterRef("account_id"), kind__in=AccountWarning.NOTICES)
-    is_told = Exists(told.annotate(entry_id=KT("data__entry_id")).filter(entry_id=Cast(OuterRef("pk"), TextField())))
-    begin = identifiers.least_uuid7(pool.database_time() - TOLD_WITHIN)
-    entries = LedgerEntry.objects.exclude(type=_Type.USAGE_DEBIT).filter(~is_told, pk__gte=begin).order_by("pk")
+def _find_without_notice() -> QuerySet[LedgerEntry]:
+    """Return the entries that need a notice and have none, oldest first."""
+    notices = AccountWarning.objects.filter(account_id=OuterRef("account_id"), kind__in=AccountWarning.NOTICES)
+    has_notice = Exists(notices.annotate(entry_id=KT("data__entry_id")).filter(entry_id=Cast(OuterRef("pk"), TextField())))
+    begin = identifiers.least_uuid7(pool.database_time() - ENTRY_AGE_MAX)
+    entries = LedgerEntry.objects.exclude(type=_Type.USAGE_DEBIT).filter(~has_notice, pk__gte=begin).order_by("pk")
     by_processor = Q(type=_Type.REFUND_DEBIT, issued_by=None)
     return entries.exclude(by_processor).exclude(reference__startswith=writer.OVERCHARGE)
 
@@ -45,7 +46,7 @@ def _untold() -> QuerySet[LedgerEntry]:
 def _write(entry: LedgerEntry) -> bool:
     with transaction.atomic():
         locks.lock_account(entry.account_id)
-        if not _untold().filter(pk=entry.pk).exists():
+        if not _find_without_notice().filter(pk=entry.pk).exists():
             return False
         AccountWarning.objects.create(account_id=entry.account_id, kind=_kind(entry), data=_data(entry))
     return True

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing import locks, money
 from billing.accounts.member_pages import Pager, member_page, member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.forms import DollarsField
 from billing.models import Account, WarningDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
@@ -84,7 +84,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.PAY)
+@member_page_for(Permission.PAY)
 def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
     """Set below which balance members are warned."""
     initial = {"threshold": account.warning_threshold_cents}
@@ -112,7 +112,7 @@ def _set_threshold(request: HttpRequest, account: Account, cents: int | None) ->
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 @reauthenticates
 def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
     """Make an endpoint. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
@@ -127,7 +127,7 @@ def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 @reauthenticates
 def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST makes a new secret and shows it once."""
@@ -143,7 +143,7 @@ def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *
 
 
 @require_safe
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Show an endpoint with its latest deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -156,7 +156,7 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
 
 
 @require_POST
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Pause or resume the endpoint, as the button says: a second press changes nothing."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -168,7 +168,7 @@ def pause(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResp
 
 
 @require_POST
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Send a test, which appears among the deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -181,7 +181,7 @@ def send_test(request: HttpRequest, account: Account, endpoint_id: UUID) -> Http
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Ask first; a POST deletes the endpoint with its deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
@@ -193,7 +193,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 
 
 @require_POST
-@member_page_for(Act.MANAGE_WEBHOOKS)
+@member_page_for(Permission.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
     """Send an ended delivery again, with its former id."""
     sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")

@@ -68,7 +68,7 @@ class EndpointRow:
 
 
 def alerts_of(account: Account) -> QuerySet[AccountWarning]:
-    """Return what members were warned of, without what tells them of bookings, which the statement has."""
+    """Return the account's warnings without notices, because bookings are in the statement."""
     return AccountWarning.objects.filter(account=account).exclude(kind__in=AccountWarning.NOTICES)
 
 

@@ -98,12 +98,7 @@ def _check(request: ChatRequest, route: Route) -> None:
         raise errors.wrong(request.messages_only_at, "is a tool of Anthropic's own, which other makers' models do not know")
     if request.web_search and not providers.ADAPTERS[route.kind].speaks_responses:
         raise errors.wrong(request.web_search_at, "is web_search, which runs at OpenAI: not every model has it")
-    if not request.inputs:
-        providers.ADAPTERS[route.kind].check(request)
-    elif embedder := providers.EMBEDDERS.get(route.kind):
-        embedder.check(request, request.inputs)
-    else:
-        raise errors.wrong("model", "has no provider that makes embeddings")
+    providers.ADAPTERS[route.kind].check(request)
 
 
 def _require_every_field_sent(request: ChatRequest, offer: Offer, route: Route) -> None:

@@ -83,11 +83,6 @@ def _embedding_request(model_id: str) -> ChatRequest:
 
 
 def _send(asked: Call) -> WholeReply:
-    if asked.request.inputs:
-        embedder = providers.EMBEDDERS.get(asked.route.kind)
-        if embedder is None:
-            raise errors.InvalidRequest("This kind of provider makes no embeddings.")
-        return embedder.embed(asked, asked.request.inputs)
     adapter = providers.ADAPTERS[asked.route.kind]
     adapter.check(asked.request)
     return adapter.complete(asked)

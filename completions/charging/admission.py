@@ -226,7 +226,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         except errors.ApiError as refusal:
             affordable_nanos = charged_before_nanos + available_nanos(account, window)
             affordable_tokens = cost.affordable_tokens(request, offer, affordable_nanos)
-            if affordable_tokens > 0 and not request.inputs:
+            if affordable_tokens > 0 and request.max_tokens_name:
                 refusal.message += f" It affords {request.max_tokens_name} up to {affordable_tokens}."
             raise
         return min_tokens

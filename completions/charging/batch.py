@@ -113,7 +113,7 @@ class PendingWrites(msgspec.Struct):
     """The rows that a batch decided to write, by what is done to them."""
 
     rate_limits_updated: dict[str, ApiKey] = {}
-    standings_updated: dict[UUID, Account] = {}
+    unpaid_work_updated: dict[UUID, Account] = {}
     spending_settled: list[SpendingChange] = []
     spending_reserved: list[SpendingChange] = []
     holds_resolved: list[Hold] = []
@@ -135,7 +135,7 @@ class PendingWrites(msgspec.Struct):
     def statements(self) -> list[Statement]:
         """Return the statements in the order in which they run. Kinds without rows have none."""
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
-            (unpaid_work.update_standing_statement, self.standings_updated.values()),
+            (unpaid_work.update_unpaid_work_statement, self.unpaid_work_updated.values()),
             (writer.insert_manual_entries_statement, self.manual_entries_inserted),
             (crossings.insert_warnings_statement, self.warnings_inserted),
             (records.update_completions_statement, self.completions_ended),
@@ -217,7 +217,7 @@ def commit(operation: Operation) -> Any:
     """
     number = cell.FIRST if not known.added else _cell_of(operation)
     try:
-        outcome = (_committers.get(number) or _add_committer(number)).group_commit.submit(operation)
+        outcome = _committers[number].group_commit.submit(operation)
     except (errors.InvalidApiKey, AdmissionLost):
         if not (operation.follows_moves and directory.has_moved(operation.account_id, number)):
             raise
@@ -248,7 +248,7 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
     errors.
     """
     durability.open_session()
-    committer = _committers.get(cell.current()) or _add_committer(cell.current())
+    committer = _committers[cell.current()]
     outcomes = committer.on_account_connection(
         lambda connection: _run_on(connection, list(operations), is_rerun=False, skips_locked=True, commit_waits=True)
     )
@@ -505,11 +505,4 @@ def _lock_and_read(
 
 _TABLES = (Account, ApiKey, SpendingDay, Hold, LedgerEntry, AccountWarning, Completion, IdempotentRequest, StoredResponse)
 _LOCK_TABLES = Statement(f"LOCK TABLE {', '.join(model._meta.db_table for model in _TABLES)} IN ROW EXCLUSIVE MODE NOWAIT")
-_committers: dict[int, _Committer] = {}  # by the number of their cell
-
-
-def _add_committer(number: int) -> _Committer:
-    return _committers.setdefault(number, _Committer(number))
-
-
-_add_committer(cell.FIRST)
+_committers = cell.ByCell(_Committer)

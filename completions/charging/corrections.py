@@ -153,9 +153,10 @@ def _returned(runs: list[Completion]) -> dict[str, int]:
 
 
 def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) -> tuple[tuple[str, int], ...]:
-    """Return what is given back of which run: of each at most what it was charged, and first of the one that is corrected.
+    """Divide the overcharge among the runs. Return the ids of runs, and the nanodollars that each of them gives back.
 
-    Only of those of its key and day: the day of spending has all of a correction.
+    The corrected run comes first, and no run gives back more than it was charged. Only runs that the sweeper charged count, on
+    the key and day of the corrected run: a correction changes the spending of one key on one day.
     """
     divided, place = [], (swept.key_id, swept.spending_day)
     for run in sorted(runs, key=lambda run: run.pk != swept.pk):

@@ -232,7 +232,7 @@ def load(path: Path) -> Resolution:
 
     Raises Unreadable, AdmissionLost, an OSError, or the database's errors.
     """
-    with cell.use(_cell_of(path)):
+    with cell.use(directory.find_again(_account_of(path))):
         return _load(path, _rows([path]))
 
 
@@ -326,10 +326,6 @@ def _by_cell(paths: list[Path]) -> dict[int, deque[Path]]:
         found.setdefault(places[account_id], deque()).append(path)
         gevent.sleep(0)  # there may be thousands
     return found
-
-
-def _cell_of(path: Path) -> int:
-    return directory.find_again(_account_of(path)) if known.are_several() else cell.FIRST
 
 
 def _account_of(path: Path) -> UUID:

@@ -80,8 +80,7 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
 
 def _look_up(caller: Caller, idempotency_value: str | None) -> _Found | None:
     number = directory.cell_of(caller.account_id)
-    look_ups = _look_ups.get(number) or _look_ups.setdefault(number, GroupCommit(partial(_look_up_batch, number)))
-    found = look_ups.submit(_LookUp(caller, idempotency_value))
+    found = _look_ups[number].submit(_LookUp(caller, idempotency_value))
     if found is None and directory.has_moved(caller.account_id, number):
         return _look_up(caller, idempotency_value)
     return found
@@ -155,4 +154,4 @@ def _read_repeated(look_ups: Collection[_LookUp]) -> set[Any]:
     return set(IdempotentRequest.objects.filter(wanted).values_list("account_id", "key")) if given else set()
 
 
-_look_ups: dict[int, GroupCommit[_LookUp, _Found | None]] = {}  # by cell
+_look_ups = cell.ByCell[GroupCommit[_LookUp, _Found | None]](lambda number: GroupCommit(partial(_look_up_batch, number)))

@@ -82,7 +82,7 @@ class Resolution(CompletionOperation):
         settled_nanos = hold.settled_nanos or 0
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
         if unpaid_work.count_settlement(account, settled_nanos, unpaid_nanos, rows.now):
-            rows.writes.standings_updated[account.id] = account
+            rows.writes.unpaid_work_updated[account.id] = account
         self._add_writes(hold, account, rows)
         return hold.settled_nanos or 0
 

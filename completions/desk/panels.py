@@ -44,7 +44,10 @@ def _spending(now: datetime) -> Content:
 
 
 def _spent_nanos(hours: dict[datetime, CompletionHour], since: datetime, until: datetime) -> int:
-    """Return what was spent from a full hour until a moment, of whose hour the part that had passed counts."""
+    """Return what was spent from ``since``, a full hour, until ``until``.
+
+    Of a last hour that is over, the share that had passed by ``until`` counts. The running hour counts as it is.
+    """
     last = until.replace(minute=0, second=0, microsecond=0)
     full = sum(each.cost_nanos for hour, each in hours.items() if since <= hour < last)
     if last not in hours:

@@ -1,4 +1,4 @@
-"""How a completion went and why it cost what it did, in words and line by line. Its columns and its hold's say all of it."""
+"""Explains how a completion went and what it cost, in words and line by line, from the columns of its row and of its hold."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -75,10 +75,11 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Charge:
-    """Why a completion cost what it did: ``parts`` add up to ``computed_nanos``, rounded up once.
+    """The charge of a completion. Its ``parts`` add up to ``computed_nanos``, which is rounded up once.
 
-    Less what an earlier run under the same Idempotency-Key was charged, and at most what was held, that is ``cost_nanos``:
-    ``beyond_hold_nanos`` is what the operator pays. ``returned_nanos`` of the hold were given back; None while it runs.
+    ``cost_nanos`` is the charge: ``computed_nanos`` less ``charged_before_nanos``, the charge of an earlier run under the same
+    Idempotency-Key, and at most the hold. The operator pays ``beyond_hold_nanos``. ``returned_nanos`` of the hold were given
+    back; it is None while the completion runs.
     """
 
     parts: list[CostPart]
@@ -95,7 +96,7 @@ def status_of(completion: Completion) -> Status:
 
 
 def describe_settlement(completion: Completion) -> str:
-    """Return how it was settled, in a sentence, as docs/charging.md has it."""
+    """Return a sentence about the settlement, as in docs/charging.md."""
     return _SETTLEMENTS[completion.settlement] if completion.settlement else _RUNNING
 
 

@@ -95,7 +95,7 @@ def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict
 @require_POST
 @member_page
 def download_requests(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Download the requests that the filters in the address select, but those that were refused. That is recorded."""
+    """Download the requests that the filters select, without refused ones. The activity log records the download."""
     form = HistoryForm(account, request.GET)
     if not form.is_valid() or form.shows_refusals:
         raise BadRequest("The filters in this address are damaged.")
@@ -117,7 +117,7 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
 @require_safe
 @member_page
 def show_request(request: HttpRequest, account: Account, request_id: str) -> HttpResponse:
-    """Show a completion by its id, or a refused request by its request id; of an archived one what the ledger says."""
+    """Show a completion, or a refused request by its request id. An archived completion shows its ledger entry."""
     found = _find(account, request_id)
     if found is None:
         raise Http404
@@ -130,9 +130,9 @@ def show_request(request: HttpRequest, account: Account, request_id: str) -> Htt
 
 
 def _find(account: Account, some_id: str) -> Completion | RefusedRequest | LedgerEntry | None:
-    """Find the completion of an id, or of a request id; or else the refusal of a request that was not admitted.
+    """Find a completion by its id or request id, or else the refusal of a request that was not admitted.
 
-    Of a completion whose details are archived, find the ledger entry.
+    If the details of a completion are archived, find its ledger entry.
     """
     if len(some_id) > _ID_CHARACTERS_MAX or "\x00" in some_id:
         return None

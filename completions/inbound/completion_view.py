@@ -21,8 +21,8 @@ from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.quote_object import describe_quote
-from completions.relay import charge, fair_queue, image_fetches, slots, whole
-from completions.relay.attempts import Dispatch
+from completions.relay import charge, fair_queue, image_fetches, reply_headers, slots, whole
+from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat
 from completions.relay.slots import Slot
 from completions.relay.stream import ReplyStream
@@ -113,7 +113,7 @@ class RequestView(RatedView):
             return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
 
     def quote(self, request: Request) -> HttpResponse:
-        """Return what a request would hold and at most cost. It is a read of its key, and takes no slot of its completions."""
+        """Return the hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
         with self.reading(request) as (key, chat):
             described = describe_quote(chat, eligibility.eligible_offers(chat), Caller(key.pk, key.account_id))
         return json_reply(described)
@@ -163,17 +163,17 @@ class CompletionView(RequestView):
         return _default_headers(self.__class__).copy()  # type: ignore[arg-type]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Authenticate the caller, which raises unless it knows who that is: a completion needs no other permission.
+        """Authenticate the caller. A completion needs no other permission.
 
-        REST framework would also choose a renderer, which it does for errors later, and a version. ``request.user`` would do
-        the same, in a context for properties that takes as many calls again.
+        REST framework's own method also chooses a renderer, which errors choose later, and a version. Reading ``request.user``
+        would authenticate as well, with twice as many calls.
         """
         request._authenticate()  # type: ignore[attr-defined]
 
     def fingerprinted(self, fields: Fields) -> Fields:
-        """Return what a repetition under the same Idempotency-Key must be equal in: the path, too, but of the gateway's own.
+        """Return the fields that a repetition under the same Idempotency-Key must have, under the path of the endpoint.
 
-        The same fields can be a request to another endpoint.
+        The path is included because another endpoint may take the same fields. Chat completions have none here.
         """
         return {self.fingerprinted_path: fields} if self.fingerprinted_path else fields
 
@@ -217,6 +217,7 @@ class CompletionView(RequestView):
             except BaseException:
                 charge.release(dispatch)
                 raise
+            self.dispatched = dispatch = Dispatch(admitted, dispatch.client)  # the time for attempts begins now
             return self._relay(chat, caller, slot, dispatch)
 
     def _relay(self, chat: ChatRequest, caller: Caller, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
@@ -252,7 +253,7 @@ class CompletionView(RequestView):
         """Add the headers about the dispatch, also to an error after the first attempt."""
         response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
-            django_internals.set_headers(response.headers, self.dispatched.headers())
+            django_internals.set_headers(response.headers, reply_headers.headers(self.dispatched))
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)
         return response
@@ -281,7 +282,10 @@ def run_once_sent(request: Request, response: Any, run: Callable[[], None]) -> N
 
 
 def _take_slot(caller: Caller, idempotency_value: str | None) -> Slot:
-    """Take a slot, by the key's own maximum where that is needed. Raises as admission would, if the key is refused anyway."""
+    """Take a slot. If the deployment's maximum refuses it, and the key's own is not known yet, read the key and try again.
+
+    Raises ServiceUnavailable, TooManyInFlight, or the refusal of the key.
+    """
     is_repeatable = idempotency_value is not None
     try:
         return slots.process_slots.take(caller.key_id, caller.account_id, is_repeatable=is_repeatable)

@@ -1,4 +1,4 @@
-"""Sends the request of a form as a key, through the door of every completion: admission, hold, limits, settlement."""
+"""Sends the request of a form with a key. It passes admission, limits, hold and settlement, as every completion does."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from billing.accounts.member_pages import member_page, member_page_for
-from billing.accounts.roles import Act
+from billing.accounts.roles import Permission
 from billing.models import Account
 from completions.catalog import lookup
 from completions.models import Completion, ModelKind
@@ -42,7 +42,7 @@ class Reply:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@member_page_for(Act.SEND_REQUESTS)
+@member_page_for(Permission.SEND_REQUESTS)
 def playground(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Show the form; a POST sends it. A client that accepts ``text/event-stream`` gets the stream as the API sends it."""
     models = [each for each in lookup.list_models(available=True) if each.model.kind == ModelKind.CHAT]

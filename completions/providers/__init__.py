@@ -1,6 +1,5 @@
-"""Providers: an adapter for each wire format. ``ADAPTERS`` maps the kind of a route to its adapter, ``EMBEDDERS`` to what makes
-embeddings, where a kind of provider has them. That is the kind of its provider, or ``openai-responses``
-(``completions.models.Route.adapter``).
+"""Providers: an adapter for each wire format. ``ADAPTERS`` maps the kind of a route to its adapter: the kind of its provider,
+or that with the name of one of the provider's APIs, such as ``openai-embeddings`` (``completions.models.Route.adapter``).
 
 Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
 ``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
@@ -29,12 +28,13 @@ To add a provider that speaks another format:
 
 from completions.chat import Call
 from completions.providers.anthropic.adapter import AnthropicAdapter
-from completions.providers.base import Adapter, Embedder
-from completions.providers.echo import EchoAdapter, EchoEmbedder
+from completions.providers.base import Adapter
+from completions.providers.echo import EchoAdapter, EchoEmbeddings
+from completions.providers.embeddings import NoEmbeddings
 from completions.providers.gemini.adapter import GeminiAdapter
-from completions.providers.gemini.embeddings import GeminiEmbedder
+from completions.providers.gemini.embeddings import GeminiEmbeddings
 from completions.providers.openai.adapter import OpenAIAdapter
-from completions.providers.openai.embeddings import OpenAIEmbedder
+from completions.providers.openai.embeddings import OpenAIEmbeddings
 from completions.providers.openai.responses.adapter import OpenAIResponsesAdapter
 
 ADAPTERS: dict[str, Adapter] = {
@@ -43,16 +43,13 @@ ADAPTERS: dict[str, Adapter] = {
     "anthropic": AnthropicAdapter(),
     "gemini": GeminiAdapter(),
     "echo": EchoAdapter(),
-}
-EMBEDDERS: dict[str, Embedder] = {
-    "openai": OpenAIEmbedder(),
-    "gemini": GeminiEmbedder(),
-    "echo": EchoEmbedder(),
+    "openai-embeddings": OpenAIEmbeddings(),
+    "anthropic-embeddings": NoEmbeddings(),
+    "gemini-embeddings": GeminiEmbeddings(),
+    "echo-embeddings": EchoEmbeddings(),
 }
 
 
 def unsent_fields(call: Call) -> list[str]:
     """Return the request's fields that its provider is not sent, and that the gateway does not heed itself."""
-    if call.request.inputs:
-        return EMBEDDERS[call.route.kind].ignored_fields(call.request)
     return ADAPTERS[call.route.kind].ignored_fields(call)

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from enum import Enum
 from typing import Protocol
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from gateway_project import errors
 
 
@@ -103,19 +103,6 @@ class Adapter(Protocol):
 
         Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the upstream.
         """
-
-
-class Embedder(Protocol):
-    """One kind of provider that makes embeddings. As an adapter, it keeps no state, and fails in the same way."""
-
-    def check(self, request: ChatRequest, inputs: Inputs) -> None:
-        """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
-
-    def ignored_fields(self, request: ChatRequest) -> list[str]:
-        """Return the fields of the request that the provider is not sent, and that the gateway does not heed itself."""
-
-    def embed(self, call: Call, inputs: Inputs) -> WholeReply:
-        """Return a reply with as many embeddings as there are inputs, in their order. Raises ProviderFailed."""
 
 
 # --- Errors for the caller --------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, Usage, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, Usage, WholeReply
 from completions.providers import base, embeddings, exchange, ignored_fields
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
@@ -83,17 +83,11 @@ class EchoAdapter:
         yield [_chunk({}, finish_reason=echo.finish_reason), *usage]
 
 
-class EchoEmbedder:
+class EchoEmbeddings(embeddings.EmbeddingsAdapter):
     """Deterministic: equal inputs get equal embeddings. Nearness of meaning it does not have."""
 
-    def check(self, request: ChatRequest, inputs: Inputs) -> None:
-        """Accepts every checked request."""
-
-    def ignored_fields(self, request: ChatRequest) -> list[str]:
-        return []
-
-    def embed(self, call: Call, inputs: Inputs) -> WholeReply:
-        items = embeddings.items(call.request, inputs)
+    def complete(self, call: Call) -> WholeReply:
+        inputs, items = embeddings.inputs(call.request), embeddings.items(call.request)
         dimensions = inputs.dimensions or _DIMENSIONS
         with large_work.turn(max(call.request.body.size_bytes, inputs.number * dimensions * _BYTES_PER_NUMBER)) as pause:
             tokens = sum(len(item) if isinstance(item, list) else sum(1 for _ in _tokens(item)) for item in items)

@@ -1,16 +1,17 @@
-"""What replies with embeddings have in common in every wire format."""
+"""What the adapters of embeddings, and their replies, have in common in every wire format."""
 
 import base64
 import math
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from completions.chat import ChatRequest, Inputs, Usage, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, Usage, WholeReply
 from completions.providers.exchange import UnusableResponse
+from completions.request.fields import refuse
 from gateway_project import large_work
 
 _PAUSE_EMBEDDINGS = 32
@@ -18,10 +19,50 @@ _decode_vector = msgspec.json.Decoder(list[float] | str).decode
 Reply = TypeVar("Reply", bound=msgspec.Struct)
 
 
-def items(request: ChatRequest, inputs: Inputs) -> list[Any]:
+class EmbeddingsAdapter:
+    """An adapter whose replies are embeddings: no text, so no streams, tools, tiers or reasoning. It accepts every request."""
+
+    preamble_tokens_max = 0
+    speaks_messages = False
+    speaks_responses = False
+
+    def check(self, request: ChatRequest) -> None:
+        """Accepts every checked request."""
+
+    def ignored_fields(self, call: Call) -> list[str]:
+        return []
+
+    def takes_tiers(self, route: Route) -> bool:
+        return False
+
+    def switches_reasoning_off(self, call: Call) -> bool:
+        return True  # there is none
+
+    def complete(self, call: Call) -> WholeReply:
+        """Return a reply with as many embeddings as there are inputs, in their order. Raises ProviderFailed."""
+        raise NotImplementedError
+
+    def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
+        raise NotImplementedError("embeddings are not streamed")
+
+
+class NoEmbeddings(EmbeddingsAdapter):
+    """The adapter of a provider that makes no embeddings."""
+
+    def check(self, request: ChatRequest) -> None:
+        refuse("model", "has no provider that makes embeddings")
+
+
+def inputs(request: ChatRequest) -> Inputs:
+    """Return the inputs of a request for embeddings."""
+    assert request.inputs is not None
+    return request.inputs
+
+
+def items(request: ChatRequest) -> list[Any]:
     """Return the texts, or the lists of tokens, whether the request has one or many."""
     given = request.fields["input"]
-    return [given] if inputs.is_single else given
+    return [given] if inputs(request).is_single else given
 
 
 def decode(body: bytes, shape: type[Reply]) -> Reply:

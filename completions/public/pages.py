@@ -71,7 +71,7 @@ def landing(request: HttpRequest) -> HttpResponseBase:
 
 @_public
 def docs(request: HttpRequest) -> HttpResponseBase:
-    """Show the quickstart. A search is one of the reference, which was at this address before."""
+    """Show the quickstart. Redirect a search to the reference, which had this address before."""
     if "q" in request.GET:
         return redirect(f"{reverse('reference')}?{request.GET.urlencode()}")
     api_url = hosts.api_url(request)
@@ -90,7 +90,7 @@ def docs(request: HttpRequest) -> HttpResponseBase:
 @_public
 @_to_people
 def model_list(request: HttpRequest) -> HttpResponseBase:
-    """List the models that the parameters select. A form's empty fields lead to the shorter address of the same list."""
+    """List the models that the parameters select. Redirect an address with empty fields to the shorter one of the same list."""
     chosen = selection.read(request.GET)
     if request.GET.urlencode() != chosen.query_string:
         return redirect(_list_address(chosen))

@@ -7,11 +7,16 @@ The flow:
 
 0. ``slots``              The view takes one before anything else: a process relays no more completions than it has slots, in
                           all and for each key. ``fair_queue`` then shares its time between keys.
-1. ``attempts``           A ``Dispatch`` tries the routes in order, and some again, until one answers. Each attempt asks
-                          ``circuit_breaker`` whether the route may be used, and reports how it ended; ``provider_keys`` notes
-                          which providers refuse our key, ``local_faults`` which this host cannot connect to.
-                          ``new_accounts`` bounds what an account that never paid may ask of a route at a time.
-                          Before, ``image_fetches`` fetches the images that a request gives by address.
+1. ``attempts``           Attempts the routes in order, and some again, until one answers. ``dispatch`` holds what is known of
+                          them. Before, ``image_fetches`` fetches the images that a request gives by address. For each route:
+
+                              new_accounts.turn           bounds what an account that never paid may ask of it at a time
+                              route_health.may_be_asked   local_faults, then circuit_breaker, then provider_keys
+                              the adapter                 sends the request, and returns the reply or its first chunks
+                              route_health.record_...     who is told: this host's network, the circuit, or our key
+
+                          After a failure that a retry may help, the route goes to the end of the queue, once.
+                          ``reply_headers`` says in the reply how it was served.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for
                           the upstream and resolves the hold once, whatever happens.
 3. ``charge``             Decides what the reply is charged, and calls ``charging.settlement``.

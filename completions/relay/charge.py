@@ -27,7 +27,7 @@ from completions.models import Completion
 from completions.pricing import cost
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import circuit_breaker, new_accounts
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from gateway_project import metrics
 
 Settlement = Completion.Settlement

@@ -71,7 +71,7 @@ class _Circuit:
     opened_at: float = 0.0
     open_until: float = 0.0
     probe_until: float = 0.0  # while a probe runs, but no longer than this, no other request passes
-    told_at: float = 0.0  # when the account's latest request succeeded or failed
+    ended_at: float = 0.0  # when the account's latest request succeeded or failed
     weight: int = _WEIGHT
 
 
@@ -80,36 +80,36 @@ class _RouteCircuits:
     """The circuits of a route. The accounts are in the order in which they had their latest success or failure."""
 
     provider_slug: str
-    of_all: _Circuit = field(default_factory=_Circuit)
-    of_accounts: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
-    failed_probes: dict[UUID, int] = field(default_factory=dict)  # weights of accounts, since the open time of ``of_all`` ended
+    shared: _Circuit = field(default_factory=_Circuit)
+    by_account: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
+    failed_probes: dict[UUID, int] = field(default_factory=dict)  # weights of accounts, since the open time of ``shared`` ended
 
     def note(self, account_id: UUID) -> _Circuit:
         """Return the circuit of an account whose request has just ended."""
-        circuit = self.of_accounts.get(account_id)
+        circuit = self.by_account.get(account_id)
         if circuit is None:
-            circuit = self.of_accounts[account_id] = _Circuit(account_id)
-            if len(self.of_accounts) > _ACCOUNTS_MAX:
-                self.of_accounts.popitem(last=False)
+            circuit = self.by_account[account_id] = _Circuit(account_id)
+            if len(self.by_account) > _ACCOUNTS_MAX:
+                self.by_account.popitem(last=False)
         else:
-            self.of_accounts.move_to_end(account_id)
-        circuit.told_at = time.monotonic()
+            self.by_account.move_to_end(account_id)
+        circuit.ended_at = time.monotonic()
         return circuit
 
     def applying_to(self, account_id: UUID) -> list[_Circuit]:
         """Return the circuits that decide whether a request of the account may pass."""
-        own = self.of_accounts.get(account_id)
+        own = self.by_account.get(account_id)
         if own is None:
-            return [self.of_all]
-        has_succeeded = not own.failures and own.told_at > time.monotonic() - _WINDOW_SECONDS
-        return [own] if has_succeeded else [own, self.of_all]
+            return [self.shared]
+        has_succeeded = not own.failures and own.ended_at > time.monotonic() - _WINDOW_SECONDS
+        return [own] if has_succeeded else [own, self.shared]
 
     def fails_for_several(self) -> tuple[bool, int]:
         """Return whether the requests of enough accounts fail, and how many failures in a row these have together."""
         since = time.monotonic() - _WINDOW_SECONDS
         asked_weight = failed_weight = failures = 0
-        for circuit in reversed(self.of_accounts.values()):
-            if circuit.told_at < since:
+        for circuit in reversed(self.by_account.values()):
+            if circuit.ended_at < since:
                 break
             asked_weight += circuit.weight
             failed_weight += circuit.weight if circuit.failures else 0
@@ -117,7 +117,7 @@ class _RouteCircuits:
         return _are_several(failed_weight) and 2 * failed_weight >= asked_weight, failures
 
     def count_failed_probe(self, account_id: UUID, weight: int) -> bool:
-        """Count an account whose probe of ``of_all`` failed. Return whether these are enough; then the next count begins."""
+        """Count an account whose probe of ``shared`` failed. Return whether these are enough; then the next count begins."""
         self.failed_probes[account_id] = weight
         are_enough = _are_several(sum(self.failed_probes.values()))
         if are_enough:
@@ -179,8 +179,8 @@ def fails_for_several(route: chat.Route) -> bool:
     circuits = _routes.get(route.id)
     if circuits is None:
         return False
-    of_all = circuits.of_all
-    return of_all.openings > 0 or of_all.open_until > time.monotonic() or circuits.fails_for_several()[0]
+    shared = circuits.shared
+    return shared.openings > 0 or shared.open_until > time.monotonic() or circuits.fails_for_several()[0]
 
 
 def has_succeeded_since(route: chat.Route, moment: float) -> bool:
@@ -191,17 +191,17 @@ def has_succeeded_since(route: chat.Route, moment: float) -> bool:
 def record_success(route: chat.Route, account_id: UUID) -> None:
     """Close the account's circuit, and the route's. If that was open, the fault was the route's: close all of it."""
     _hint_probes.pop(route.id, None)
-    circuits = _circuits_of(route)
-    own, of_all = circuits.note(account_id), circuits.of_all
-    _succeeded_at[route.id] = own.told_at
-    if not (own.failures or own.opened_at or of_all.opened_at):
+    circuits = _circuits(route)
+    own, shared = circuits.note(account_id), circuits.shared
+    _succeeded_at[route.id] = own.ended_at
+    if not (own.failures or own.opened_at or shared.opened_at):
         return
-    was_open = bool(own.opened_at or of_all.opened_at)
-    if of_all.opened_at:
-        circuits.of_all = _Circuit()
-        circuits.of_accounts.clear()
+    was_open = bool(own.opened_at or shared.opened_at)
+    if shared.opened_at:
+        circuits.shared = _Circuit()
+        circuits.by_account.clear()
         circuits.failed_probes.clear()
-    circuits.of_accounts[account_id] = _Circuit(account_id, told_at=own.told_at)
+    circuits.by_account[account_id] = _Circuit(account_id, ended_at=own.ended_at)
     if was_open:
         _log(route, "circuit closed: %s at %s, in this process")
         _show(route.provider_slug)
@@ -222,29 +222,29 @@ def record_failure(
     Open the route's when the requests of several accounts fail, or again when their probes do. ``attempted_at`` is by the
     monotonic clock. ``wait_seconds`` is the Retry-After. ``is_new_account``: it has never paid.
     """
-    circuits, is_hinted = _circuits_of(route), _heeds_hint(route)
-    own, of_all = circuits.note(account_id), circuits.of_all
+    circuits, is_hinted = _circuits(route), _heeds_hint(route)
+    own, shared = circuits.note(account_id), circuits.shared
     own.weight = _NEW_WEIGHT if is_new_account else _WEIGHT
     if attempted_at >= own.opened_at:  # otherwise sent before the circuit opened: its failure is no news
         own.failures += 1
         own.probe_until = 0.0
         _open_after_failure(route, own, own.failures, wait_seconds)
-    if attempted_at < of_all.opened_at or of_all.open_until > own.told_at:  # or it was let pass because it had been served
+    if attempted_at < shared.opened_at or shared.open_until > own.ended_at:  # or it was let pass because it had been served
         return
-    of_all.probe_until = 0.0  # unless the circuit opens below, the next request probes
+    shared.probe_until = 0.0  # unless the circuit opens below, the next request probes
     _hint_probes.pop(route.id, None)
-    if of_all.openings:
+    if shared.openings:
         if circuits.count_failed_probe(account_id, own.weight):
-            _open_for_failures(route, of_all)
+            _open_for_failures(route, shared)
         return
     are_several, failures = circuits.fails_for_several()
     if are_several and is_hinted:
-        _open_for_failures(route, of_all)
+        _open_for_failures(route, shared)
     elif are_several:
-        _open_after_failure(route, of_all, failures, wait_seconds)
+        _open_after_failure(route, shared, failures, wait_seconds)
 
 
-def _circuits_of(route: chat.Route) -> _RouteCircuits:
+def _circuits(route: chat.Route) -> _RouteCircuits:
     circuits = _routes.get(route.id)
     if circuits is None:
         circuits = _routes[route.id] = _RouteCircuits(route.provider_slug)
@@ -328,8 +328,8 @@ def _show(provider_slug: str) -> None:
 def _all_circuits(provider_slug: str) -> Iterator[_Circuit]:
     for circuits in _routes.values():
         if circuits.provider_slug == provider_slug:
-            yield circuits.of_all
-            yield from circuits.of_accounts.values()
+            yield circuits.shared
+            yield from circuits.by_account.values()
 
 
 def _write_to_row(route_id: int, open_time: timedelta) -> None:

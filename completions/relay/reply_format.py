@@ -12,7 +12,7 @@ from django.conf import settings
 
 from completions import sse
 from completions.chat import Chunk, Usage, WholeReply
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from gateway_project import errors
 from gateway_project.text import compact_json, dollars
 

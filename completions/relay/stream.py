@@ -19,9 +19,9 @@ from completions.charging.checkpoints import Checkpoint
 from completions.chat import Chunk, Usage
 from completions.providers import base
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import charge
-from completions.relay.attempts import ChunkStream, Dispatch
+from completions.relay import attempts, charge
 from completions.relay.charge import Settlement
+from completions.relay.dispatch import ChunkStream, Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.relay.slots import Slot
 from gateway_project import errors
@@ -77,7 +77,7 @@ def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> 
     with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
         progress = _Progress(dispatch, checkpoint, reply_format)
         try:
-            chunks, upstream = dispatch.stream()
+            chunks, upstream = attempts.stream(dispatch)
         except ProviderFailed as failure:
             if dispatch.late is None or failure.upstream_worked or dispatch.admitted.idempotency_key is None:
                 progress.fail(failure)

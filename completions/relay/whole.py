@@ -2,9 +2,9 @@
 
 from completions.charging import checkpoints
 from completions.providers.base import ProviderFailed
-from completions.relay import charge
-from completions.relay.attempts import Dispatch
+from completions.relay import attempts, charge
 from completions.relay.charge import Settlement
+from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import WholeFormat
 
 
@@ -12,7 +12,7 @@ def relay(dispatch: Dispatch, reply_format: WholeFormat) -> bytes:
     """Return the reply as JSON in the given format, settled. Raises the ApiError of the failure."""
     try:
         with checkpoints.track(dispatch.admitted.completion):
-            received = dispatch.complete()
+            received = attempts.complete(dispatch)
     except ProviderFailed as failure:
         charge.settle_broken_off(dispatch, failure)
         raise failure.error from failure

@@ -24,13 +24,13 @@ _SWITCHED_OFF = (False, "none", "disabled")
 
 
 def is_asked_for(fields: Fields) -> bool | None:
-    """Return whether the body asks for reasoning, or may: some fields have more than one use. None: it says nothing of it."""
+    """Return whether the body asks for reasoning, or may ask: some fields have several uses. None without such a field."""
     given = [fields[name] for name in _FIELDS if fields.get(name) is not None]
     return not all(map(_is_off, given)) if given else None
 
 
 def _is_off(value: Any) -> bool:
-    """Return whether a field switches reasoning off. An object does if it has a switch, and each that it has is off."""
+    """Return whether a field switches reasoning off. An object does if it has switches and all of them are off."""
     if not isinstance(value, dict):
         return value in _OFF
     switches = [value[name] for name in _SWITCHES if value.get(name) is not None]
@@ -38,7 +38,7 @@ def _is_off(value: Any) -> bool:
 
 
 def read(fields: Fields) -> Reasoning:
-    """Return what ``reasoning``, OpenRouter's object, says beside a checked ``reasoning_effort``. Raises InvalidRequest."""
+    """Read ``reasoning``, OpenRouter's object, with a ``reasoning_effort`` that is checked already. Raises InvalidRequest."""
     given = check_object(fields["reasoning"], "reasoning")
     is_enabled = read_boolean(given, "enabled", "reasoning")
     effort = _read_effort(given, fields.get("reasoning_effort"))

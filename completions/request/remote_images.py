@@ -1,6 +1,6 @@
-"""Images that a request gives by address, and the gateway fetches: where they are in a body, and putting them there. Pure.
+"""Inserts images that the gateway fetched into a body, at the places of their addresses. Pure.
 
-Until an image is fetched, a picture of one pixel stands for it, so that whatever is checked of a request is checked before.
+Until then a picture of one pixel replaces each image, so that the whole request can be checked before any image is fetched.
 """
 
 import re
@@ -17,9 +17,9 @@ _PATH = re.compile(r"messages\[(\d+)\]\.content\[(\d+)\]\.image_url\.url")
 
 
 def insert(fields: Fields, found: Sequence[tuple[str, str]], images: Mapping[str, str] | None = None) -> Fields:
-    """Return a chat body with each image that was ``found`` as a data URL: of ``images`` by address, or else PLACEHOLDER.
+    """Return a chat body with a data URL for each address that was ``found``: from ``images``, or PLACEHOLDER without them.
 
-    What differs from the given body is copied.
+    Changed parts are copies, so the given body stays as it is.
     """
     messages = list(fields["messages"])
     for path, address in found:
@@ -32,12 +32,12 @@ def insert(fields: Fields, found: Sequence[tuple[str, str]], images: Mapping[str
 
 
 def insert_in_blocks(body: Any, images: Mapping[str, str]) -> Any:
-    """Return a body of Anthropic's Messages with each image that is given by address as base64."""
+    """Return a body of Anthropic's Messages with base64 in place of each address that is in ``images``."""
     return {**body, "messages": [_with_images(message, images) for message in body["messages"]]}
 
 
 def _with_images(block: Fields, images: Mapping[str, str]) -> Fields:
-    """Return a message or a block, which may have blocks in turn, with its images."""
+    """Return a message or a block with its images, and with those of the blocks in it."""
     source, content = block.get("source"), block.get("content")
     if isinstance(source, dict) and source.get("type") == "url" and source["url"] in images:
         kind, _, data = images[source["url"]].removeprefix("data:").partition(";base64,")

@@ -85,9 +85,10 @@ _REPLY_FIELDS = frozenset(("stop", "logprobs", "top_logprobs", "modalities", "au
 _TOOL_FIELDS = frozenset(("tools", "functions", "parallel_tool_calls", "tool_choice"))
 
 
-def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_pause) -> ChatRequest:
+def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pause) -> ChatRequest:
     """Return the checked body. ``pause`` is called every few milliseconds. Raises InvalidRequest."""
-    body = given if isinstance(given, RequestBody) else RequestBody(given)
+    if not isinstance(body, RequestBody):
+        body = RequestBody(body)
     fields = body.fields
     if len(fields) > FIELDS_MAX:
         raise errors.InvalidRequest(f"The request body has more than {FIELDS_MAX} fields.")
@@ -138,7 +139,7 @@ def parse(given: Fields | RequestBody, pause: Callable[[], None] = messages.no_p
 
 
 def _marks_hour_cache(fields: Fields) -> bool:
-    """Return whether the body or one of its tools is marked so."""
+    """Return whether the body or one of its tools is marked to be cached for an hour."""
     return prompt.wants_hour_cache(fields) or any(map(prompt.wants_hour_cache, fields.get("tools") or ()))
 
 
@@ -188,39 +189,39 @@ def _read_fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
 
 
 def read_provider_preferences(fields: Fields, sort: str | None = None) -> ProviderPreferences | None:
-    """Return the preferences, or None without any. Whether there are such providers is for the catalog to say.
+    """Return the preferences, or None without any. The catalog decides whether it has such providers.
 
-    ``sort`` is what the id of the model says. It gives way to the field.
+    ``sort`` comes from the suffix of the model's id. The field overrides it.
     """
     if fields.get("provider") is None and sort is None:
         return None
-    given = read_object(fields, "provider")
-    for name, value in given.items():
+    provider = read_object(fields, "provider")
+    for name, value in provider.items():
         if name not in PROVIDER_PREFERENCES and value not in (None, PROVIDER_DEFAULTS.get(name)):
             refuse(f"provider.{name[:64]}", f"is not known; known are {', '.join(PROVIDER_PREFERENCES)}", quotes_request=True)
-    max_input_nanos, max_output_nanos = _read_max_price(given)
+    max_input_nanos, max_output_nanos = _read_max_price(provider)
     preferences = ProviderPreferences(
-        **{name: _read_provider_slugs(given, name) for name in PROVIDER_LISTS},
-        sort=_read_sort(given) or sort,
+        **{name: _read_provider_slugs(provider, name) for name in PROVIDER_LISTS},
+        sort=_read_sort(provider) or sort,
         max_input_nanos=max_input_nanos,
         max_output_nanos=max_output_nanos,
-        min_quality=_read_min_quality(given),
-        allows_fallbacks=given.get("allow_fallbacks") is None or read_boolean(given, "allow_fallbacks", "provider"),
-        requires_parameters=read_boolean(given, "require_parameters", "provider"),
+        min_quality=_read_min_quality(provider),
+        allows_fallbacks=provider.get("allow_fallbacks") is None or read_boolean(provider, "allow_fallbacks", "provider"),
+        requires_parameters=read_boolean(provider, "require_parameters", "provider"),
     )
     return None if preferences == ProviderPreferences() else preferences
 
 
-def _read_sort(given: Fields) -> str | None:
-    sort = given.get("sort")
+def _read_sort(provider: Fields) -> str | None:
+    sort = provider.get("sort")
     if sort is not None and sort not in PROVIDER_SORTS:
         refuse("provider.sort", f"must be one of {', '.join(PROVIDER_SORTS)}")
     return sort
 
 
-def _read_max_price(given: Fields) -> tuple[int | None, int | None]:
+def _read_max_price(provider: Fields) -> tuple[int | None, int | None]:
     """Return the most that a model may cost, in nanodollars per million tokens of input and of output."""
-    prices = read_object(given, "max_price", "provider")
+    prices = read_object(provider, "max_price", "provider")
     for name in prices:
         if name not in PRICE_NAMES:
             path = f"provider.max_price.{name[:64]}"
@@ -237,8 +238,8 @@ def _price_nanos(value: Any, name: str) -> int:
     return int(Decimal(str(value)) * dollars.NANOS_PER_DOLLAR)
 
 
-def _read_min_quality(given: Fields) -> float | None:
-    quality = given.get("min_quality")
+def _read_min_quality(provider: Fields) -> float | None:
+    quality = provider.get("min_quality")
     if quality is None:
         return None
     if type(quality) not in (int, float) or not 0 <= quality <= 100:
@@ -246,8 +247,8 @@ def _read_min_quality(given: Fields) -> float | None:
     return float(quality)
 
 
-def _read_provider_slugs(given: Fields, name: str) -> tuple[str, ...]:
-    slugs = given.get(name)
+def _read_provider_slugs(provider: Fields, name: str) -> tuple[str, ...]:
+    slugs = provider.get(name)
     if slugs is None:
         return ()
     if not isinstance(slugs, list) or len(slugs) > PROVIDERS_MAX:

@@ -1,10 +1,10 @@
 """Moves the completions and holds of old UTC days to the archive, a day after the other, or drops them without one.
 
 A day is due when it is older than ``RETENTION_DETAIL_DAYS``, the audit has signed it off, and nothing refers to its
-completions. It has what ended on it (``archived_days``). First its rows are written to a file, at one moment; then they
-are deleted, in small transactions: each takes locks on its own rows only, which nobody writes any more. A run that is
-interrupted is continued by the next one: until the day is marked as written its rows are all there, and from then on the file
-is complete. Two runs at the same time do no harm: only one of them has the row of the day.
+completions. It has the completions that ended on it (``archived_days``). One transaction, which sees one moment, writes the
+rows of the day to a file and marks the day as written. Then small transactions delete the rows, which nobody writes any more.
+If a run is interrupted, the next one continues it: all rows are there until the mark is, and the file is complete from then on.
+Two runs at the same time do no harm, because only one of them can lock the row of the day.
 
 The audit, the statement and the usage pages need none of these rows.
 """
@@ -164,7 +164,7 @@ def _statement_time(cursor: CursorWrapper) -> datetime:
 
 
 def _deletions(day: date) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what deletes the rows of the day: for parts of each account, and repeated until nothing is left."""
+    """Yield statements that delete the rows of the day, with their values. Run each until it deletes nothing."""
     with connection.cursor() as cursor:
         cursor.execute(f"{_SPANS} ORDER BY account_id", {"day": day})
         spans = cursor.fetchall()
@@ -225,7 +225,7 @@ def _insert(lines: list[dict[str, Any]]) -> int:
     return len(lines)
 
 
-# From which seq on to which one accounts booked something on the day, which the audit signed off.
+# The range of ``seq`` that each account booked on the day: after ``after_seq``, up to ``last_seq``. The audit signed it off.
 _SPANS = """
     SELECT account_id, coalesce((
         SELECT last_seq FROM billing_auditedledger AS earlier

@@ -1,6 +1,6 @@
 """Drops sums of usage by hour, and those of labels by day, after ``RETENTION_USAGE_DAYS``.
 
-First the day is written from which they are kept: the audit compares none before it with the ledger.
+First it writes the day since which they are kept: the audit compares no sums before that day with the ledger.
 """
 
 from datetime import datetime, timedelta

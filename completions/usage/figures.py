@@ -124,7 +124,7 @@ def read_keys_with_models(account: Account, since: datetime, until: datetime) ->
 
 
 def read_tag_names(account: Account) -> list[str]:
-    """Return names of tags that the account used, at most NAMES_SHOWN, in their order. It jumps from one to the next."""
+    """Return names of tags that the account used, at most NAMES_SHOWN, in order. Each name is one step in an index."""
     with connection.cursor() as cursor:
         cursor.execute(_TAG_NAMES, {"account": account.pk, "names": NAMES_SHOWN})
         return [name for (name,) in cursor.fetchall()]

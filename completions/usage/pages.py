@@ -30,7 +30,7 @@ _YEARS = range(2000, 2101)
 
 @dataclass(frozen=True)
 class Query:
-    """What a page or file shows: its range, its groups, and the measure of the plot. ``error``: why not what was asked for."""
+    """What a page or file shows: its range, its groups, and the measure of the plot. ``error`` says why a range is refused."""
 
     shown: Range
     by: str
@@ -40,7 +40,7 @@ class Query:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str], now: datetime) -> "Query":
-        """Read the query string. What cannot be read is the default, as bookmarks of any age should open."""
+        """Read the query string. Invalid parameters get their defaults, so that old bookmarks open."""
         by, grouping = _read_grouping(parameters.get("by", ""))
         measure = parameters.get("show", "")
         shown, error = _read_range(parameters, now)

@@ -113,7 +113,7 @@ def sum_up() -> int:
 
 
 def _sum_up_some() -> int | None:
-    """Sum up some of some accounts, in one transaction. Return how many requests; None when there was nothing."""
+    """Sum up a part of the requests of some accounts in one transaction. Return how many, or None if there were none."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_LOCK_MARKS)
         account_ids = [account_id for (account_id,) in cursor.fetchall()]

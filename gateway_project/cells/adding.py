@@ -2,23 +2,21 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
 
-from django.apps import apps
 from django.db import connection, transaction
 from django.db.models import Max
 
 from gateway_project.cells import known, structure
-from gateway_project.cells.models import Cell, OwnedModel
+from gateway_project.cells.models import Cell, references_sql
 from gateway_project.db import cell
 
 # Each process reads the cells as often, and may have begun a request with what it read before.
 _KNOWN_SECONDS = 2 * known.READ_SECONDS
 
-_PLACES = """
-INSERT INTO cells_accountplace (account_id, cell) SELECT id, %(cell)s FROM billing_account ON CONFLICT DO NOTHING;
-INSERT INTO cells_userplace (user_id, cell) SELECT DISTINCT user_id, %(cell)s FROM billing_membership ON CONFLICT DO NOTHING
-"""
+_PLACES = (
+    "INSERT INTO cells_accountplace (account_id, cell) SELECT id, %s FROM billing_account ON CONFLICT DO NOTHING",
+    "INSERT INTO cells_userplace (user_id, cell) SELECT DISTINCT user_id, %s FROM billing_membership ON CONFLICT DO NOTHING",
+)
 
 
 def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
@@ -52,18 +50,6 @@ def _next_number() -> int:
 def fill_directory() -> None:
     """Write what the directory lacks of the current cell: of an installation that was made before there were cells."""
     with transaction.atomic(), connection.cursor() as cursor:
-        for statement in _PLACES.split(";"):
-            cursor.execute(statement, {"cell": cell.current()})
-        for sql, kind in reference_statements():
-            cursor.execute(f"{sql} ON CONFLICT DO NOTHING", {"kind": kind})
-
-
-def reference_statements() -> list[tuple[Any, str]]:
-    """SQL that writes the references of a cell, with the kind of each."""
-    found = []
-    for model in apps.get_models():
-        if issubclass(model, OwnedModel) and model.reference_kind:
-            column, table = model.reference_field, model._meta.db_table
-            rows = f"SELECT %(kind)s, {column}::text, account_id FROM {table} WHERE {model.reference_condition}"  # noqa: S608  of our own models
-            found.append((f"INSERT INTO cells_reference (kind, value, account_id) {rows}", model.reference_kind))
-    return found
+        for statement in _PLACES:
+            cursor.execute(statement, [cell.current()])
+        cursor.execute(f"INSERT INTO cells_reference (kind, value, account_id) {references_sql()} ON CONFLICT DO NOTHING")

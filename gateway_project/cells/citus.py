@@ -5,9 +5,7 @@ the catalog to which cells refer by foreign keys are on each node, because writi
 foreign keys to users: people sign in while a node is away.
 """
 
-from typing import Any
-
-from django.db import connection, transaction
+from django.db import transaction
 
 from gateway_project.db import cell
 
@@ -38,7 +36,7 @@ WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype
 
 
 def is_installed() -> bool:
-    return bool(_rows("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')")[0][0])
+    return bool(cell.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')")[0][0])
 
 
 # --- A new cell -------------------------------------------------------------------------------------------------------
@@ -47,33 +45,36 @@ def is_installed() -> bool:
 def prepare() -> None:
     """Put the tables to which cells refer on all nodes, unless they are. Raises the database's errors: nothing has changed."""
     with cell.use(cell.FIRST), transaction.atomic():
-        missing = _rows(_NOT_ON_ALL_NODES, [list(REFERENCE_TABLES)])
+        missing = cell.execute(_NOT_ON_ALL_NODES, [list(REFERENCE_TABLES)])
         if missing:
-            counted = {column: _rows(f"SELECT last_value, is_called FROM {column[2]}")[0] for column in _rows(_COUNTED)}  # noqa: S608
+            counted = {
+                column: cell.execute(f"SELECT last_value, is_called FROM {column[2]}")[0]  # noqa: S608  a sequence's own name
+                for column in cell.execute(_COUNTED)
+            }
             for (table,) in missing:
-                _rows("SELECT create_reference_table(%s)", [table])
+                cell.execute("SELECT create_reference_table(%s)", [table])
             for (table, column, _), (last, is_called) in counted.items():
                 _count_on(table, column, last if is_called else 0)
 
 
 def _count_on(table: str, column: str, last: int) -> None:
     """Let the next id be higher than the last one, and than those of rows that came while nobody looked."""
-    [(sequence, highest)] = _rows(
+    [(sequence, highest)] = cell.execute(
         f"SELECT pg_get_serial_sequence(%s, %s), greatest(max({column}), %s) FROM {table}",  # noqa: S608  names from the catalog
         [table, column, last],
     )
     if highest:
-        _rows("SELECT setval(%s, %s)", [sequence, highest])
+        cell.execute("SELECT setval(%s, %s)", [sequence, highest])
 
 
 def distribute(number: int) -> None:
     """Let Citus put the tables of a cell on one of its nodes. They must have nothing but what a cell begins with."""
     with cell.use(cell.FIRST), transaction.atomic():
         set_on_all_nodes()
-        _rows("SET LOCAL check_function_bodies = off")  # nodes have no other tables of ``public``
-        for (function,) in _rows(_CALLED, [cell.schema(number)]):
-            _rows("SELECT create_distributed_function(%s)", [function])
-        _rows("SELECT citus_schema_distribute(%s)", [cell.schema(number)])
+        cell.execute("SET LOCAL check_function_bodies = off")  # nodes have no other tables of ``public``
+        for (function,) in cell.execute(_CALLED, [cell.schema(number)]):
+            cell.execute("SELECT create_distributed_function(%s)", [function])
+        cell.execute("SELECT citus_schema_distribute(%s)", [cell.schema(number)])
 
 
 # --- A transaction ----------------------------------------------------------------------------------------------------
@@ -84,10 +85,4 @@ def set_on_all_nodes() -> None:
 
     Each must be sent by itself: nodes get all that was sent with it.
     """
-    _rows("SET LOCAL citus.propagate_set_commands = 'local'")
-
-
-def _rows(sql: str, values: Any = None) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return list(cursor.fetchall()) if cursor.description else []
+    cell.execute("SET LOCAL citus.propagate_set_commands = 'local'")

@@ -1,10 +1,10 @@
 """Does in each cell what is about all accounts. A cell that is away holds up no other."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from django.db import connection, transaction
 
@@ -36,6 +36,21 @@ def run(work: Callable[[], Result], *, may_miss: bool = False, numbers: Sequence
             raise failure
         _report(number, failure)
     return done
+
+
+def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Iterable[str]) -> dict[str, Any]:
+    """Return figures of several cells as one, by name: sums, and means by the figure ``weight``, where a row has both.
+
+    Medians and percentiles become means of them. Milliseconds stay whole.
+    """
+    merged: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in sums}
+    for name in means:
+        known = [
+            (value, getattr(row, weight)) for row in rows if (value := getattr(row, name)) is not None and getattr(row, weight)
+        ]
+        value = sum(value * number for value, number in known) / sum(number for _, number in known) if known else None
+        merged[name] = round(value) if value is not None and name.endswith("_ms") else value
+    return merged
 
 
 def answers() -> dict[int, bool]:

@@ -14,7 +14,7 @@ from django.apps import apps
 from django.db import connection, transaction
 from django.db.models import ForeignKey, Model
 
-from gateway_project.cells import citus, structure
+from gateway_project.cells import citus
 from gateway_project.cells.models import AccountPlace, OwnedModel, UserPlace
 from gateway_project.db import cell
 
@@ -38,13 +38,13 @@ def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progres
     with transaction.atomic():
         if citus.is_installed():
             citus.set_on_all_nodes()
-        structure.execute("SET LOCAL session_replication_role = replica")
+        cell.execute("SET LOCAL session_replication_role = replica")
         _write(source, account_id)
         for number, model in enumerate(moved_models(), start=1):
             rows += _move_rows(model, account_id, source, target)
             progress(f"{number} of {len(moved_models())} tables, {rows} rows")
         _write(target, account_id)
-        structure.execute("SET LOCAL session_replication_role = origin")
+        cell.execute("SET LOCAL session_replication_role = origin")
         AccountPlace.objects.update_or_create(account_id=account_id, defaults={"cell": target})
         _place_members(account_id, target)
     if _digest(target, digest_sql, account_id) != expected:
@@ -68,7 +68,7 @@ def _lock_owners(account_id: UUID) -> None:
     """Lock the rows by which others are found: none can be added meanwhile that refers to one which has moved."""
     for model in owners():
         condition = condition_sql(model).format(account=account_id)
-        structure.execute(f"SELECT 1 FROM {model._meta.db_table} WHERE {condition} FOR UPDATE")  # noqa: S608  of our own models
+        cell.execute(f"SELECT 1 FROM {model._meta.db_table} WHERE {condition} FOR UPDATE")  # noqa: S608  of our own models
 
 
 def _move_rows(model: type[Model], account_id: UUID, source: int, target: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
-from django.db import connection, transaction
+from django.db import transaction
 
 from gateway_project.cells import citus
 from gateway_project.cells.models import OwnedModel
@@ -44,7 +44,7 @@ SELECT pg_get_triggerdef(oid, true) FROM pg_trigger
 WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal ORDER BY oid
 """
 _FUNCTIONS = """
-SELECT DISTINCT proname, replace(pg_get_functiondef(functions.oid),
+SELECT DISTINCT replace(pg_get_functiondef(functions.oid),
     format('FUNCTION %%I.%%I(', nspname, proname), format('FUNCTION %%I(', proname))
 FROM pg_trigger JOIN pg_proc AS functions ON functions.oid = tgfoid JOIN pg_namespace AS schemas ON schemas.oid = pronamespace
 WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal
@@ -84,15 +84,17 @@ def create(number: int, progress: Callable[[str], None] = lambda line: None) -> 
         citus.prepare()
     with cell.use(cell.FIRST), transaction.atomic():
         statements = _copies(tables, number)
-        execute(f"CREATE SCHEMA {schema}")
-        [(source,)] = _rows("SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = %s::regclass", [_MIGRATIONS])
+        cell.execute(f"CREATE SCHEMA {schema}")
+        [(source,)] = cell.execute(
+            "SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = %s::regclass", [_MIGRATIONS]
+        )
         for table in tables:
-            execute(f"CREATE TABLE {schema}.{table} (LIKE {source}.{table} INCLUDING {_COPIED})")
+            cell.execute(f"CREATE TABLE {schema}.{table} (LIKE {source}.{table} INCLUDING {_COPIED})")
         with cell.use(number):
             for done, statement in enumerate(statements, start=1):
-                execute(statement)
+                cell.execute(statement)
                 progress(f"{done} of {len(statements)} statements")
-        execute(f"INSERT INTO {schema}.{_MIGRATIONS} TABLE {source}.{_MIGRATIONS}")
+        cell.execute(f"INSERT INTO {schema}.{_MIGRATIONS} TABLE {source}.{_MIGRATIONS}")
     for each in (cell.FIRST, number):
         fix_functions(each)
     if citus.is_installed():
@@ -106,28 +108,17 @@ def fix_functions(number: int) -> None:
     function takes this away.
     """
     with cell.use(number), transaction.atomic():
-        for function, schema in _rows(_TRIGGER_FUNCTIONS, {"tables": owned_tables()}):
+        for function, schema in cell.execute(_TRIGGER_FUNCTIONS, {"tables": owned_tables()}):
             path = schema if schema == "public" else f"{schema}, public"
-            execute(f"ALTER FUNCTION {function} SET search_path = {path}")
+            cell.execute(f"ALTER FUNCTION {function} SET search_path = {path}")
 
 
 def _copies(tables: list[str], number: int) -> list[str]:
     """Return the statements that give a cell's new tables what the first cell's have."""
     values: dict[str, Any] = {"tables": tables, "first": number * _IDS, "schema": cell.schema(number)}
     values["referable"] = [*tables, *citus.REFERENCE_TABLES] if citus.is_installed() else None
-    keys = [_rows(_CONSTRAINTS, {**values, "kinds": kinds}) for kinds in (["p", "u", "x"], ["f"])]
-    functions = [(definition,) for _, definition in _rows(_FUNCTIONS, values)]
-    found = [_rows(sql, values) for sql in (_OPTIONS, _IDENTITIES, _INDEXES, _TRIGGERS, _GRANTS)]
+    keys = [cell.execute(_CONSTRAINTS, {**values, "kinds": kinds}) for kinds in (["p", "u", "x"], ["f"])]
+    functions = cell.execute(_FUNCTIONS, values)
+    found = [cell.execute(sql, values) for sql in (_OPTIONS, _IDENTITIES, _INDEXES, _TRIGGERS, _GRANTS)]
     options, identities, indexes, triggers, grants = found
     return [sql for (sql,) in [*options, *identities, *keys[0], *indexes, *keys[1], *functions, *triggers, *grants]]
-
-
-def _rows(sql: str, values: Any) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return list(cursor.fetchall())
-
-
-def execute(sql: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)

@@ -4,14 +4,17 @@ The first cell is what a connection finds without being told: an installation wi
 have a schema of their own, and find in ``public`` what all cells share. What runs in the background begins in the first cell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
+from django.db import connection
 from psycopg.pq import TransactionStatus
+
+Value = TypeVar("Value")
 
 FIRST = 1
 _UNKNOWN = 0
@@ -39,6 +42,26 @@ def schema(number: int) -> str:
 def search_path_sql(number: int) -> str:
     """SQL that lets a session find the tables of a cell first, and then what all cells share."""
     return "RESET search_path" if number == FIRST else f"SET search_path = {schema(number)}, public"
+
+
+def execute(sql: str, values: Any = None) -> list[tuple[Any, ...]]:
+    """Execute one statement in the current cell, and return its rows."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+class ByCell(dict[int, Value]):
+    """Something that each cell has, by the cell's number. It is made when it is first asked for.
+
+    Greenlets that ask at the same time get the same one.
+    """
+
+    def __init__(self, make: Callable[[int], Value]) -> None:
+        self._make = make
+
+    def __missing__(self, number: int) -> Value:
+        return self.setdefault(number, self._make(number))
 
 
 # --- Django's connections ---------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ def connect(**changed: Any) -> psycopg.Connection[Any]:
 
 
 def refusal() -> str:
-    """Return why there is no connection, or an empty text if there is: a pool knows only how long it has waited."""
+    """Try to connect. Return the server's reason if that fails, otherwise "". A pool only reports how long it waited."""
     try:
         connect().close()
     except psycopg.Error as error:
@@ -24,7 +24,7 @@ def refusal() -> str:
 
 
 def session_sql(*names: str) -> str:
-    """Return the SQL that sets what SESSION in the database's settings says, and then those of these names.
+    """Return SQL that applies SESSION of the database's settings, and then the settings of these names.
 
     All our connections run it first.
     """

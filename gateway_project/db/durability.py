@@ -1,12 +1,13 @@
 """Waits until what was committed is on disk, apart from the commit itself.
 
-A commit that waits for the disk, or for a standby, keeps its rows locked meanwhile, and whoever needs them waits as well. So a
-transaction commits without that wait, which lets go of its rows, and then its callers wait here. One flush serves all who came
-before it began. PostgreSQL writes its log in the order of the commits: what is on disk depends on nothing that is not.
+A commit that waits for the disk, or for a standby, keeps its rows locked meanwhile, and other transactions wait for these rows.
+So a transaction commits without that wait, which releases its rows, and then its callers wait here. One flush serves all
+callers who came before it began. PostgreSQL writes its log in the order of the commits, so a commit on disk never depends on
+one that is not.
 
-A server that has crashed, or a standby that was promoted, may lack what was committed, and flushes all the same. So who is to
-wait takes the number of the session that flushes before the commit. A crash ends all sessions: a flush of another session
-proves nothing, and is an error.
+A server that crashed, or a standby that was promoted, may have lost commits, and can still flush. So a caller takes the number
+of the flushing session before it commits. A crash ends all sessions. If the flush then runs in another session, it proves
+nothing about the commit, and the caller gets an error.
 """
 
 from contextlib import suppress

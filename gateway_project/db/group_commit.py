@@ -10,8 +10,8 @@ the items of that partition, and they are in the next batch again. If their rows
 from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the shared
 batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.
 
-Whoever waits in vain, does so for all that come later: they are refused at once, those of a partition or all, until an attempt
-that does not wait succeeds.
+When callers waited in vain for the rows of a partition, its later items are refused at once. When they waited in vain for what
+all items need, all later items are refused. From time to time one item is tried without a wait. Its success ends the refusals.
 """
 
 import math
@@ -295,9 +295,9 @@ class GroupCommit(Generic[Item, Outcome]):
             ticket.outcome = outcome
 
     def _give_up(self, batch: "list[_Ticket[Item, Outcome]]", error: StaysLocked | Unavailable) -> None:
-        """Raise the cause of the error to all whom it concerns: those of the batch, and those who wait for the next.
+        """Fail the tickets of the batch, and those that wait for the next one, with the cause of the error.
 
-        Refuse who comes later: all, or those of the partition.
+        Refuse later callers as well: after Unavailable all of them, after StaysLocked those of the partition.
         """
         if isinstance(error, Unavailable):
             self._refuse_all(error.__cause__)

@@ -108,7 +108,7 @@ def is_unavailable(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Return whether the error, or what caused it, says that the database takes no writes."""
+    """Return whether the error, or a cause of it, says that the database takes no writes."""
     return _sqlstate(error) == _READ_ONLY
 
 
@@ -125,9 +125,7 @@ def is_too_slow(error: BaseException) -> bool:
 
 
 def is_lock_timeout(error: BaseException) -> bool:
-    """Return whether the error, or what caused it, says that another transaction kept what was to be locked, for the whole
-    ``lock_timeout``.
-    """
+    """Return whether the error, or a cause of it, is a lock that was not granted within ``lock_timeout``."""
     return _sqlstate(error) == _LOCK_NOT_AVAILABLE
 
 

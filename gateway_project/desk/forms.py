@@ -67,6 +67,6 @@ class ReasonForm(ActForm):
     ticket = forms.CharField(max_length=100, required=False, help_text="The number of the ticket, if there is one.")
 
     @property
-    def said(self) -> dict[str, str]:
-        """The reason and the ticket, for ``activity.log.record``."""
+    def notes(self) -> dict[str, str]:
+        """The reason and the ticket, as arguments of ``activity.log.record``."""
         return {name: self.cleaned_data[name] for name in ("reason", "ticket")}

@@ -49,7 +49,7 @@ class _Places:
         given = Event()
         self.waiting.append(given)
         try:
-            pool.release_connection()  # others need it, who may be those that this waits for
+            pool.release_connection()  # other requests need it, perhaps the ones that hold the places
             given.wait(wait_seconds)
         except BaseException:  # the request is killed
             if self._leave(given):
@@ -105,7 +105,7 @@ class PagesInFlight(InFlight):
 
     def __init__(self, setting: str, owner: str) -> None:
         super().__init__(setting, owner, "pages")
-        # By owner: when what its pages counted would have passed, had they come one after another.
+        # By owner: when its pages would have ended, had each taken as long as it counts and begun after the one before.
         self._used_until: TTLCache[Hashable, float] = TTLCache(seconds=60, entries_max=65_536)
 
     def begin(self, request: HttpRequest, owner: Hashable) -> None:

@@ -56,7 +56,7 @@ def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse,
         path,
         response.status_code,
         seconds * 1000,
-        _told(failure) if failure else "",
+        _describe(failure) if failure else "",
         extra=_facts(request, response, path, seconds) | failure,
         exc_info=line.cause if line.is_unexpected else None,
     )
@@ -96,7 +96,7 @@ def _failure(line: logs.RequestLine, response: HttpResponse) -> dict[str, Any]:
     return facts
 
 
-def _told(failure: dict[str, Any]) -> str:
-    """Return the same in words."""
+def _describe(failure: dict[str, Any]) -> str:
+    """Return the failure as text for the end of the log line."""
     reasons = "".join(f": {failure[name]}" for name in ("error", "reason") if name in failure)
     return f"{reasons} [{'; '.join(failure['failures'])}]" if "failures" in failure else reasons

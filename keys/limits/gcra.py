@@ -4,13 +4,13 @@ The timestamp ``full_at`` is when the whole allowance is available again. A minu
 it returns evenly, one unit at a time. A unit takes a minute divided by the limit, rounded up to a whole microsecond. The
 allowance is ``limit`` units of that length, so exactly ``limit`` requests pass in a burst even if it does not divide a minute.
 
-A request may turn out to have cost more than was counted when it was let in, and more than a whole allowance. What exceeds an
-allowance is ``owed``, a number of units and no time: it is paid back before anything is available again.
+A request may cost more than was counted at its admission, and even more than a whole allowance. The excess over an allowance is
+``owed``. It is a number of units, not a time, and is paid back before anything is available again.
 
-So no ``full_at`` is written further ahead than one allowance. One that lies further ahead was written before the clock was set
-back, and counts as no use at all. (A second more is kept: who reads a row without its lock may have taken the time before.) So
-a clock that is set back, by any time, delays a limit by no more than its burst takes to return, which is a minute, and never
-until the clock is there again. What is owed stays owed.
+So no ``full_at`` is written further ahead than one allowance. One that is further ahead was written before the clock was set
+back, and counts as no use at all. (One second more is accepted, because a reader without the lock may have taken the time
+before the write.) So a clock that is set back delays a limit by at most the minute in which a burst returns. What is owed stays
+owed.
 """
 
 from datetime import datetime, timedelta

@@ -8,76 +8,12 @@ from typing import Any
 from django.db.models import QuerySet, Sum
 
 from billing.models import Account
-from gateway_project import bar_chart
+from gateway_project import bar_chart, errors
 from keys.models import ApiKey, RefusalCount, RefusedRequest
 from keys.refusal_history import tables
 
 HOURS = 24
 _HOUR = timedelta(hours=1)
-
-_WORDS = {
-    "InvalidRequest": "The request was invalid, or the model does not support it",
-    "InvalidApiKey": "The key was revoked, has expired or is paused, or its account is closed",
-    "SecretEnded": "The key was rotated, and its former secret no longer works",
-    "Forbidden": "The key may not do this",
-    "PathNotFound": "Path not found",
-    "PreviousResponseNotFound": "The previous response, or one before it, was unknown, deleted or expired",
-    "ModelNotFound": "The model does not exist, is not available, or the key may not use it",
-    "MethodNotAllowed": "Method not allowed",
-    "RequestTimeout": "The body did not arrive in time, or the caller left",
-    "LengthRequired": "The request had no Content-Length",
-    "RequestInProgress": "The first request with the same Idempotency-Key was running",
-    "ReplyUnreadable": "The reply stored for the Idempotency-Key, or the stored response, cannot be decrypted",
-    "RequestTooLarge": "The body was too large",
-    "MaximumReached": "The account had reached a maximum",
-    "UnsupportedMediaType": "The body was not sent as JSON",
-    "InsufficientQuota": "The account had too few credits",
-    "RateLimitExceeded": "Too many requests or tokens per minute, or too many bytes at a time",
-    "TooManyInFlight": "Too many requests at a time",
-    "TooManyInFlightOfModel": "Too many requests for the model at a time",
-    "TooMuchUnpaid": "Earlier requests cost more than was charged for them",
-    "TiedUp": "Running requests held the money",
-    "SpendingLimitReached": "The key's spending limit",
-    "UpstreamFailed": "The provider failed",
-    "UpstreamOverloaded": "The provider was overloaded",
-    "UpstreamNotAsked": "The provider was not asked for a moment, after requests to it failed",
-    "UpstreamTimeout": "The provider did not answer in time",
-    "ServiceUnavailable": "The gateway was restarted, had no room, or its database was unavailable",
-    "InternalError": "The gateway failed",
-}
-
-_AGAIN = "Send it again. OpenAI's SDKs retry automatically."
-_WAIT = "Send it again after the time in the reply's Retry-After. OpenAI's SDKs retry automatically."
-_ADVICE = {
-    "InvalidRequest": "Correct the request: the reply's message and param name what is wrong. The same request fails again.",
-    "InvalidApiKey": "Use a key that is active, of an open account.",
-    "SecretEnded": "Use the key's new secret. Whoever rotated the key has it.",
-    "Forbidden": "Use another key.",
-    "PathNotFound": "Correct the address, or the id in it.",
-    "PreviousResponseNotFound": "Send the whole conversation as input.",
-    "ModelNotFound": "Use a model that GET /v1/models lists for the key.",
-    "MethodNotAllowed": "Use a method that the reply's Allow header names.",
-    "RequestTimeout": _AGAIN,
-    "LengthRequired": "Send a Content-Length header. Most HTTP libraries do so automatically.",
-    "RequestInProgress": _WAIT,
-    "ReplyUnreadable": "Send it with another Idempotency-Key, or the whole conversation. Then it runs, and costs, again.",
-    "RequestTooLarge": "Send a smaller body: shorter messages, or smaller images.",
-    "MaximumReached": "Remove what you no longer use. The reply's message says what to remove.",
-    "UnsupportedMediaType": "Send Content-Type: application/json.",
-    "InsufficientQuota": "Add credit or send a smaller max_tokens. The maximum cost of a request must be available.",
-    "RateLimitExceeded": f"{_WAIT} If that happens often, ask for less at a time, or have the limit raised.",
-    "TooManyInFlight": f"{_WAIT} If that happens often, send fewer requests at a time.",
-    "TooManyInFlightOfModel": f"{_WAIT} If that happens often, send fewer requests for this model at a time.",
-    "TooMuchUnpaid": f"{_WAIT} If that happens often, use a model whose streams begin sooner, or do not stream.",
-    "TiedUp": f"{_WAIT} Running requests release what they do not use. A smaller max_tokens holds less.",
-    "SpendingLimitReached": "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens.",
-    "UpstreamFailed": f"{_AGAIN} The request's models can name another model, which is then tried.",
-    "UpstreamOverloaded": f"{_WAIT} The request's models can name another model, which is then tried.",
-    "UpstreamNotAsked": f"{_WAIT} The request's models can name another model, which is then tried.",
-    "UpstreamTimeout": f"{_AGAIN} Stream long replies.",
-    "ServiceUnavailable": _WAIT,
-    "InternalError": f"{_AGAIN} If it fails again, tell support the id of the request.",
-}
 
 
 @dataclass(frozen=True)
@@ -117,12 +53,19 @@ class Chart(bar_chart.Chart):
 
 def describe_error(error: str) -> str:
     """Return why a request was refused, in words. ``error`` is the class of the error; a class of a later version is itself."""
-    return _WORDS.get(error, error)
+    known = _class(error)
+    return known.description if known else error
 
 
 def advise(error: str) -> str:
     """Return what the caller can do after a refusal, in words; empty for a class of a later version."""
-    return _ADVICE.get(error, "")
+    known = _class(error)
+    return known.advice if known else ""
+
+
+def _class(error: str) -> type[errors.ApiError] | None:
+    found = vars(errors).get(error)
+    return found if isinstance(found, type) and issubclass(found, errors.ApiError) else None
 
 
 def of_account(account: Account) -> QuerySet[RefusedRequest]:

@@ -31,7 +31,11 @@ def speeds(now: datetime) -> dict[str, MeasuredSpeed]:
     by_model: dict[str, list[MeasuredSpeed]] = {}
     for model_id, *figures in chain.from_iterable(everywhere.run(lambda: _read(since), may_miss=True)):
         by_model.setdefault(model_id, []).append(MeasuredSpeed(*figures))
-    return {model_id: _together(measured) for model_id, measured in by_model.items()}
+    means = ("tokens_per_second", "first_token_seconds")
+    return {
+        model_id: MeasuredSpeed(**everywhere.merge(measured, "streams", sums=("streams",), means=means))
+        for model_id, measured in by_model.items()
+    }
 
 
 def _read(since: datetime) -> list[Any]:
@@ -39,14 +43,6 @@ def _read(since: datetime) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(_SPEEDS, [Completion.least_id(since), COMPLETIONS_MAX, _TOKENS_MIN, streams_min, streams_min])
         return list(cursor.fetchall())
-
-
-def _together(measured: list[MeasuredSpeed]) -> MeasuredSpeed:
-    """Return what was measured in several cells as one: the means of the medians, by the number of streams."""
-    streams = sum(each.streams for each in measured)
-    timed = [(each.tokens_per_second, each.streams) for each in measured if each.tokens_per_second is not None]
-    rate = sum(rate * number for rate, number in timed) / sum(number for _, number in timed) if timed else None
-    return MeasuredSpeed(rate, sum(each.first_token_seconds * each.streams for each in measured) / streams, streams)
 
 
 # Tokens per second are those of the whole reply, over the time from the request to the last token: the provider counts

@@ -49,7 +49,7 @@ def _one_event_loop() -> Iterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """End every wait for a lock after 0.3 seconds, and refuse nothing at once afterwards. Close the connections at the end."""
-    monkeypatch.setattr(batch._add_committer(cells.NUMBER).group_commit, "_refused_seconds", 0)
+    monkeypatch.setattr(batch._committers[cells.NUMBER].group_commit, "_refused_seconds", 0)
     monkeypatch.setitem(connection.settings_dict["SESSION"], "lock_timeout", "300ms")
     connection.close()
     PipelinedConnection.close_all()

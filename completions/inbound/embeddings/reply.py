@@ -7,7 +7,7 @@ from array import array
 import msgspec
 
 from completions.chat import Usage, WholeReply
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import WholeFormat, cost_number
 from gateway_project import large_work
 from gateway_project.text import compact_json

@@ -39,6 +39,7 @@ def parse(fields: Fields, raw: bytes | None, pause: Callable[[], None] = message
         model=model,
         body=RequestBody(fields, raw),
         max_tokens=0,
+        max_tokens_name="",
         stream=False,
         include_usage=False,
         prompt_tokens_max=sum(_tokens_max(item, size) for item, size in zip(items, sizes, strict=True)),

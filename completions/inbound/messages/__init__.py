@@ -1,8 +1,8 @@
 """Anthropic's Messages API, for every model of the catalog: https://docs.anthropic.com/en/api/messages
 
-A request is checked field by field, and becomes the request that chat completions have. What cannot be said in that is refused,
-by the name of the field. A provider that speaks Messages itself gets the caller's own words, and so does the caller: nothing of
-its caching, thinking and signatures is lost in between.
+A request is checked field by field and becomes a chat request. A field that has no equivalent there is refused by its name. To
+a provider that has Messages itself, the gateway passes the caller's own blocks, and the caller gets the provider's: caching,
+thinking and signatures arrive unchanged.
 
 request      the body of a request as the body of a chat request
 content      blocks of content as messages and parts

@@ -17,8 +17,8 @@ _STOP_REASONS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-# What a model says -> the type of its block. A refusal is text, too, and the reason why the model stopped.
-_SAID = {"reasoning_content": "thinking", "content": "text", "refusal": "text"}
+# The member of a choice that has text of the model -> the type of its block. A refusal is text, and the reason of the end, too.
+_TEXT_KINDS = {"reasoning_content": "thinking", "content": "text", "refusal": "text"}
 _AS_SENT: Mapping[str, str] = {}
 _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
 
@@ -30,7 +30,7 @@ def message(choice: Fields, names: Mapping[str, str] = _AS_SENT) -> Fields:
     """
     reply = choice["message"]
     blocks = []
-    for member, kind in _SAID.items():
+    for member, kind in _TEXT_KINDS.items():
         blocks += [_text_block(kind, reply[member])] if reply.get(member) else []
         blocks += [_sealed_block(each) for each in sealed_reasoning.seals(reply)] if kind == "thinking" else []
     blocks += [_tool_use(call, names) for call in reply.get("tool_calls") or []]
@@ -54,7 +54,7 @@ def _tool_use(call: Fields, names: Mapping[str, str]) -> Fields:
 
 
 def _input(arguments: str) -> Fields:
-    """Return the arguments of a call as an object. What a model wrote instead of one is not lost: it is a member of one."""
+    """Return the arguments of a call as an object. If the model wrote no object, its text is the member ``arguments``."""
     parsed = _parsed(arguments)
     return parsed if isinstance(parsed, dict) else {"arguments": arguments}
 
@@ -85,7 +85,7 @@ class _Block:
     arguments: str = ""  # as far as they are sent
 
     def is_complete(self) -> bool:
-        """Return whether nothing can follow, given that another block has begun: arguments may still, of parallel calls."""
+        """Return whether the block is complete, once another one has begun. A call may go on, beside others."""
         return isinstance(self.key, str) or (bool(self.arguments) and isinstance(_parsed(self.arguments), dict))
 
     def opening(self, index: int) -> bytes:
@@ -123,7 +123,7 @@ class BlockStream:
     def read(self, choice: Fields) -> list[bytes]:
         """Return the events that can be sent now."""
         delta, events = choice.get("delta") or {}, list[bytes]()
-        for member, kind in _SAID.items():
+        for member, kind in _TEXT_KINDS.items():
             if text := delta.get(member):
                 self._is_refused = self._is_refused or member == "refusal"
                 events += self._add(self._latest(kind) or self._begin(kind, _text_block(kind, "")), text)

@@ -42,8 +42,8 @@ ROLES = ("user", "assistant", "system")
 class Conversation:
     """Messages of a chat request, where each comes from, and what they do not show.
 
-    ``unseen_tokens_max`` bounds the tokens of what only a provider that speaks Messages is sent: signatures and thinking that
-    is encrypted. ``block_fields`` names what there is inside of blocks that not every provider takes.
+    ``unseen_tokens_max`` bounds the tokens that only a provider with Messages is sent, such as signatures.
+    ``block_fields`` names the fields of blocks that not every provider takes.
     """
 
     messages: list[Fields] = field(default_factory=list)
@@ -79,7 +79,7 @@ class Conversation:
             self._note_citations(block, citations, where)
 
     def _note_citations(self, block: Fields, citations: Any, where: str) -> None:
-        """Note that a block may be cited, or what its text cites. The tokens of either show in no message."""
+        """Note the citations of a text, or that a block may be cited. No message shows the tokens of these."""
         if isinstance(citations, list):
             self.unseen_tokens_max += prompt.count_json({"citations": citations})
         elif citations.get("enabled"):
@@ -152,9 +152,9 @@ def _add_reminder(conversation: Conversation, content: Any, path: str) -> None:
 
 
 def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -> None:
-    """Add the results of tools as messages of their own, and then the rest.
+    """Add each tool result as a message of its own, and then the other blocks as a message of the user.
 
-    Messages of tools have no images: those follow in the message of the user, after words that say whose they are.
+    Images of results are in the message of the user, after a line that names their call, because tool messages have none.
     """
     parts: list[Fields] = []
     place = MessagePlace(path)
@@ -170,7 +170,7 @@ def _add_user_blocks(conversation: Conversation, blocks: list[Any], path: str) -
 
 
 def _add_tool_result(conversation: Conversation, block: Fields, path: str) -> list[Fields]:
-    """Add the message of a tool. Return the parts that it cannot have."""
+    """Add the message of a tool result. Return its images and files, which that message cannot have, after a label."""
     check_members(block, _COMMON | {"tool_use_id", "content", "is_error", "toolset_name"}, path)
     read_string(block, "toolset_name", path)
     message: Fields = {
@@ -240,7 +240,7 @@ def _add_assistant_blocks(conversation: Conversation, blocks: list[Any], path: s
 
 
 def _check_search(block: Fields, path: str, kind: str) -> None:
-    """Check a search of an earlier reply, or what it found: only the provider that made it reads either."""
+    """Check a search of an earlier reply, or its result. Only the provider that searched reads these blocks."""
     if prompt.wants_hour_cache(cache_control(block, path)):
         refuse(f"{path}.cache_control.ttl", "must be 5m on a block of a search")
     if kind == "server_tool_use":
@@ -302,7 +302,7 @@ def _search_result(block: Fields, path: str) -> list[Fields]:
 
 
 def _tool_reference(block: Fields, path: str) -> list[Fields]:
-    """Return the name of a tool that was found as text: where every tool is sent, its name is enough."""
+    """Return text that names a tool which a tool search found. The name is enough, because every tool is sent anyway."""
     check_members(block, _COMMON | {"tool_name"}, path)
     name = check_name(read_required(block, "tool_name", path), f"{path}.tool_name")
     return [{"type": "text", "text": f"The tool {tool_names.shortened(name)} is there.", **cache_control(block, path)}]
@@ -315,7 +315,7 @@ def _check_citations(block: Fields, path: str) -> None:
 
 
 def _citable(block: Fields) -> Any:
-    """Return the text of a block that may be cited, which may be in blocks. Files count as much as a prompt can be anyway."""
+    """Return the citable text of a block: a string or blocks. None for a file, which counts as much as a prompt can have."""
     source = block.get("source")
     if not isinstance(source, dict):
         return block.get("content")
@@ -323,7 +323,7 @@ def _citable(block: Fields) -> Any:
 
 
 def _custom_content(source: Fields, path: str) -> list[Fields]:
-    """Return the parts of a document that is text, or blocks of text and images, as its maker divided it."""
+    """Return the parts of a document whose content is a string, or blocks of text and images."""
     check_members(source, {"type", "content"}, path)
     given, at = read_required(source, "content", path), f"{path}.content"
     if isinstance(given, str):

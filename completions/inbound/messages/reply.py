@@ -11,7 +11,7 @@ from completions.chat import Chunk, Usage, WholeReply
 from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.messages import blocks
 from completions.inbound.messages.blocks import BlockStream
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat, cost_number
 from completions.request.fields import Fields
 from gateway_project import errors

@@ -1,7 +1,7 @@
 """Reads the body of POST /v1/messages as a chat request. Raises InvalidRequest in the names of the caller's fields. Pure.
 
-Every field is named here. Those that no chat request has words for are refused, so that nothing is dropped in silence: among
-them tools that run at Anthropic, but for the search of the web.
+Every field is named here. A field that has no equivalent in a chat request is refused, so that nothing is dropped in silence.
+So are tools that run at Anthropic, except for the web search.
 """
 
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
 
 
 def _refuse_thread(body: Fields) -> None:
-    """Refuse a conversation that the server is to keep, in the words at which Anthropic's SDKs go on without one."""
+    """Refuse a conversation that the server is to keep. After this error Anthropic's SDKs go on without one."""
     if body.get("thread") is not None:
         refusal = errors.wrong("thread", "is not supported: nothing is kept here; send the whole conversation as messages")
         refusal.details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
@@ -112,7 +112,7 @@ def _check_numbers(body: Fields) -> None:
 
 
 def _check_edits(body: Fields) -> None:
-    """Refuse what is to be taken out of the conversation, in the words at which Claude Code goes on without it."""
+    """Refuse edits of the conversation. After this error Claude Code goes on without them."""
     path = "context_management"
     management = read_object(body, path)
     check_members(management, {"edits"}, path)

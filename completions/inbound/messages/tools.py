@@ -1,7 +1,8 @@
 """The tools of a request, as the tools of a chat request. Pure.
 
-Most are the caller's own functions. Some are Anthropic's own and run at the caller: only the type says what they do, and only
-Anthropic's models know them. Of those that run at Anthropic only the search of the web may have a price: others are refused.
+Most are the caller's own functions. Some are Anthropic's own tools that run at the caller: they have a type instead of a
+schema, and only Anthropic's models know them. Of the tools that run at Anthropic only the web search may have a price: others
+are refused.
 """
 
 import re
@@ -93,8 +94,9 @@ def long_names(tools: list[Fields]) -> dict[str, str]:
 
 
 def unseen_tokens_max(tools: list[Fields]) -> int:
-    """Return the most tokens of what the chat request does not show: what Anthropic tells its model of its own tools, and the
-    rest of names that are too long for others.
+    """Return the most tokens that the chat request does not show.
+
+    These are Anthropic's instructions about its own tools, examples of inputs, and what was cut from long names.
     """
     names = sum(len(name) - len(sent) for sent, name in long_names(tools).items())
     examples = ({"input_examples": tool["input_examples"]} for tool in tools if tool.get("input_examples"))
@@ -107,7 +109,7 @@ def block_fields(tools: list[Fields]) -> set[str]:
 
 
 def _family(tool: Fields) -> str:
-    """Return what kind of Anthropic's own tools that run at the caller it is; empty for others."""
+    """Return the kind of a tool of Anthropic's own, such as ``bash`` or ``web_search``; empty for others."""
     found = _TYPE.fullmatch(kind) if isinstance(kind := tool.get("type"), str) else None
     return found[1] if found else ""
 

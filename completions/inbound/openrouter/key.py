@@ -1,7 +1,7 @@
 """The body of GET /v1/key: what the key has used and may use, as OpenRouter says it.
 
-Its clients read every field as required. Those of what the gateway has not, such as keys of providers that callers bring, are
-zero, empty or null.
+OpenRouter's clients require every field. Fields about features that the gateway does not have, such as callers' own keys of
+providers, are zero, empty or null.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Responses in the background: their request is answered at once, and they run in the same process once the answer is sent.
 
-Such a response has a row from the beginning. While that says nothing else, its completion tells what becomes of it: it runs,
-or its process died, and the sweeper has resolved it.
+Such a response has a row from the beginning. Until the row has a final reply or a cancellation, the completion tells the state
+of the response: it runs, or its process died and the sweeper resolved the completion.
 """
 
 import logging
@@ -13,7 +13,7 @@ from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.reply import ResponsesFormat
 from completions.models import StoredResponse
 from completions.relay import whole
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from completions.relay.slots import Slot
 from completions.request.fields import Fields
 from gateway_project import errors

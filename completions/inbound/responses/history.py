@@ -1,7 +1,7 @@
-"""Puts into a request what it only names: the conversation up to ``previous_response_id``, and items by their ids.
+"""Inserts stored items into a request: the conversation up to ``previous_response_id``, and items that it names by id.
 
-``measure`` finds what is named and how large it is, ``Named.read`` reads it, and ``Found.resolve`` returns the body as it would
-have been sent with all of it, within the bounds of every body.
+``measure`` finds the stored responses and their size, ``Named.read`` reads them, and ``Found.resolve`` returns the body as if
+the caller had sent all the items. The bounds of every body apply to it.
 """
 
 import re
@@ -27,13 +27,13 @@ _REFERENCE = {"id", "type"}  # the members of a reference, which needs no type
 
 
 def names_any(body: Fields) -> bool:
-    """Return whether a request names what is to be put into it."""
+    """Return whether a request names an earlier response or stored items."""
     return body.get(PREVIOUS) is not None or next(_references(body), None) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a request names: the responses of its conversation, the oldest first, and those that it takes single items from."""
+    """The responses that a request names: its conversation, the oldest first, and the responses of its single items."""
 
     account_id: UUID
     chain: list[Link]
@@ -41,21 +41,21 @@ class Named:
     size_bytes: int
 
     def read(self) -> "Found":
-        """Read it, and decrypt nothing yet."""
+        """Read the stored responses. Nothing is decrypted yet."""
         chain = stored_responses.read([link.id for link in self.chain], self.account_id, "sealed_input", "sealed_output")
         return Found(self, chain, stored_responses.read(self.response_ids, self.account_id, "sealed_output"))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a request names, as it is stored: by the ids of responses."""
+    """The stored responses that a request names, by id."""
 
     named: Named
     chain: dict[str, StoredResponse]
     responses: dict[str, StoredResponse]
 
     def resolve(self, body: Fields) -> tuple[bytes, int]:
-        """Return the whole body as JSON, and how many items before the caller's own it has. Raises an ApiError."""
+        """Return the whole body as JSON, and the number of earlier items before the caller's own. Raises an ApiError."""
         history = [item for link in self.named.chain for item in self._items(link.id)]
         own = keeping.as_items(read_required(body, "input"))
         if not isinstance(own, list):
@@ -111,7 +111,7 @@ def _measure_chain(body: Fields, account_id: UUID) -> list[Link]:
 
 
 def _not_found(missing: str | None = None) -> errors.PreviousResponseNotFound:
-    """Return the refusal; ``missing`` is the earlier response that is not there any more, where it is not the one named."""
+    """Return the refusal. ``missing`` is the id of a missing response, unless it is the one that the caller named."""
     why = f"continues from {missing!r}, which is deleted or has expired" if missing else "is unknown, deleted or has expired"
     return errors.PreviousResponseNotFound(f"{PREVIOUS} {why}. Send the whole conversation as input.", param=PREVIOUS)
 

@@ -1,7 +1,7 @@
 """Translates the instructions and the items of OpenAI's Responses into messages of a chat request. Pure.
 
-Every item and part is checked here as far as a chat request has no words for it: that is refused, with the name of its field.
-The rest is checked by ``completions.request.messages``, as for all requests.
+Items, parts and fields that a chat request cannot express are refused here, with the name of their field. The rest is checked
+by ``completions.request.messages``, as for all requests.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ _DIRECT = {"type": "direct"}  # a call that the model made itself
 class Conversation:
     """Messages of a chat request, and where each comes from.
 
-    Items of the assistant that follow one another become one message, as far as chat has it: reasoning, then text, then calls,
-    whose results follow. Images and files in results follow these, in a message of the user. ``found_tools`` are those that a
-    search of the caller's found, each with its path.
+    Consecutive items of the assistant become one message, in the order that chat has: reasoning, text, calls. The results of
+    calls follow, and then the images and files of the results, in a message of the user. ``found_tools`` are the tools that a
+    tool search of the caller found, with their paths.
     """
 
     messages: list[Fields] = field(default_factory=list)
@@ -68,7 +68,8 @@ class Conversation:
     def turn(self, path: str, *, is_call: bool = False) -> tuple[Fields, ItemPlace]:
         """Return the message that an item of the assistant belongs to.
 
-        Reasoning and text begin a new one after text, unless calls came in between: their results must follow them at once.
+        Reasoning and text begin a new message if the last one has text and no calls. With calls they join it, because results
+        must follow their calls at once.
         """
         self.end_results()
         if not self._has_turn or not (is_call or self.messages[-1].get("tool_calls") or not self.messages[-1]["content"]):
@@ -85,7 +86,7 @@ class Conversation:
 def translate(body: Fields, pause: Callable[[], None], earlier: int = 0) -> Conversation:
     """Return the conversation of a body. Raises InvalidRequest about the first item that cannot be translated.
 
-    So many items at the beginning are of earlier responses: errors about these name the field that brought them in.
+    The first ``earlier`` items come from earlier responses. Errors about them name ``previous_response_id``.
     """
     conversation = Conversation()
     if instructions := read_string(body, "instructions"):
@@ -225,8 +226,9 @@ def _add_result(conversation: Conversation, item: Fields, path: str) -> None:
 
 
 def _add_reasoning(conversation: Conversation, item: Fields, path: str) -> None:
-    """Add the text that another turn showed of its reasoning, and what it did not show: seals of the gateway's own, or another
-    maker's secret, which no provider is sent.
+    """Add the reasoning of an earlier turn: its visible text, and what is encrypted.
+
+    That is either seals of the gateway, or a secret of another maker, which no provider is sent.
     """
     check_members(item, _LABELS | {"summary", "content", "encrypted_content"}, path)
     texts = _reasoning_texts(item, "summary", "summary_text", path) + _reasoning_texts(item, "content", "reasoning_text", path)

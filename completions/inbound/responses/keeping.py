@@ -1,4 +1,4 @@
-"""What is stored of a response: its input, its output, and the reply without its output. And the reply as it is read again."""
+"""Builds and reads the stored parts of a response: its input, its output, and the reply without its output."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +63,7 @@ def as_reply(response: Fields, *, shows_sealed: bool = False) -> bytes:
 
 
 class _Reply(msgspec.Struct):
-    """A reply as it is stored. What nobody looks at stays as it was written, to the digit."""
+    """A stored reply. Its fields stay JSON, so that numbers keep every digit."""
 
     response: dict[str, msgspec.Raw]
     shows_sealed: bool = False

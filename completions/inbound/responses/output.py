@@ -14,8 +14,8 @@ from completions.providers import sealed_reasoning
 from completions.request.fields import Fields
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-# What a model says -> the kind of its item.
-_SAID = {"reasoning_content": "reasoning", "content": "output_text", "refusal": "refusal"}
+# The member of a choice that has text of the model -> the kind of its item.
+_TEXT_KINDS = {"reasoning_content": "reasoning", "content": "output_text", "refusal": "refusal"}
 SealText = Callable[[str], str]
 
 
@@ -56,14 +56,14 @@ class _Item:
     index: int
     key: str | int
     call: Fields = field(default_factory=dict)  # the id and the name of a call
-    said: io.StringIO = field(default_factory=io.StringIO)
+    received: io.StringIO = field(default_factory=io.StringIO)  # the text or the arguments, so far
     logprobs: list[msgspec.Raw] = field(default_factory=list)  # as JSON, which takes less memory
     annotations: list[Fields] = field(default_factory=list)
     is_done: bool = False
 
     def is_whole(self) -> bool:
-        """Return whether nothing can follow, given that another item has begun: of parallel calls, more of the first may."""
-        is_object = self.kind.text == "arguments" and isinstance(_parsed(self.said.getvalue()), dict)
+        """Return whether the item is complete, once another one has begun. A call may go on, beside others."""
+        is_object = self.kind.text == "arguments" and isinstance(_parsed(self.received.getvalue()), dict)
         return isinstance(self.key, str) or is_object
 
     def opening(self) -> list[Fields]:
@@ -71,7 +71,7 @@ class _Item:
         return [added, *self._part_event("added", "")]
 
     def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
-        self.said.write(piece)
+        self.received.write(piece)
         self.logprobs += [msgspec.Raw(as_json(each)) for each in logprobs]
         return [{**self._event("delta"), "delta": piece, **self._probabilities(logprobs)}]
 
@@ -81,9 +81,9 @@ class _Item:
         return {**self._event("annotation.added"), "annotation_index": len(self.annotations) - 1, "annotation": annotation}
 
     def closing(self, status: str) -> list[Fields]:
-        """Return the end. Arguments that never came are those of a function without parameters."""
+        """Return the last events. If no arguments came, the function has no parameters, and they are ``{}``."""
         text = self._text()
-        late = [{**self._event("delta"), "delta": text}] if text and not self._is_told() else []
+        late = [{**self._event("delta"), "delta": text}] if text and not self._has_deltas() else []
         name = {"name": self.call["name"]} if self.kind.text == "arguments" else {}
         done = {**self._event("done"), **name, self.kind.text: text, **self._probabilities(self.logprobs)}
         item = {"type": "response.output_item.done", "output_index": self.index, "item": self.written(status)}
@@ -91,23 +91,23 @@ class _Item:
 
     def written(self, status: str, text: str | None = None) -> Fields:
         """Return the item with its text, or with another one."""
-        said = self._text() if text is None else text
+        text = self._text() if text is None else text
         item: Fields = {"id": self.id, "type": self.kind.item_type}
         if not self.kind.part_type:
-            return {**item, "status": status, **self.call, self.kind.text: said}
-        parts = [] if status == "in_progress" else [self._part(said)]
+            return {**item, "status": status, **self.call, self.kind.text: text}
+        parts = [] if status == "in_progress" else [self._part(text)]
         return {**item, "status": status, "role": "assistant", "content": parts}
 
     def kept(self, status: str) -> Fields:
         """Return the item as it is stored."""
         return self.written(status)
 
-    def _is_told(self) -> bool:
-        """Return whether the text has been told in pieces."""
-        return bool(self.said.getvalue())
+    def _has_deltas(self) -> bool:
+        """Return whether earlier events had the text, in pieces."""
+        return bool(self.received.getvalue())
 
     def _text(self) -> str:
-        text = self.said.getvalue()
+        text = self.received.getvalue()
         return _without_halves(text) if text or self.kind.text != "arguments" else "{}"
 
     def _part(self, text: str) -> Fields:
@@ -133,7 +133,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _ReasoningItem(_Item):
-    """What the model reasoned. ``sealed`` is what its provider needs back: an item may have that alone, and no text."""
+    """The reasoning of the model. ``sealed`` has what its provider needs back. An item may have only that, and no text."""
 
     sealed: list[str] = field(default_factory=list)
     seal_text: SealText | None = None  # where the caller wants it encrypted, or it is stored
@@ -143,24 +143,24 @@ class _ReasoningItem(_Item):
         return [{"type": "response.output_item.added", "output_index": self.index, "item": self.written("in_progress")}]
 
     def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
-        begun = [] if self._is_told() else self._part_event("added", "")
+        begun = [] if self._has_deltas() else self._part_event("added", "")
         return [*begun, *_Item.delta(self, piece, logprobs)]
 
     def closing(self, status: str) -> list[Fields]:
-        return _Item.closing(self, status) if self._is_told() else _Item.closing(self, status)[-1:]
+        return _Item.closing(self, status) if self._has_deltas() else _Item.closing(self, status)[-1:]
 
     def written(self, status: str, text: str | None = None) -> Fields:
         item: Fields = {"id": self.id, "type": self.kind.item_type}
         if status == "in_progress":
             return {**item, "summary": []}
-        summary = [self._part(self._text())] if self._is_told() else []
+        summary = [self._part(self._text())] if self._has_deltas() else []
         return {**item, "summary": summary, **(self._encrypted() if self.shows_sealed else {})}
 
     def kept(self, status: str) -> Fields:
         return {**self.written(status), **self._encrypted()}
 
     def _encrypted(self) -> Fields:
-        """Return what is to be sent back. Of a provider that needs nothing but the text it is that."""
+        """Return the encrypted content. If the provider sent no seal, it is the sealed text."""
         if self.seal_text is None:
             return {}
         if not self.sealed and (sealed := self.seal_text(self._text())):
@@ -169,20 +169,20 @@ class _ReasoningItem(_Item):
 
 
 class _WrappedItem(_Item):
-    """A call of a custom tool that the model made as a function with one argument: its input is told when it is whole."""
+    """A call of a custom tool, which the model made as a function with one argument. Its input is sent once it is complete."""
 
     def is_whole(self) -> bool:
-        return isinstance(_parsed(self.said.getvalue()), dict)
+        return isinstance(_parsed(self.received.getvalue()), dict)
 
     def delta(self, piece: str, logprobs: list[Any]) -> list[Fields]:
-        self.said.write(piece)
+        self.received.write(piece)
         return []
 
-    def _is_told(self) -> bool:
+    def _has_deltas(self) -> bool:
         return False
 
     def _text(self) -> str:
-        return _without_halves(tools.custom_input(self.said.getvalue()))
+        return _without_halves(tools.custom_input(self.received.getvalue()))
 
 
 class _SearchItem(_Item):
@@ -210,16 +210,15 @@ class _CallerItem(_WrappedItem):
     def written(self, status: str, text: str | None = None) -> Fields:
         tool: CallerTool = tools.CALLER_TOOLS[self.call["name"]]
         item = {"id": self.id, "type": tool.call_type, "status": status, "call_id": self.call["call_id"]}
-        return {**item, **tool.written(_without_halves(self.said.getvalue()))}
+        return {**item, **tool.written(_without_halves(self.received.getvalue()))}
 
 
 class Output:
     """Turns the deltas of one choice into events, and keeps the items.
 
-    An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids unique, and
-    ``called`` says what calls of tools are, by the name in the chat request. ``seal_text`` is there if items of reasoning
-    are to have ``encrypted_content``, which the caller gets if ``shows_sealed``. ``searches`` says whether searches of the
-    web, and what the text cites, are read.
+    An item ends when the next begins, except a call whose arguments are not complete yet. ``name`` makes the ids of items
+    unique. ``called`` has the tools by their names in the chat request. With ``seal_text``, items of reasoning have
+    ``encrypted_content``, and with ``shows_sealed`` the caller gets it. With ``searches``, web searches and citations are read.
     """
 
     def __init__(
@@ -245,7 +244,7 @@ class Output:
         logprobs = _logprobs(choice.get("logprobs"))
         for search in (self._searches and delta.get("web_searches")) or []:
             events += self._begin(_KINDS["search"], "search", search, _SearchItem)
-        for member, kind in _SAID.items():
+        for member, kind in _TEXT_KINDS.items():
             if text := delta.get(member):
                 events += self._say(_KINDS[kind], text, logprobs if kind == "output_text" else [])
             if kind == "reasoning" and self._seal_text and "reasoning_details" in delta:
@@ -273,7 +272,7 @@ class Output:
         return [item.written(self._status(item, is_cut=is_cut)) for item in self._items]
 
     def kept_items(self) -> list[Fields]:
-        """Return all items as they are stored: with what is to be sent back of reasoning, also if the caller is not told it."""
+        """Return all items as they are stored: reasoning has its encrypted content, even if the caller does not get it."""
         return [item.kept(self._status(item)) for item in self._items]
 
     def _status(self, item: _Item, *, is_cut: bool = False) -> str:

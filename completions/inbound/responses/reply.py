@@ -13,7 +13,7 @@ from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.output import Output
 from completions.inbound.responses.tools import Called
 from completions.providers import sealed_reasoning
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
 from gateway_project import errors
@@ -21,11 +21,11 @@ from gateway_project.text import compact_json, dollars
 
 
 class ResponsesFormat(ReplyFormat):
-    """Replies of one request, which repeat fields of it. ``called``: what calls of its tools are, by their names in chat.
+    """Replies to one request, which repeat fields of it. ``called`` has its tools by their names in the chat request.
 
-    ``searches``: OpenAI may search the web. Of other upstreams no search is read, and nothing that the text cites.
-    ``encrypts_reasoning``: items of reasoning have what is to be sent back of it. ``keeping`` is there if the response is to
-    be stored, which the account may forbid.
+    With ``searches``, OpenAI may search the web: searches and citations of the reply are read, which they are not of other
+    upstreams. With ``encrypts_reasoning``, items of reasoning have ``encrypted_content`` for the caller to send back. With
+    ``keeping``, the response is to be stored, unless the account forbids that.
     """
 
     def __init__(

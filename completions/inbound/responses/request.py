@@ -63,7 +63,7 @@ def parse(
 ) -> tuple[ChatRequest, Places, Fields]:
     """Return the chat request, where its messages and tools come from, and the fields that the reply repeats.
 
-    So many items at the beginning of the input are of earlier responses.
+    The first ``earlier`` items of the input come from earlier responses.
     """
     fields, conversation, declared = _translate(body, pause, earlier)
     logprobs_at = "include" if LOGPROBS in (body.get("include") or ()) else "top_logprobs"

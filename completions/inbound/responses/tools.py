@@ -1,8 +1,8 @@
 """Translates the tools of OpenAI's Responses into those of a chat request, and the calls of them, there and back. Pure.
 
-A chat request has functions and custom tools. A namespace only groups such tools: its name goes before theirs. A tool of
-OpenAI's own that runs at the caller becomes a function, whose arguments are what its calls have. Of those that run at OpenAI
-only the search of the web may have a price, and is kept apart: others are refused.
+A chat request has only functions and custom tools. A namespace groups such tools, and its name is put before theirs. OpenAI's
+own tools that run at the caller become functions, whose arguments are the members of their calls. Of the tools that run at
+OpenAI only the web search may have a price: it is kept apart, and the others are refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,8 +57,8 @@ _DIRECT = (None, ["direct"])  # who may call a tool: the model itself
 class CallerTool:
     """A tool of OpenAI's own that runs at the caller.
 
-    ``member`` of its calls has the arguments, beside ``fixed`` ones. ``empty`` is what it has before they are known. With
-    ``is_list`` it has the one argument of its name, which is a list.
+    Its calls have the arguments in ``member``, together with the ``fixed`` ones, and ``empty`` until they are known. With
+    ``is_list`` the only argument has the name of ``member`` and is a list.
     """
 
     call_type: str
@@ -82,8 +82,8 @@ class CallerTool:
         if self.is_list:
             listed = check_array(read_required(item, self.member, path), f"{path}.{self.member}")
             return compact_json.dumps_text({self.member: listed})
-        given = check_object(read_required(item, self.member, path), f"{path}.{self.member}")
-        return compact_json.dumps_text({name: value for name, value in given.items() if name not in self.fixed})
+        arguments = check_object(read_required(item, self.member, path), f"{path}.{self.member}")
+        return compact_json.dumps_text({name: value for name, value in arguments.items() if name not in self.fixed})
 
 
 # The type of a tool, which is the name of its function, too.
@@ -170,7 +170,7 @@ class Called:
 
 @dataclass(slots=True)
 class Tools:
-    """Tools of a chat request, where each comes from, and of each that chat has no words for what a call of it is."""
+    """Tools of a chat request and their paths. ``called`` has those whose calls look different in Responses."""
 
     chat: list[Fields] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -203,7 +203,7 @@ def chat_name(namespace: str, name: str) -> str:
 
 
 def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
-    """Return the tools of a body, and those that a search of the caller's found: each with its path."""
+    """Return the tools of a body and the ``found`` ones, which come with their paths from a tool search of the caller."""
     tools = Tools()
     for index, tool in enumerate(read_array(body, "tools")):
         _add(tools, tool, f"tools[{index}]")
@@ -214,8 +214,8 @@ def translate(body: Fields, found: Sequence[tuple[Any, str]]) -> Tools:
     return tools
 
 
-def _add(tools: Tools, given: Any, path: str) -> None:
-    tool = check_object(given, path)
+def _add(tools: Tools, value: Any, path: str) -> None:
+    tool = check_object(value, path)
     kind = tool.get("type")
     if kind == "computer_use_preview":
         refuse(f"{path}.type", "must be computer: computer_use_preview is for a preview of OpenAI's only")
@@ -232,29 +232,29 @@ def _add(tools: Tools, given: Any, path: str) -> None:
         _add_named(tools, tool, path)
 
 
-def _add_namespace(tools: Tools, given: Fields, path: str) -> None:
-    check_members(given, {"type", "name", "description", "tools"}, path)
-    namespace = check_name(read_required(given, "name", path), f"{path}.name")
-    description = read_string(given, "description", path)
-    for index, tool in enumerate(check_array(read_required(given, "tools", path), f"{path}.tools")):
+def _add_namespace(tools: Tools, group: Fields, path: str) -> None:
+    check_members(group, {"type", "name", "description", "tools"}, path)
+    namespace = check_name(read_required(group, "name", path), f"{path}.name")
+    description = read_string(group, "description", path)
+    for index, tool in enumerate(check_array(read_required(group, "tools", path), f"{path}.tools")):
         at = f"{path}.tools[{index}]"
         check_kind(tool, at, ("function", "custom"))
         _add_named(tools, tool, at, namespace, "" if index else description)
 
 
-def _add_search(tools: Tools, given: Fields, path: str) -> None:
+def _add_search(tools: Tools, tool: Fields, path: str) -> None:
     if tools.search or path.startswith("input"):
         refuse(f"{path}.type", "must not be web_search: one such tool may be among tools")
-    check_members(given, {"type", "filters", "user_location", "search_context_size", "external_web_access"}, path)
+    check_members(tool, {"type", "filters", "user_location", "search_context_size", "external_web_access"}, path)
     for name in ("filters", "user_location"):
-        read_object(given, name, path)
-    read_choice(given, "search_context_size", ("low", "medium", "high"), path)
-    read_boolean(given, "external_web_access", path)
-    tools.search, tools.search_at = given, f"{path}.type"
+        read_object(tool, name, path)
+    read_choice(tool, "search_context_size", ("low", "medium", "high"), path)
+    read_boolean(tool, "external_web_access", path)
+    tools.search, tools.search_at = tool, f"{path}.type"
 
 
 def _add_named(tools: Tools, tool: Fields, path: str, namespace: str = "", about: str = "") -> None:
-    """Add a function or a custom tool. ``about``: what is said of its namespace, which the first tool of it says."""
+    """Add a function or a custom tool. ``about`` describes its namespace: the description of the first tool includes it."""
     name, named = check_string(read_required(tool, "name", path), f"{path}.name"), _named(tool, path)
     inner = named[tool["type"]]
     if about:
@@ -296,21 +296,22 @@ def _tool_format(tool: Fields, path: str) -> Fields:
     return {"format": {"type": "grammar", "grammar": {"syntax": wanted["syntax"], "definition": definition}}}
 
 
-def _caller_tool(given: Fields, path: str, tool: CallerTool) -> Fields:
+def _caller_tool(tool: Fields, path: str, caller_tool: CallerTool) -> Fields:
     """Return the function that a tool of OpenAI's own becomes. A shell or a search may also run at OpenAI: not here."""
-    kind = given["type"]
+    kind = tool["type"]
     if kind == "tool_search":
-        check_members(given, {"type", "execution", "description", "parameters"}, path)
-        if given.get("execution") != "client":
+        check_members(tool, {"type", "execution", "description", "parameters"}, path)
+        if tool.get("execution") != "client":
             refuse(f"{path}.execution", "must be client: a search of the server's runs at OpenAI")
-        description, parameters = read_string(given, "description", path), read_object(given, "parameters", path)
+        description, parameters = read_string(tool, "description", path), read_object(tool, "parameters", path)
         return {"type": "function", "function": {"name": kind, "description": description, "parameters": parameters}}
-    check_members(given, {"type", "environment", "allowed_callers"} if kind == "shell" else {"type", "allowed_callers"}, path)
-    if given.get("allowed_callers") not in _DIRECT:
+    check_members(tool, {"type", "environment", "allowed_callers"} if kind == "shell" else {"type", "allowed_callers"}, path)
+    if tool.get("allowed_callers") not in _DIRECT:
         refuse(f"{path}.allowed_callers", "must be direct")
-    if read_object(given, "environment", path) not in ({}, {"type": "local"}):
+    if read_object(tool, "environment", path) not in ({}, {"type": "local"}):
         refuse(f"{path}.environment", "must be local: others run at OpenAI")
-    return {"type": "function", "function": {"name": kind, "description": tool.description, "parameters": tool.parameters}}
+    function = {"name": kind, "description": caller_tool.description, "parameters": caller_tool.parameters}
+    return {"type": "function", "function": function}
 
 
 # --- The choice -------------------------------------------------------------------------------------------------------
@@ -318,28 +319,28 @@ def _caller_tool(given: Fields, path: str, tool: CallerTool) -> Fields:
 
 def choice(body: Fields) -> Any:
     """Return ``tool_choice`` in the words of chat. A string is checked with the rest."""
-    given = body.get("tool_choice")
-    if not isinstance(given, dict):
-        return given
-    if given.get("type") != "allowed_tools":
-        return _chosen(given, "tool_choice", ("function", "custom", "allowed_tools", *CALLER_TOOLS))
-    check_members(given, {"type", "mode", "tools"}, "tool_choice")
-    if given.get("mode") not in ("auto", "required"):
+    tool_choice = body.get("tool_choice")
+    if not isinstance(tool_choice, dict):
+        return tool_choice
+    if tool_choice.get("type") != "allowed_tools":
+        return _chosen(tool_choice, "tool_choice", ("function", "custom", "allowed_tools", *CALLER_TOOLS))
+    check_members(tool_choice, {"type", "mode", "tools"}, "tool_choice")
+    if tool_choice.get("mode") not in ("auto", "required"):
         refuse("tool_choice.mode", "must be auto or required")
-    allowed = check_array(read_required(given, "tools", "tool_choice"), "tool_choice.tools")
+    allowed = check_array(read_required(tool_choice, "tools", "tool_choice"), "tool_choice.tools")
     kinds = ("function", "custom", *CALLER_TOOLS)
     tools = [_chosen(tool, f"tool_choice.tools[{index}]", kinds) for index, tool in enumerate(allowed)]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": given["mode"], "tools": tools}}
+    return {"type": "allowed_tools", "allowed_tools": {"mode": tool_choice["mode"], "tools": tools}}
 
 
-def _chosen(given: Any, path: str, kinds: tuple[str, ...]) -> Fields:
-    kind = check_kind(given, path, kinds)
+def _chosen(chosen: Any, path: str, kinds: tuple[str, ...]) -> Fields:
+    kind = check_kind(chosen, path, kinds)
     if kind in CALLER_TOOLS:
-        check_members(given, {"type"}, path)
+        check_members(chosen, {"type"}, path)
         return {"type": "function", "function": {"name": kind}}
-    check_members(given, {"type", "name", "namespace"}, path)
-    name = check_string(read_required(given, "name", path), f"{path}.name")
-    return {"type": kind, kind: {"name": chat_name(read_string(given, "namespace", path), name)}}
+    check_members(chosen, {"type", "name", "namespace"}, path)
+    name = check_string(read_required(chosen, "name", path), f"{path}.name")
+    return {"type": kind, kind: {"name": chat_name(read_string(chosen, "namespace", path), name)}}
 
 
 # --- Calls ------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from completions.inbound.responses.serializers import (
     ModelResponseSerializer,
 )
 from completions.relay import charge
-from completions.relay.attempts import Dispatch
+from completions.relay.dispatch import Dispatch
 from completions.relay.slots import Slot
 from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
@@ -50,7 +50,7 @@ _DESCRIPTION = (
 
 
 class _ReadsResponses(RequestView):
-    """Reads requests with all that they name, and names the caller's own fields in errors and headers."""
+    """Reads requests together with the stored items that they name. Errors and headers have the caller's names of fields."""
 
     places = Places()  # of a request that has been read
     repeated: Fields  # of it: what the reply repeats
@@ -69,7 +69,7 @@ class _ReadsResponses(RequestView):
         return fields, self._read_resolved(fields, work_bytes)
 
     def _read_resolved(self, fields: Fields, own_bytes: int) -> ChatRequest:
-        """Read a request of so many bytes together with what it names."""
+        """Read a request of ``own_bytes`` together with the stored items that it names."""
         named = history.measure(fields, self.account_id)
         if named.size_bytes > large_work.LARGE_BYTES:
             self.require_admissible()
@@ -96,7 +96,10 @@ class _ReadsResponses(RequestView):
         return key.account_id
 
     def require_admissible(self) -> None:
-        """Raise the refusal of a key that nothing is to be read for. That of a read is known already."""
+        """Raise the refusal of a key that may not send this request, before stored responses are read for it.
+
+        A read has been authenticated with its key already, so this does nothing.
+        """
 
     def handle_exception(self, exc: Exception) -> Any:
         error = error_replies.translate(exc)
@@ -153,7 +156,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
             raise
 
     def _find_replay(self, request: Request, caller: Caller) -> Replay | None:
-        """Return the stored reply to a repetition whose request cannot be resolved, because what it names is deleted since."""
+        """Return the stored reply to a repetition whose request cannot be resolved, because a response it names was deleted."""
         fields, self.unresolved = self.unresolved, None
         if fields is None or not isinstance(fields.get("model"), str):
             return None
@@ -177,7 +180,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
         return process_bodies.counted_reply(self.account_id, size_bytes) if is_large else nullcontext()
 
     def _begin(self, slot: Slot, dispatch: Dispatch) -> HttpResponseBase:
-        """Reply that an admitted request will run. It runs when the server has sent that."""
+        """Reply that an admitted request is queued. It runs when the server has sent this reply."""
         try:
             if (kept := self.reply_format.keeping(dispatch)) is None:
                 raise errors.wrong("background", "must be false: the account stores no responses")

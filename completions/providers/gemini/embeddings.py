@@ -16,29 +16,29 @@ from completions.request.fields import refuse
 _INPUTS_MAX = 100  # of one batch
 
 
-class GeminiEmbedder:
-    def check(self, request: ChatRequest, inputs: Inputs) -> None:
+class GeminiEmbeddings(embeddings.EmbeddingsAdapter):
+    def check(self, request: ChatRequest) -> None:
+        inputs = embeddings.inputs(request)
         if inputs.are_tokens:
             refuse("input", f"must be text for {request.model}: its provider reads no tokens")
         if inputs.number > _INPUTS_MAX:
             refuse("input", f"must have at most {_INPUTS_MAX} items for {request.model}")
 
-    def ignored_fields(self, request: ChatRequest) -> list[str]:
-        return ["user"] if request.fields.get("user") is not None else []
+    def ignored_fields(self, call: Call) -> list[str]:
+        return ["user"] if call.request.fields.get("user") is not None else []
 
-    def embed(self, call: Call, inputs: Inputs) -> WholeReply:
+    def complete(self, call: Call) -> WholeReply:
         headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
         path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:batchEmbedContents"
         posted = exchange.post(call, path, headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs))
+        return exchange.read_whole(posted, lambda body: parse_reply(body, embeddings.inputs(call.request)))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
-    inputs = call.request.inputs
-    assert inputs is not None
+    inputs = embeddings.inputs(call.request)
     asked = {"model": f"models/{call.route.upstream_model}"}
     size = {"outputDimensionality": inputs.dimensions} if inputs.dimensions else {}
-    texts = embeddings.items(call.request, inputs)
+    texts = embeddings.items(call.request)
     return {"requests": [{**asked, **size, "content": {"parts": [{"text": text}]}} for text in texts]}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from completions.chat import Call, ChatRequest, Inputs, Usage, WholeReply
+from completions.chat import Call, Inputs, Usage, WholeReply
 from completions.providers import embeddings, exchange, wire
 from completions.providers.exchange import UnusableResponse
 from completions.providers.openai.response import read_refusal
@@ -19,27 +19,20 @@ _COMMON_DIMENSIONS_MAX = 3_072
 _SENT = ("input", "dimensions", "user")
 
 
-class OpenAIEmbedder:
-    def check(self, request: ChatRequest, inputs: Inputs) -> None:
-        """Accepts every checked request."""
-
-    def ignored_fields(self, request: ChatRequest) -> list[str]:
-        return []
-
-    def embed(self, call: Call, inputs: Inputs) -> WholeReply:
+class OpenAIEmbeddings(embeddings.EmbeddingsAdapter):
+    def complete(self, call: Call) -> WholeReply:
         headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
         posted = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs))
+        return exchange.read_whole(posted, lambda body: parse_reply(body, embeddings.inputs(call.request)))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
     fields = call.request.fields
     given = {name: fields[name] for name in _SENT if fields.get(name) is not None}
-    return {"model": call.route.upstream_model, **given, "encoding_format": _encoding(call.request.inputs)}
+    return {"model": call.route.upstream_model, **given, "encoding_format": _encoding(embeddings.inputs(call.request))}
 
 
-def _encoding(inputs: Inputs | None) -> str:
-    assert inputs is not None
+def _encoding(inputs: Inputs) -> str:
     numbers = inputs.number * (inputs.dimensions or _COMMON_DIMENSIONS_MAX)
     return "base64" if numbers * _NUMBER_BYTES_MAX > settings.UPSTREAM_REPLY_BYTES_MAX else "float"
 

@@ -66,7 +66,7 @@ def test_support_credits_and_what_is_taken_back_are_mailed_with_their_reason(ali
 
 def test_usage_and_old_entries_are_not_mailed(alice, monkeypatch):
     mailed()
-    monkeypatch.setattr(entry_notices, "TOLD_WITHIN", -entry_notices.TOLD_WITHIN)
+    monkeypatch.setattr(entry_notices, "ENTRY_AGE_MAX", -entry_notices.ENTRY_AGE_MAX)
     factories.credit(alice, 100)
     assert mailed() == []
 

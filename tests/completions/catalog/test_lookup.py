@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 
 from completions import views
-from completions.models import LanguageModel, Obstacle, Price, Provider, Route
+from completions.models import LanguageModel, ModelKind, Obstacle, Price, Provider, Route
 from completions.providers import ADAPTERS
 from gateway_project import secretbox
 from gateway_project.cache import TTLCache
@@ -298,8 +298,15 @@ def test_the_number_of_queries_does_not_grow_with_the_catalog(api, echo_model):
 
 
 def test_every_kind_of_provider_has_an_adapter():
-    routes = [Route(provider=Provider(kind=kind), api=api) for kind in Provider.Kind for api in Route.Api]
-    assert set(ADAPTERS) == {route.adapter for route in routes} == {*Provider.Kind.values, "openai-responses"}
+    models = [LanguageModel(kind=kind) for kind in ModelKind]
+    routes = [
+        Route(model=model, provider=Provider(kind=kind), api=api)
+        for model in models
+        for kind in Provider.Kind
+        for api in Route.Api
+    ]
+    of_embeddings = {f"{kind}-embeddings" for kind in Provider.Kind}
+    assert set(ADAPTERS) == {route.adapter for route in routes} == {*Provider.Kind.values, "openai-responses", *of_embeddings}
 
 
 @pytest.mark.parametrize(

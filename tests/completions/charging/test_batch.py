@@ -33,7 +33,7 @@ from tests.waiting import SECONDS_MAX, meanwhile, somebody_waits, until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("echo_model")]
 
-COMMITTER = batch._add_committer(cells.NUMBER)
+COMMITTER = batch._committers[cells.NUMBER]
 GROUP_COMMIT = COMMITTER.group_commit
 
 

@@ -75,7 +75,7 @@ Cost = tuple[int, int]
 
 def run_batch(operations: list[batch.Operation], *, is_rerun: bool) -> list[Any]:
     """Return what the operations decided, whether it is on disk already or not."""
-    outcomes = batch._add_committer(cells.NUMBER)._run_batch(operations, is_rerun)
+    outcomes = batch._committers[cells.NUMBER]._run_batch(operations, is_rerun)
     return [each.outcome if isinstance(each, batch._NotOnDisk) else each for each in outcomes]
 
 

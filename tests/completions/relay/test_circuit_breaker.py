@@ -111,7 +111,7 @@ def end_open_time():
 
 def circuits():
     """The circuits of all routes and accounts."""
-    return [each for route in circuit_breaker._routes.values() for each in (route.of_all, *route.of_accounts.values())]
+    return [each for route in circuit_breaker._routes.values() for each in (route.shared, *route.by_account.values())]
 
 
 def failures():
@@ -413,7 +413,7 @@ def test_failed_probes_of_several_accounts_double_the_open_time_up_to_a_bound(ap
         end_open_time()
         fail(api, other)
         assert_open(other, upstream, seconds)
-    [circuit] = [each.of_all for each in circuit_breaker._routes.values()]
+    [circuit] = [each.shared for each in circuit_breaker._routes.values()]
     assert circuit.open_until - circuit.opened_at == pytest.approx(120)
     end_open_time()
     upstream.will(whole())

@@ -214,7 +214,7 @@ def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, 
     """The database's answer to the COMMIT is lost. The rerun finds the committed admission."""
     key, secret = factories.make_key(alice)
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["acme/large", "acme/small"])
-    run, lost = batch._add_committer(cells.NUMBER).group_commit._run, []
+    run, lost = batch._committers[cells.NUMBER].group_commit._run, []
 
     def losing(operations, is_rerun):
         outcomes = run(operations, is_rerun)
@@ -223,7 +223,7 @@ def test_a_rerun_admission_keeps_the_keys_allowed_models(alice, dear, upstream, 
             raise OutcomeUnknown
         return outcomes
 
-    monkeypatch.setattr(batch._add_committer(cells.NUMBER).group_commit, "_run", losing)
+    monkeypatch.setattr(batch._committers[cells.NUMBER].group_commit, "_run", losing)
     upstream.will(refusal(401))
     answer = ask(client_for(secret), models=["acme/dear", "acme/small"])
     assert lost

@@ -26,7 +26,7 @@ MESSAGE = "The gateway cannot connect to the model's provider."
 
 
 def circuits_that_failed():
-    circuits = [each for route in circuit_breaker._routes.values() for each in (route.of_all, *route.of_accounts.values())]
+    circuits = [each for route in circuit_breaker._routes.values() for each in (route.shared, *route.by_account.values())]
     return [circuit for circuit in circuits if circuit.failures]
 
 

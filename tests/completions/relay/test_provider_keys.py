@@ -301,7 +301,7 @@ def test_request_that_the_key_refuses_does_not_use_up_the_probe_of_the_circuit(a
     let_the_pause_pass()
     [route] = lookup.find_offer("acme/large").routes
     circuit_breaker.record_failure(route, alice.pk, attempted_at=time.monotonic())
-    circuit_breaker._routes[route.id].of_accounts[alice.pk].open_until = 0.0
+    circuit_breaker._routes[route.id].by_account[alice.pk].open_until = 0.0
     assert provider_keys.allows_request(route)  # another request probes the key
     assert_error(ask(api), 503, "upstream_error")
     assert upstream.requests == []

@@ -1,0 +1,202 @@
+"""One completion that is dispatched to upstreams: what is known of its attempts, and what follows from the latest one."""
+
+import random
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from django.conf import settings
+
+from completions import providers
+from completions.charging.admission import Admitted
+from completions.charging.records import FailedAttempt, ServedBy
+from completions.charging.stored_responses import ResponseRecord
+from completions.chat import Call, Chunk, Route, Usage
+from completions.pricing import cost
+from completions.providers.base import ProviderFailed
+from completions.relay import circuit_breaker, fair_queue
+from completions.request import reasoning
+from gateway_project import metrics
+
+ChunkStream = Generator[list[Chunk], None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class LateStream:
+    """A stream that was given up because it did not begin in time, and that may still be read on."""
+
+    call: Call
+    chunks: ChunkStream
+    unpaid_nanos: int  # what its provider may charge, at most
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """One completion being dispatched to upstreams. ``call`` is the latest attempt: the one that answered, if any did.
+
+    ``client`` is the client's socket where the server shows it.
+    """
+
+    admitted: Admitted
+    client: Any = None
+    calls: list[Call] = field(init=False)  # one for each route, in the order of their first attempts
+    call: Call = field(init=False)
+    attempts: int = 0
+    charged_nanos: int | None = None  # set when it is settled
+    response: ResponseRecord | None = None  # to be stored for later requests
+    stores_reply: bool = True  # for retries under its Idempotency-Key, if it has one
+    has_replied: bool = False  # before it runs: that reply is stored for retries
+    attempted_at: float = 0.0  # by the monotonic clock: when the latest attempt began
+    first_text_at: float | None = None
+    last_text_at: float | None = None
+    failed_attempts: list[FailedAttempt] = field(default_factory=list)
+    is_kept_out: bool = False  # no provider was asked: the circuits of all routes were open
+    late: LateStream | None = None
+    late_nanos: int = 0  # of the streams that were given up: counts against the account if nothing else is charged
+    unseen_nanos: int = 0  # of a reply that was cut off before its caller saw it: counts against the account
+    ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
+
+    account_id = property(attrgetter("admitted.completion.account_id"))
+
+    def __post_init__(self) -> None:
+        self.calls = _build_calls(self.admitted, self.client)
+        self.call = self.calls[0]
+
+    @property
+    def served_by(self) -> ServedBy:
+        """What is known of the model and the provider that answer, for the completion's record."""
+        offer, provider_slug = self.call.offer, self.call.route.provider_slug
+        first_token_ms, streamed_ms = self._durations_ms()
+        failed = self.failed_attempts or ([] if self.is_kept_out else None)
+        return ServedBy(
+            offer.model_id,
+            offer.price_id,
+            provider_slug,
+            self.attempts,
+            first_token_ms,
+            streamed_ms,
+            failed,
+            self.call.head.request_id,
+        )
+
+    @property
+    def is_cancellable(self) -> bool:
+        """Whether the upstream's connection is closed when the client disconnects, because that ends what the provider charges.
+
+        What a model reasons is never cancelled: nobody could tell how much of it was done. Neither is a reply that the client
+        may ask for again under its Idempotency-Key.
+        """
+        if not self.call.route.cancels or self.admitted.idempotency_key:
+            return False
+        return self.call.offer.reasoning is False and not reasoning.is_asked_for(self.call.request.fields)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model is known to generate tokens that its reply does not show: of itself, or because it was asked to."""
+        if self.call.offer.reasoning is False:  # it cannot, whatever it is asked
+            return False
+        is_asked_for = reasoning.is_asked_for(self.call.request.fields)
+        if is_asked_for is False and self.call.offer.reasoning:  # not every provider can keep the model from it, or is told to
+            return not providers.ADAPTERS[self.call.route.kind].switches_reasoning_off(self.call)
+        return bool(self.call.offer.reasoning or is_asked_for)
+
+    @property
+    def completion_tokens_max(self) -> int:
+        """The tokens that the latest attempt may generate: the hold pays for no more."""
+        return self.admitted.request.choices * self.call.max_tokens
+
+    @property
+    def is_max_tokens_reduced(self) -> bool:
+        """Whether the model is asked for fewer tokens than the caller wanted, because it cannot generate as many."""
+        request = self.admitted.request
+        return request.is_max_tokens_ceiling and self.call.max_tokens < (request.max_tokens or 0)
+
+    # --- Times and failures, for the completion's record --------------------------------------------------------------
+
+    def record_text(self) -> None:
+        """Note the time: generated text has arrived."""
+        self.last_text_at = time.monotonic()
+        self.first_text_at = self.first_text_at or self.last_text_at
+
+    def record_failure(self, failure: ProviderFailed) -> None:
+        """Note how the latest attempt failed, for the completion's record."""
+        provider_slug = self.call.route.provider_slug
+        self.failed_attempts.append({"provider": provider_slug, "status": failure.status, "reason": failure.reason})
+
+    def _durations_ms(self) -> tuple[int, int] | tuple[None, None]:
+        """Return the time to the first text, and the time from there to the last text."""
+        if self.first_text_at is None or self.last_text_at is None:
+            return None, None
+        return round((self.first_text_at - self.attempted_at) * 1000), round((self.last_text_at - self.first_text_at) * 1000)
+
+    # --- A stream that does not begin in time --------------------------------------------------------------------------
+
+    def give_up(self, call: Call, upstream: ChunkStream) -> None:
+        """Keep a stream that did not begin in time, until it is known whether another provider answers."""
+        self.drop_late()
+        completion = self.admitted.completion
+        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0, tier=call.request.tier)
+        unpaid_nanos = cost.usage_cost_nanos(usage, call.offer.price, completion.images)
+        self.late = LateStream(call, upstream, unpaid_nanos)
+        if self.admitted.idempotency_key is None:  # only a repetition could get its reply
+            upstream.close()
+
+    def drop_late(self) -> None:
+        """Close a stream that was given up. Nobody pays what its provider charges: that is the operator's loss.
+
+        It counts against the account too, unless the provider fails for several accounts: then the fault is not the request's.
+        """
+        if self.late:
+            self.late.chunks.close()
+            metrics.record_provider_loss(self.late.call.route.provider_slug, self.late.unpaid_nanos)
+            if not circuit_breaker.fails_for_several(self.late.call.route):
+                self.late_nanos += self.late.unpaid_nanos
+            self.late = None
+
+    def forget_late(self) -> None:
+        """Close a stream that was given up: its provider's report is paid."""
+        if self.late:
+            self.late.chunks.close()
+            self.late = None
+
+    def resume_late(self) -> ChunkStream:
+        """Return the stream that was given up, to be read on: it is the latest attempt again."""
+        assert self.late is not None
+        self.call = self.late.call
+        return self.late.chunks
+
+
+def _build_calls(admitted: Admitted, client: Any) -> list[Call]:
+    """Return one call for each route, in the order in which they are attempted."""
+    until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
+    completion = admitted.completion
+    pace = partial(fair_queue.process_queue.spend, completion.key_id)
+    calls: dict[int, Call] = {}  # by route: an alias may stand for a model that the request also names
+    preferences = admitted.request.provider_preferences
+    for offered in admitted.admitted_offers:
+        routes = in_order(offered.offer.routes)
+        if preferences and preferences.asks_one_provider:
+            routes = [min(routes, key=circuit_breaker.stands_back)]
+        for route in routes:
+            call = Call(
+                admitted.request,
+                offered.offer,
+                route,
+                offered.max_tokens,
+                until,
+                client,
+                pace=pace,
+                account_id=completion.account_id,
+            )
+            calls.setdefault(route.id, call)
+    return list(calls.values())
+
+
+def in_order(routes: tuple[Route, ...]) -> list[Route]:
+    """Sort routes by priority. Within a priority the order is random: each is first as often as its weight says."""
+    if len(routes) == 1:
+        return [*routes]
+    return sorted(routes, key=lambda route: (route.priority, -(random.random() ** (1 / route.weight))))  # noqa: S311
