@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import accumulate, pairwise
 
 HEIGHT = 100
@@ -10,10 +11,13 @@ _STEP = 10
 
 @dataclass(frozen=True)
 class Bar:
-    """Where a bar stands. Subclasses add what it stands for."""
+    """The value of a day or an hour, where its bar stands, and what it says."""
 
     height: int
     left: int
+    at: date  # or a datetime, of an hour
+    value: int
+    words: str
 
     @property
     def top(self) -> int:
@@ -22,18 +26,33 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """The bars from left to right. Subclasses add what the chart says beside them."""
+    """The bars from left to right."""
 
     bars: Sequence[Bar]
+    caption: str
 
     @property
     def width(self) -> int:
         return _STEP * len(self.bars)
 
+    @property
+    def total(self) -> int:
+        return sum(bar.value for bar in self.bars)
 
-def height_and_left(place: int, value: int, highest: int) -> tuple[int, int]:
-    """Return a bar's height, rounded up so that any value above 0 is visible, and its left edge."""
-    return -(-value * HEIGHT // highest), _STEP * place
+    @property
+    def highest(self) -> int:
+        return max(bar.value for bar in self.bars)
+
+
+def build(values: Sequence[tuple[date, int, str]], caption: str = "") -> Chart | None:
+    """Build a chart of values with their time and words; None if all are 0. Any value above 0 is visible."""
+    highest = max((value for _, value, _ in values), default=0)
+    if not highest:
+        return None
+    bars = [
+        Bar(-(-value * HEIGHT // highest), _STEP * place, at, value, words) for place, (at, value, words) in enumerate(values)
+    ]
+    return Chart(bars, caption)
 
 
 # --- Stacked bars -------------------------------------------------------------------------------------------------

@@ -208,44 +208,20 @@ def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:
 # --- The last thirty days -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class DayBar(bar_chart.Bar):
-    day: date
-    spent_nanos: int
-
-
-@dataclass(frozen=True)
-class Chart(bar_chart.Chart):
-    """What was spent on each day, in all, and on the day with the most."""
-
-    bars: list[DayBar]
-    total_nanos: int
-    highest_nanos: int
-
-
-def build_chart(account: Account, today: date) -> Chart | None:
+def build_chart(account: Account, today: date) -> bar_chart.Chart | None:
     """Build a chart of what the account's keys spent on each of the last CHART_DAYS UTC days; None if they spent nothing."""
     days = [today - timedelta(days=ago) for ago in reversed(range(CHART_DAYS))]
     rows = SpendingDay.objects.filter(key__account=account, day__gte=days[0]).values("day").annotate(sum=Sum("spent_nanos"))
     spent_nanos = {row["day"]: int(row["sum"]) for row in rows}
-    highest_nanos = max(spent_nanos.values(), default=0)
-    if not highest_nanos:
-        return None
-    bars = [_bar(place, day, spent_nanos.get(day, 0), highest_nanos) for place, day in enumerate(days)]
-    return Chart(bars, total_nanos=sum(spent_nanos.values()), highest_nanos=highest_nanos)
+    return bar_chart.build([(day, nanos := spent_nanos.get(day, 0), dollars.format_usd(nanos)) for day in days])
 
 
-def describe_pace(account: Account, chart: Chart | None) -> str:
+def describe_pace(account: Account, chart: bar_chart.Chart | None) -> str:
     """Return how long the balance lasts at the pace of the last whole days; empty if there is too little to go on."""
     if chart is None:
         return ""
-    latest = [bar.spent_nanos for bar in chart.bars[-1 - warnings.PACE_DAYS : -1]]  # today is not over
+    latest = [bar.value for bar in chart.bars[-1 - warnings.PACE_DAYS : -1]]  # today is not over
     return warnings.describe_pace(account.balance_nanos, latest)
-
-
-def _bar(place: int, day: date, spent_nanos: int, highest_nanos: int) -> DayBar:
-    height, left = bar_chart.height_and_left(place, spent_nanos, highest_nanos)
-    return DayBar(height, left, day, spent_nanos)
 
 
 def read_all(account: Account) -> Iterator[dict[str, Any]]:

@@ -12,8 +12,9 @@ from billing.staff import approvals
 from completions import hours as completions_of_hours
 from completions import measurements
 from completions.models import CatalogProposal, Completion, CompletionHour, PriceRequest, Route
+from gateway_project import bar_chart
 from gateway_project.cells import everywhere
-from gateway_project.desk.panels import Content, Panel, Row, build_chart
+from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.text import dollars
 
 HOURS = 24
@@ -37,8 +38,8 @@ def _spending(now: datetime) -> Content:
         f"By this time it was {dollars.format_rounded_usd(before[0])} yesterday, "
         f"and {dollars.format_rounded_usd(mean_nanos)} on average in the last {_DAYS_COMPARED} days.",
         exact=dollars.format_usd(spent_nanos),
-        chart=build_chart(
-            "Spending of the last 24 hours", [(hour, nanos, dollars.format_rounded_usd(nanos)) for hour, nanos in values]
+        chart=bar_chart.build(
+            [(hour, nanos, dollars.format_rounded_usd(nanos)) for hour, nanos in values], "Spending of the last 24 hours"
         ),
     )
 
@@ -69,9 +70,9 @@ def _first_token(now: datetime) -> Content:
         f"for half of the streams since {last.hour:%H:%M} UTC; "
         f"99 % began within {measurements.format_seconds(last.first_token_p99_ms)}",
         exact=f"{last.first_token_p50_ms:,} ms",
-        chart=build_chart(
-            "Within which 99 % began, in the last 24 hours",
+        chart=bar_chart.build(
             [(hour, value, measurements.format_seconds(value)) for hour, value in values],
+            "Within which 99 % began, in the last 24 hours",
         ),
     )
 

@@ -27,20 +27,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Bar(bar_chart.Bar):
-    """The bar of one hour; ``words`` is its value."""
-
-    hour: datetime
-    words: str
-
-
-@dataclass(frozen=True)
-class Chart(bar_chart.Chart):
-    bars: Sequence[Bar]
-    caption: str
-
-
-@dataclass(frozen=True)
 class Content:
     """One figure, rounded, its exact value and an explanation. ``needs_attention`` marks a figure for somebody to look at."""
 
@@ -49,7 +35,7 @@ class Content:
     exact: str = ""
     at: datetime | None = None
     rows: Sequence[Row] = ()
-    chart: Chart | None = None
+    chart: bar_chart.Chart | None = None
     needs_attention: bool = False
 
 
@@ -81,13 +67,3 @@ def read(request: HttpRequest) -> list[tuple[Panel, Content]]:
     now = pool.database_time() if shown else None
     read_panels = [(panel, panel.read(now)) for panel in shown if now]
     return sorted(read_panels, key=lambda panel_and_content: not panel_and_content[1].needs_attention)
-
-
-def build_chart(caption: str, values: Sequence[tuple[datetime, int, str]]) -> Chart | None:
-    """Build a chart of (hour, value, its words); None if all values are 0."""
-    highest = max((value for _, value, _ in values), default=0)
-    if not highest:
-        return None
-    places = enumerate(values)
-    bars = [Bar(*bar_chart.height_and_left(place, value, highest), hour, words) for place, (hour, value, words) in places]
-    return Chart(bars, caption)

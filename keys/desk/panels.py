@@ -6,8 +6,9 @@ from itertools import chain
 
 from django.db.models import Sum
 
+from gateway_project import bar_chart
 from gateway_project.cells import everywhere
-from gateway_project.desk.panels import Content, Panel, Row, build_chart
+from gateway_project.desk.panels import Content, Panel, Row
 from keys.models import RefusalCount
 from keys.refusal_history import summaries
 
@@ -30,7 +31,7 @@ def _refusals(now: datetime) -> Content:
         f"{by_reason.total():,}",
         "in the last 24 hours",
         rows=[Row(words, f"{number:,}", code=code) for (words, code), number in by_reason.most_common(REASONS_SHOWN)],
-        chart=build_chart("Refusals of each hour", [(hour, by_hour[hour], f"{by_hour[hour]:,}") for hour in hours]),
+        chart=bar_chart.build([(hour, by_hour[hour], f"{by_hour[hour]:,}") for hour in hours], "Refusals of each hour"),
     )
 
 

@@ -36,21 +36,6 @@ class Reason:
     keys: list[RefusedKey]
 
 
-@dataclass(frozen=True)
-class HourBar(bar_chart.Bar):
-    hour: datetime
-    number: int
-
-
-@dataclass(frozen=True)
-class Chart(bar_chart.Chart):
-    """The refusals of each hour, in all, and in the hour with the most."""
-
-    bars: list[HourBar]
-    total: int
-    highest: int
-
-
 def describe_error(error: str) -> str:
     """Return why a request was refused, in words. ``error`` is the class of the error; a class of a later version is itself."""
     known = _class(error)
@@ -100,20 +85,12 @@ def _most_refused_first(keys: Collection[RefusedKey]) -> list[RefusedKey]:
     return sorted(keys, key=lambda key: -key.number)
 
 
-def build_chart(key: ApiKey, now: datetime) -> Chart | None:
+def build_chart(key: ApiKey, now: datetime) -> bar_chart.Chart | None:
     """Build a chart of the key's refusals in each of the last HOURS hours; None if there were none."""
     hours = last_hours(now)
     rows = key.refusal_counts.filter(hour__gte=hours[0]).values("hour").annotate(sum=Sum("number"))
     numbers = {row["hour"]: int(row["sum"]) for row in rows}
-    highest = max(numbers.values(), default=0)
-    if not highest:
-        return None
-    bars = [_bar(place, hour, numbers.get(hour, 0), highest) for place, hour in enumerate(hours)]
-    return Chart(bars, total=sum(numbers.values()), highest=highest)
-
-
-def _bar(place: int, hour: datetime, number: int, highest: int) -> HourBar:
-    return HourBar(*bar_chart.height_and_left(place, number, highest), hour, number)
+    return bar_chart.build([(hour, number := numbers.get(hour, 0), str(number)) for hour in hours])
 
 
 def last_hours(now: datetime) -> list[datetime]:
