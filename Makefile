@@ -38,7 +38,7 @@ coverage: $(VENV)/installed-dev  ## Run all tests, also the system tests, and me
 	@$(IN) -m coverage erase
 	@if $(IN) -c 'import sys; sys.exit(sys.version_info < (3, 12))'; \
 	  then export COVERAGE_CORE=sysmon COVERAGE_CONCURRENCY=thread; fi; \
-	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) --all $(ARGS)
+	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) --all $(if $(ARGS),,--file-share-max=2) $(ARGS)
 	@$(IN) -m coverage combine --quiet
 	@$(IN) -m coverage report
 

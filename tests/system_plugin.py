@@ -29,13 +29,11 @@ def pytest_report_header(config: pytest.Config) -> str:
     return "" if config.option.system else "system tests: left out; --all, or their path, runs them"
 
 
-def is_system_test(item: pytest.Item) -> bool:
-    return item.get_closest_marker("system") is not None or _BROWSER in getattr(item, "fixturenames", ())
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.system:
-        return
-    if left_out := [item for item in items if is_system_test(item)]:
+    for item in items:
+        if _BROWSER in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.system)
+    left_out = [] if config.option.system else [item for item in items if item.get_closest_marker("system")]
+    if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not is_system_test(item)]
+        items[:] = [item for item in items if not item.get_closest_marker("system")]

@@ -1,6 +1,8 @@
 """A pytest plugin that prints which test files take the most time, when ``--durations`` asks for times.
 
-It shows processor time beside the time on the clock: of the worker, and of processes of the tests that have ended. So a server
+With ``--file-share-max=2`` a run fails if a file takes more than 2 % of the processor time of all, and has no system tests.
+
+Processor time is shown beside the time on the clock: of the worker, and of processes of the tests that have ended. So a server
 that many files share counts in the file that ends it. Fixtures of the session, such as the test database, belong to no file.
 """
 
@@ -73,31 +75,61 @@ class Meter:
 
 
 class Summary:
-    """Sums up the reports of all workers, and prints the files that take the most time."""
+    """Sums up the reports of all workers. Prints the files that take the most time, or those that take too much of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, share_percent_max: float | None) -> None:
+        self._share_percent_max = share_percent_max
         self._times: dict[str, Times] = defaultdict(Times)
+        self._system_files: set[str] = set()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        file = report.nodeid.partition("::")[0]
         if hasattr(report, "cpu_seconds"):  # no worker has measured its own death
-            self._times[report.nodeid.partition("::")[0]] += Times(report.cpu_seconds, report.clock_seconds)
+            self._times[file] += Times(report.cpu_seconds, report.clock_seconds)
+        if "system" in report.keywords:
+            self._system_files.add(file)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        if self._too_dear() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return (yield)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        terminalreporter.section("test files that take the most time")
-        for line in _table(self._times):
+        if self._share_percent_max is None:
+            terminalreporter.section("test files that take the most time")
+        elif self._too_dear():
+            terminalreporter.section(f"test files that take more than {self._share_percent_max:g} % of the processor time")
+        for line in _table(self._times if self._share_percent_max is None else self._too_dear(), _total(self._times)):
             terminalreporter.write_line(line)
 
+    def _too_dear(self) -> dict[str, Times]:
+        if self._share_percent_max is None:
+            return {}
+        most = _total(self._times).cpu_seconds * self._share_percent_max / 100
+        dear = {file: each for file, each in self._times.items() if each.cpu_seconds > most}
+        return {file: each for file, each in dear.items() if file not in self._system_files}
 
-def _table(times: dict[str, Times], rows: int = 20) -> Iterable[str]:
-    total = functools.reduce(Times.__add__, times.values(), Times())
+
+def _total(times: dict[str, Times]) -> Times:
+    return functools.reduce(Times.__add__, times.values(), Times())
+
+
+def _table(times: dict[str, Times], total: Times, rows: int = 20) -> Iterable[str]:
     for file, each in sorted(times.items(), key=lambda item: -item[1].clock_seconds)[:rows]:
         cpu, clock = each.cpu_seconds / (total.cpu_seconds or 1), each.clock_seconds / (total.clock_seconds or 1)
         yield f"{each.clock_seconds:7.1f} s {clock:6.1%}   processor {each.cpu_seconds:6.1f} s {cpu:6.1%}   {file}"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--file-share-max", type=float, metavar="PERCENT", help="fail if a file takes more of the processor time of all tests"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.durations is None:
+    if config.option.durations is None and config.option.file_share_max is None:
         return
     config.pluginmanager.register(Meter())
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Summary())
+        config.pluginmanager.register(Summary(config.option.file_share_max))
