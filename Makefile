@@ -34,11 +34,11 @@ faults: $(VENV)/installed-dev  ## Bring every fault about, write docs/reliabilit
 	@CRASH_ROUNDS=$${CRASH_ROUNDS:-3} $(IN) -m pytest -p tests.fault_plugin -m "fault or long" --all --mutants=none $(ARGS)
 	@$(if $(ARGS),,$(MAKE) --no-print-directory mutants)
 
-coverage: $(VENV)/installed-dev  ## Run all tests, also the system tests, and measure which statements they execute
+coverage: $(VENV)/installed-dev  ## Run the tests and measure which statements they execute: ARGS=--all the system tests, too
 	@$(IN) -m coverage erase
 	@if $(IN) -c 'import sys; sys.exit(sys.version_info < (3, 12))'; \
 	  then export COVERAGE_CORE=sysmon COVERAGE_CONCURRENCY=thread; fi; \
-	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) --all $(if $(ARGS),,--file-share-max=2) $(ARGS)
+	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) $(if $(ARGS),,--file-share-max=2) $(ARGS)
 	@$(IN) -m coverage combine --quiet
 	@$(IN) -m coverage report
 

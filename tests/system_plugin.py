@@ -1,7 +1,7 @@
 """A pytest plugin that leaves out the system tests, unless ``--all`` or a path asks for them.
 
 A system test starts processes of its own (``pytest.mark.system``) or walks through pages in a browser. There are few, and they
-take nearly as long as all others together. CI runs them with every change, as do ``make coverage`` and ``make faults``.
+take nearly as long as all others together. CI runs them with every change, by ``--system``, which leaves out all others.
 """
 
 from pathlib import Path
@@ -13,7 +13,9 @@ _BROWSER = "chromium"  # the fixture that each test in a browser uses
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", dest="system", help="run the system tests, too")
+    group = parser.getgroup("system tests")
+    group.addoption("--all", action="store_const", const="all", dest="system", help="run the system tests, too")
+    group.addoption("--system", action="store_const", const="only", dest="system", help="run the system tests, and no others")
 
 
 @pytest.hookimpl(trylast=True)  # after --changed has chosen
@@ -22,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return  # the controller has decided
     is_chosen = config.args_source is pytest.Config.ArgsSource.ARGS
     if is_chosen or (config.option.changed is not None and config.args != ["tests"]):
-        config.option.system = True
+        config.option.system = config.option.system or "all"
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -33,7 +35,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _BROWSER in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.system)
-    left_out = [] if config.option.system else [item for item in items if item.get_closest_marker("system")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("system")]
+    if config.option.system == "all":
+        return
+    is_wanted = config.option.system == "only"
+    left_out = [item for item in items if is_wanted is not (item.get_closest_marker("system") is not None)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if is_wanted is (item.get_closest_marker("system") is not None)]

@@ -39,6 +39,7 @@ SAID = "system tests: left out; --all, or their path, runs them"
         pytest.param(["-n1"], "1 passed", True, id="not in a worker either"),
         pytest.param(["--all"], "3 passed", False, id="with all"),
         pytest.param(["-n1", "--all"], "3 passed", False, id="with all, in a worker"),
+        pytest.param(["--system"], "2 passed, 1 deselected", False, id="alone"),
         pytest.param(["tests/test_it.py"], "3 passed", False, id="by their path"),
     ],
 )
