@@ -1,35 +1,20 @@
 """The ready groups of staff: each may do what the table says and nothing else, tried with every page and act of the admin."""
 
-import importlib
 import time
 from functools import cache
 
 import pytest
-from django.apps import apps
 from django.contrib import admin
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 from django.contrib.messages.storage.cookie import CookieStorage
 from django.core.exceptions import PermissionDenied
-from django.db.migrations.loader import MigrationLoader
 from django.http import Http404
 from django.test import RequestFactory
 from django.urls import resolve, reverse
 from django.urls.exceptions import NoReverseMatch
 
-from gateway_project.activity import staff_groups
 from tests import factories
-
-# Those that fill the groups, in their order.
-MIGRATIONS = [
-    ("billing", "0003_ready_groups"),
-    ("keys", "0002_ready_groups"),
-    ("completions", "0003_ready_groups"),
-    ("rankings", "0002_ready_groups"),
-    ("billing", "0005_validate_what_waits"),
-    ("completions", "0011_groups_write_incidents"),
-    ("billing", "0013_lost_second_factors"),
-    ("completions", "0015_prices_by_two_and_margins"),
-]
+from tests.gateway_project.activity.test_staff_groups import fill
 
 # What each group may do on the pages of each model. "view" is the list, an object's page and its history; "change" saves it.
 _MONEY_SEEN = {"billing.ledgerentry": "view", "billing.hold": "view"}
@@ -127,11 +112,6 @@ SEEN_WITH = {"changelist": "view", "history": "view", "change": "view"}
 SENT_WITH = {"changelist": "view", "history": "view"}
 
 
-def fill(state=apps):
-    for app, name in MIGRATIONS:
-        importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
-
-
 @pytest.fixture
 def groups(db):
     fill()  # a transactional test may have emptied the tables since the migrations
@@ -201,28 +181,3 @@ def test_a_group_may_do_exactly_these_acts_with_selected_rows(groups, group):
         may = set(MAY[group].get(model._meta.label_lower, "").split()) & set(model_admin.actions or [])
         assert offered == may, model._meta.label_lower
         assert offered <= acts
-
-
-@pytest.mark.one_cell
-def test_permissions_are_there_when_the_migrations_need_them(db):
-    Group.objects.all().delete()
-    Permission.objects.all().delete()
-    loader = MigrationLoader(None)
-    for app, name in MIGRATIONS:
-        state = loader.project_state((app, name)).apps
-        importlib.import_module(f"{app}.migrations.{name}").fill(state, None)
-    expected = {"Support": 28, "Support lead": 42, "Finance": 27, "Catalogue": 38, "Operator": 56}
-    assert {group.name: group.permissions.count() for group in Group.objects.all()} == expected
-
-
-def test_a_group_of_a_deployment_is_extended_and_one_that_it_deleted_later_stays_deleted(groups):
-    Group.objects.all().delete()
-    own = Permission.objects.get(codename="add_logentry")
-    Group.objects.create(name="Support").permissions.add(own)
-    fill()
-    support = Group.objects.get(name="Support")
-    assert own in support.permissions.all()
-    assert support.permissions.filter(codename="view_completion").exists()
-    Group.objects.filter(name="Finance").delete()
-    staff_groups.extend(apps, "keys", {"Finance": ["view_apikey"], "Support": ["view_apikey"]})
-    assert not Group.objects.filter(name="Finance").exists()

@@ -25,10 +25,10 @@ from keys.models import ApiKey
 from keys.refusal_history import collector
 from tests import browser, chat, factories, second_factors, usage
 from tests.conftest import client_for
+from tests.gateway_project.activity.test_staff_groups import fill as make_groups
 from tests.keys.refusal_history.conftest import _nothing_collected
 from tests.pages.conftest import signed_in
 from tests.pages.test_search import page_of
-from tests.pages.test_staff_groups import fill as make_groups
 from tests.pages.test_support import account_page, key_page
 from tests.upstream import reply, upstream, whole
 
