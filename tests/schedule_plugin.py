@@ -1,7 +1,7 @@
 """A pytest plugin that gives each worker whole files in turn, and files that share what is dear to start to one worker.
 
 The chains of such files begin first, because they take longest, and mostly wait: for deadlines, for processes and for pages.
-There are more workers than cores, so that the others compute meanwhile.
+There are more workers than cores, so that the others compute meanwhile. Each one more collects the tests, for 7 s.
 """
 
 import os
@@ -46,8 +46,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 
 @pytest.hookimpl(tryfirst=True)  # before that of pytest-xdist
-def pytest_xdist_auto_num_workers() -> int:
-    return (os.cpu_count() or 1) + 2
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return one worker more than cores, as some tests wait; two more with system tests, of which each chain mostly waits."""
+    return (os.cpu_count() or 1) + (2 if config.option.system else 1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
