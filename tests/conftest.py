@@ -49,10 +49,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several cells leave out what has no database, and skip what counts statements or is always in the first cell."""
     if cells.NUMBER == 1:
         return
-    items[:] = [item for item in items if {"db", "transactional_db"} & {*getattr(item, "fixturenames", ())}]
+    items[:] = [item for item in items if _uses_database(item)]
     for item in items:
         if item.get_closest_marker("one_cell"):
             item.add_marker(pytest.mark.skip("it is about one cell"))
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    names = {*getattr(item, "fixturenames", ())}
+    return bool(names & {"db", "transactional_db"}) or item.get_closest_marker("django_db") is not None
 
 
 def pytest_collection_finish() -> None:
