@@ -1,15 +1,13 @@
 """``--changed`` finds what differs from the main branch, and the tests that test it."""
 
 import subprocess
-import sys
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests import change_plugin
-from tests.change_plugin import ROOT, base, changed_files, select_tests, touches_mutants
-from tests.gateway_project.local.launch import bare_environment
+from tests import bare_pytest, change_plugin
+from tests.change_plugin import base, changed_files, select_tests, touches_mutants
 
 BURST = "tests/completions/charging/test_admission.py::test_a_burst_admits_exactly_the_requests_per_minute[2]"
 PROJECT = """
@@ -155,9 +153,7 @@ def project(repository):
 @pytest.mark.system
 def test_the_command_runs_the_tests_of_a_change_and_says_so(project):
     (project / "tests" / "keys" / "limits" / "test_gcra.py").write_text("def test_it():\n    assert not 'so'\n")
-    command = [sys.executable, "-m", "pytest", "-p", "xdist", "-n1", "--changed"]
-    environ = bare_environment(PYTHONPATH=str(ROOT), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    done = subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True)
+    done = bare_pytest.run(project, "-p", "xdist", "-n1", "--changed")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "a quick answer, not the proof; it runs\n    tests/keys/limits/test_gcra.py\n" in done.stdout
     assert "1 failed in " in done.stdout

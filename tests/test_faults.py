@@ -1,13 +1,11 @@
 """`docs/reliability.md` has the marked tests, and a fault that does not hold fails the command that writes its verdicts."""
 
 import subprocess
-import sys
 
 import pytest
 
-from tests import faults
+from tests import bare_pytest, faults
 from tests.faults import PAGE, Fault, Figures
-from tests.gateway_project.local.launch import bare_environment
 
 TEST = "tests/test_something.py::test_it_goes_on"
 FAULT = Fault("Redis", "Redis is away", "All goes on")
@@ -65,9 +63,7 @@ def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):
     (tmp_path / "test_failing.py").write_text(FAILING)
     before = PAGE.read_text()
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = fault(fault): brings it about\n")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.fault_plugin", "-p", "no:cacheprovider", "-m", "fault"]
-    environ = bare_environment(PYTHONPATH=str(faults.ROOT), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    done = bare_pytest.run(tmp_path, "-p", "tests.fault_plugin", "-p", "no:cacheprovider", "-m", "fault")
     assert done.returncode == 1, done.stdout
     assert "**failed**   Redis is away (" in done.stdout
     assert "held: 12 requests The disk is full (" in done.stdout

@@ -1,12 +1,8 @@
 """``make test`` leaves out the system tests, and says so. ``--all``, and a path, run them."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.gateway_project.local.launch import bare_environment
-from tests.system_plugin import ROOT
+from tests import bare_pytest
 
 PROJECT = """
 [tool.pytest.ini_options]
@@ -28,7 +24,7 @@ def test_a_process(): pass
 
 def test_a_page(chromium): pass
 """
-SAID = "system tests: left out; --all, or their path, runs them"
+SAID = "system tests: left out; --all, --system or their path runs them"
 
 
 @pytest.mark.system
@@ -47,8 +43,6 @@ def test_system_tests_run_if_asked_for(tmp_path, arguments, outcome, is_said):
     (tmp_path / "pyproject.toml").write_text(PROJECT)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "xdist", *arguments]
-    environ = bare_environment(PYTHONPATH=str(ROOT), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    done = bare_pytest.run(tmp_path, "-p", "xdist", *arguments)
     assert f"{outcome} in " in done.stdout, done.stdout
     assert (SAID in done.stdout) is is_said

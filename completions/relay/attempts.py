@@ -154,9 +154,9 @@ def _wait_for_retry(dispatch: Dispatch, call: Call, earlier: ProviderFailed) -> 
 
 def _interruptible(dispatch: Dispatch) -> AbstractContextManager[None]:
     """End the wait for an upstream when the worker must stop, and a cancellable one when the client disconnects."""
-    return (
-        _cancelled_when_left(dispatch) if dispatch.is_cancellable and dispatch.client else _EndedWithWorker(http.WorkerEnding)
-    )
+    if dispatch.is_cancellable and dispatch.client:
+        return _cancelled_when_left(dispatch)
+    return _EndedWithWorker(http.WorkerEnding)
 
 
 @contextmanager

@@ -21,7 +21,10 @@ record_no_verdict = circuit_breaker.record_no_verdict  # ends a probe that said 
 
 
 def may_be_asked(route: Route, account_id: UUID) -> bool:
-    """Ask the circuit before the key: a request that it refuses does not use up the one that probes a refused key."""
+    """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions.
+
+    The circuit is asked before the key: a request that it refuses does not use up the one that probes a refused key.
+    """
     if local_faults.wait_seconds(route) > 0:
         return False
     if not circuit_breaker.allows_request(route, account_id):
@@ -33,6 +36,7 @@ def may_be_asked(route: Route, account_id: UUID) -> bool:
 
 
 def record_success(route: Route, account_id: UUID) -> None:
+    """Note that the provider was reached, accepted our key, and answered."""
     circuit_breaker.record_success(route, account_id)
     local_faults.record_success(route)
     provider_keys.record_success(route)

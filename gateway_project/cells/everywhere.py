@@ -45,10 +45,9 @@ def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Itera
     """
     merged: dict[str, Any] = {name: sum(getattr(row, name) for row in rows) for name in sums}
     for name in means:
-        known = [
-            (value, getattr(row, weight)) for row in rows if (value := getattr(row, name)) is not None and getattr(row, weight)
-        ]
-        value = sum(value * number for value, number in known) / sum(number for _, number in known) if known else None
+        weighted = [(value, getattr(row, weight)) for row in rows if (value := getattr(row, name)) is not None]
+        weights = sum(number for _, number in weighted)
+        value = sum(value * number for value, number in weighted) / weights if weights else None
         merged[name] = round(value) if value is not None and name.endswith("_ms") else value
     return merged
 
