@@ -9,6 +9,7 @@ import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from gevent.local import local
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import QueryCanceled
 
@@ -89,16 +90,27 @@ def release_connection() -> None:
     Django does so when the response is closed. A stream is closed minutes later, and a few connections serve thousands of
     streams.
     """
-    # What ``connections.all(initialized_only=True)`` reads, in eight calls. None when this thread never used a connection: most
-    # completions do not, and making the object takes time and memory.
-    current: BaseDatabaseWrapper | None = getattr(connections._connections, DEFAULT_DB_ALIAS, None)  # type: ignore[attr-defined]
+    current = _current()
     if current and current.connection is not None and not current.in_atomic_block:
         current.close()
 
 
+def _current() -> BaseDatabaseWrapper | None:
+    """Return this thread's connection; None when it never used one.
+
+    Most completions use none, and making the object takes time and memory. ``connections.all(initialized_only=True)`` reads the
+    same in eight calls.
+    """
+    of_threads = connections._connections  # type: ignore[attr-defined]
+    if type(of_threads) is local:  # as in web processes; it takes ten times as long to say that an attribute is missing
+        found: BaseDatabaseWrapper | None = vars(of_threads).get(DEFAULT_DB_ALIAS)
+        return found
+    return getattr(of_threads, DEFAULT_DB_ALIAS, None)
+
+
 def is_in_transaction() -> bool:
     """Return whether a transaction of Django's is open on this thread's connection."""
-    current: BaseDatabaseWrapper | None = getattr(connections._connections, DEFAULT_DB_ALIAS, None)  # type: ignore[attr-defined]
+    current = _current()
     return current is not None and current.in_atomic_block
 
 

@@ -385,7 +385,7 @@ class _Response(HTTPResponseParser):
 
     def read(self) -> bytes:
         """Wait for bytes and parse them. Return what has arrived; nothing if the connection has ended."""
-        arrived: bytes = self._connection.recv(_READ_BYTES)
+        arrived = sockets.receive(self._connection, _READ_BYTES)
         try:
             self.feed(arrived)
         except HTTPParseError:

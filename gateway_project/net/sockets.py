@@ -1,4 +1,4 @@
-"""Sends on a socket of gevent in one system call where the kernel's buffer has room, which it nearly always has."""
+"""Sends and receives on sockets of gevent in one system call each, where that is enough, as it nearly always is."""
 
 from typing import Any
 
@@ -15,3 +15,11 @@ def send_all(connection: Any, data: bytes) -> None:
             sent = 0
     if sent < len(data):
         connection.sendall(data[sent:] if sent else data)
+
+
+def receive(connection: Any, bytes_max: int) -> bytes:
+    """Wait for bytes, and return them. ``connection.recv`` looks first, in vain where the other side has yet to answer."""
+    if type(connection) is socket and connection._read_event is not None:  # it is open
+        connection._wait(connection._read_event)
+    received: bytes = connection.recv(bytes_max)
+    return received

@@ -197,6 +197,8 @@ def _no_pause() -> None:
 
 def _count_names(body: bytes, syntax_max: int | None, uncounted: bytes, pause: Callable[[], None]) -> int:
     """Return the number of names, if the body is JSON. Raises InvalidRequest beyond ``syntax_max`` characters."""
+    if len(body) <= _SLICE_BYTES and (syntax_max is None or len(body) <= syntax_max):
+        return _outside_strings(body, 0)[0].count(b":")
     names = characters = 0
     for syntax in _syntax(body):
         names += syntax.count(b":")
@@ -216,11 +218,17 @@ def _syntax(body: bytes) -> Iterator[bytes]:
     while start < len(body):
         piece = _slice(body, start)
         start += len(piece)
-        if b"\\" in piece:
-            piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")
-        parts = piece.split(b'"')
-        yield b"".join(parts[is_in_string::2]).translate(None, b" \t\r\n")
-        is_in_string = (is_in_string + len(parts) - 1) % 2
+        syntax, quotes = _outside_strings(piece, is_in_string)
+        yield syntax.translate(None, b" \t\r\n")
+        is_in_string = (is_in_string + quotes) % 2
+
+
+def _outside_strings(piece: bytes, is_in_string: int) -> tuple[bytes, int]:
+    """Return what is outside of strings, and the number of quotation marks that begin or end one."""
+    if b"\\" in piece:
+        piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")
+    parts = piece.split(b'"')
+    return b"".join(parts[is_in_string::2]), len(parts) - 1
 
 
 def _slice(body: bytes, start: int) -> bytes:

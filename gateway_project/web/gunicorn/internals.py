@@ -13,10 +13,16 @@ from gunicorn.http import message, wsgi
 from gunicorn.http.body import LengthReader
 from gunicorn.http.message import HeaderPolicy
 from gunicorn.http.parser import Parser
+from gunicorn.http.unreader import SocketUnreader
+
+from gateway_project.net import sockets
 
 _finish_body = Parser.finish_body
+_process_headers = wsgi.Response.process_headers
 _base_environ, _http_date, _ip_in_allow_list = wsgi.base_environ, util.http_date, message._ip_in_allow_list
 _PEERS_MAX = 1_024
+_NAMES_MAX = 256
+_plain_names: set[str] = set()  # of headers of replies that gunicorn sends as they are
 
 
 def install() -> None:
@@ -27,7 +33,9 @@ def install() -> None:
     util.is_hoppish = lru_cache(maxsize=256)(util.is_hoppish)  # a name of a reply's header
     util.unquote_to_wsgi_str = lru_cache(maxsize=256)(util.unquote_to_wsgi_str)  # a path
     wsgi.base_environ = base_environ
+    wsgi.Response.process_headers = process_headers
     Parser.finish_body = finish_body
+    SocketUnreader.chunk = chunk
 
 
 def peer_is_trusted_proxy(request: Any) -> bool:
@@ -47,6 +55,36 @@ def finish_body(parser: Any, *args: Any, **options: Any) -> bool:
     if body and type(body.reader) is LengthReader and not body.reader.length and not body.failed:
         return True
     return bool(_finish_body(parser, *args, **options))
+
+
+def chunk(unreader: SocketUnreader, size_hint: int | None = None) -> bytes:
+    """Return the next bytes of a connection, which is waited for at once: a client sends nothing before it has its reply."""
+    size = unreader.mxchunk
+    if size_hint and size_hint > size:
+        size = min(size_hint, unreader.max_body_chunk)
+    return sockets.receive(unreader.sock, size)
+
+
+def process_headers(response: Any, headers: list[tuple[str, str]]) -> None:
+    """Check the headers of a reply, and take them over: together where names are known and values are of printable ASCII."""
+    taken, length = [], response.response_length
+    for name, value in headers:
+        if name in _plain_names and value.isascii() and value.isprintable():
+            taken.append((name, value.strip(" ")))
+        elif name == "Content-Length" and value.isascii() and value.isdigit():
+            taken.append((name, value))
+            length = int(value)
+        else:
+            return _learn_headers(response, headers)
+    response.headers += taken
+    response.response_length = length
+
+
+def _learn_headers(response: Any, headers: list[tuple[str, str]]) -> None:
+    _process_headers(response, headers)
+    if len(_plain_names) < _NAMES_MAX:
+        names = {name for name, _ in response.headers}
+        _plain_names.update(name for name in names if name.lower() not in ("content-length", "upgrade"))
 
 
 def http_date(timestamp: float | None = None) -> str:
