@@ -7,7 +7,7 @@ every request makes anew is a struct, which costs no Python call.
 import math
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 from uuid import UUID
@@ -237,8 +237,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
         return messages
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
 
     These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that was used, if
@@ -379,8 +378,7 @@ class Call(msgspec.Struct, frozen=True):
     opened_seals: dict[str, Any] = msgspec.field(default_factory=dict)  # what is in them, until the request is sent
 
 
-@dataclass(frozen=True, slots=True)
-class WholeReply:
+class WholeReply(msgspec.Struct, frozen=True):
     """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense.
 
     ``message`` is the upstream's own object, where the request and the upstream speak Anthropic's Messages; otherwise None.
@@ -392,7 +390,7 @@ class WholeReply:
     usage: Usage | None
     text_bytes: int
     message: dict[str, Any] | None = None
-    embeddings: list["array[float]"] = field(default_factory=list)
+    embeddings: list["array[float]"] = msgspec.field(default_factory=list)
 
 
 class Chunk(msgspec.Struct, frozen=True):

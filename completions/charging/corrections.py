@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.db import IntegrityError
+from msgspec import structs
 
 from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
@@ -120,7 +121,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)
     overcharged_nanos = charged_nanos - sum(returned.values()) - dearest_nanos
     usage = late.usage or Usage(0, 0)
-    record = replace(
+    record = structs.replace(
         CompletionRecord.from_row(swept),
         id=f"chatcmpl-{identifiers.uuid7_hex()}",
         repeats=runs[-1].pk,
@@ -213,7 +214,7 @@ class _Beginning(CompletionOperation):
     def decide(self, rows: LockedRows) -> int:
         """Return what is held."""
         amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
-        rows.begin(replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
+        rows.begin(structs.replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
         rows.writes.runs_followed.append((self.completion.repeats or "", self.completion.id))
         return amount_nanos
 

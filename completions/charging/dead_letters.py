@@ -6,10 +6,12 @@ whose caller has sent the request again under its Idempotency-Key, and paid for 
 
 import json
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from completions.charging import journal, outbox, readmission, settlement
 from completions.charging.batch import AdmissionLost
@@ -52,7 +54,7 @@ class DeadLetter:
             "model": self.resolution.served_by.model_id,
             "admittedAt": completion.created_at.isoformat(),
             "settlement": str(self.resolution.settlement),
-            "usage": asdict(usage) if usage else None,
+            "usage": structs.asdict(usage) if usage else None,
             "costNanos": self.resolution.cost_nanos,
         }
 

@@ -31,6 +31,7 @@ import gevent
 import msgspec
 from django.conf import settings
 from django.db import InternalError
+from msgspec import structs
 
 from completions.charging import checkpoints, readmission, reserve
 from completions.charging.batch import AdmissionLost
@@ -175,7 +176,7 @@ def dumps(resolution: Resolution) -> str:
     record = {
         "version": VERSION,
         "completion": resolution.completion.id,
-        "admission": asdict(resolution.completion),  # read only if the database has forgotten it
+        "admission": structs.asdict(resolution.completion),  # read only if the database has forgotten it
         "served_by": list(resolution.served_by),
         "settlement": resolution.settlement,
         "usage": _written(resolution.usage) if resolution.usage else None,
@@ -191,7 +192,7 @@ def dumps(resolution: Resolution) -> str:
 
 def _written(usage: Usage) -> dict[str, Any]:
     """Return the usage. Without searches, a process of the former release can read it, too."""
-    return {name: value for name, value in asdict(usage).items() if name != "web_searches" or value}
+    return {name: value for name, value in structs.asdict(usage).items() if name != "web_searches" or value}
 
 
 # --- Read --------------------------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: A
         raise ValueError("unpaid_nanos is no whole number")
     if usage is None and cost_nanos is None:
         return
-    numbers = [cost_nanos, *(value for name, value in asdict(usage).items() if name != "tier")] if usage else [None]
+    numbers = [cost_nanos, *(value for name, value in structs.asdict(usage).items() if name != "tier")] if usage else [None]
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("usage and cost are no whole numbers")
     if usage and usage.tier not in ("", *TIERS):

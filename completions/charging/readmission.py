@@ -7,10 +7,11 @@ then it is not admitted again. Else its key is stored again, so that a repetitio
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import DataError, IntegrityError
+from msgspec import structs
 
 from billing.models import Account
 from completions.charging import batch, idempotency
@@ -94,7 +95,7 @@ class Readmission(CompletionOperation):
             self._require_unrepeated(rows)
         usage = self.ended.usage
         # No limit, because none was asked; and the tokens that it used, so that its settlement corrects nothing.
-        completion = replace(
+        completion = structs.replace(
             self.completion,
             spending_day=rows.now.date(),
             counted_tokens=usage.prompt_tokens + usage.completion_tokens if usage else 0,

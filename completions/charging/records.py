@@ -1,7 +1,6 @@
 """The values of a completion's row, and the SQL that counts, inserts and updates it."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, NamedTuple, TypedDict
 from uuid import UUID
@@ -12,8 +11,7 @@ from completions.models import Completion
 from gateway_project.db.pipelined_transaction import Statement
 
 
-@dataclass(frozen=True, slots=True)
-class CompletionRecord:
+class CompletionRecord(msgspec.Struct, frozen=True):
     """An admitted completion. The fields are named like the columns of its row.
 
     A plain value instead of a model instance, because every request makes one.
@@ -111,7 +109,7 @@ class ServedBy(NamedTuple):
         return cls(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
 
 
-_COLUMNS = tuple(CompletionRecord.__dataclass_fields__)
+_COLUMNS = tuple(CompletionRecord.__struct_fields__)
 
 
 def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import msgspec
+from msgspec import structs
 
 from billing import money
 from completions.chat import ChatRequest, Offer, PriceList, Usage
@@ -115,8 +116,8 @@ class CostPart(msgspec.Struct, frozen=True):
 def usage_parts(usage: Usage, price: PriceList, images: int = 0) -> list[CostPart]:
     """Return what the usage costs, by kind, before the one rounding."""
     if usage.tier and (tier := price.of_tier(usage.tier)):
-        parts = usage_parts(replace(usage, tier=""), tier, images)
-        return [msgspec.structs.replace(part, kind=f"{part.kind}, {usage.tier} tier") for part in parts]
+        parts = usage_parts(structs.replace(usage, tier=""), tier, images)
+        return [structs.replace(part, kind=f"{part.kind}, {usage.tier} tier") for part in parts]
     uncached_tokens = usage.prompt_tokens - usage.cached_tokens - usage.cache_write_tokens
     brief_tokens = usage.cache_write_tokens - usage.cache_write_1h_tokens
     parts = [

@@ -4,6 +4,8 @@ import json
 import math
 from typing import Any, NoReturn
 
+import msgspec
+
 from completions.request.fields import Fields, refuse
 from gateway_project import errors
 from gateway_project.web import strict_json
@@ -12,8 +14,14 @@ _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token
 
 
 def parse_json(text: bytes) -> Any:
-    """Parse JSON in UTF-8 from an upstream, without NaN and infinities. Raises ValueError, RecursionError."""
-    return _decode(text.decode())
+    """Parse JSON in UTF-8 from an upstream, without NaN and infinities. Raises ValueError, RecursionError.
+
+    msgspec takes a third of the time of Python's parser, which reads what msgspec refuses: halves of surrogate pairs.
+    """
+    try:
+        return _decode_fast(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _decode(text.decode())
 
 
 def parse_json_object(text: str) -> Fields | None:
@@ -80,4 +88,5 @@ def _finite_float(digits: str) -> float:
     return number
 
 
+_decode_fast = msgspec.json.Decoder().decode
 _decode = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_float).decode

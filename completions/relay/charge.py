@@ -19,7 +19,7 @@ may be the reason: the loss then also counts against what the account may leave 
 Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
 """
 
-from dataclasses import replace
+from msgspec import structs
 
 from completions.charging import idempotency, settlement, stored_responses
 from completions.chat import Usage
@@ -91,7 +91,7 @@ def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, 
     usage, price, images = arrived, dispatch.call.offer.price, dispatch.admitted.completion.images
     is_unseen = dispatch.reasons or not dispatch.admitted.request.stream
     if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:
-        usage = replace(arrived, completion_tokens=max(arrived.completion_tokens, dispatch.completion_tokens_max))
+        usage = structs.replace(arrived, completion_tokens=max(arrived.completion_tokens, dispatch.completion_tokens_max))
     paid_nanos = cost.usage_cost_nanos(arrived, price, images) if is_paid else 0
     lost_nanos = cost.usage_cost_nanos(usage, price, images) - paid_nanos
     metrics.record_provider_loss(dispatch.call.route.provider_slug, lost_nanos)
@@ -130,7 +130,7 @@ def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:
     """
     if reported is None:
         return estimated
-    return replace(
+    return structs.replace(
         reported,
         prompt_tokens=reported.prompt_tokens or estimated.prompt_tokens,
         completion_tokens=max(reported.completion_tokens, estimated.completion_tokens),

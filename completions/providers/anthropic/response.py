@@ -1,8 +1,10 @@
 """Reads replies of Anthropic's Messages API: whole ones, the events of a stream and errors, in OpenAI's terms. Pure."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.pricing import cost
@@ -303,7 +305,7 @@ def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
 def parse_message(body: bytes) -> WholeReply:
     """Return the reply in a message object, and the object itself. Raises UnusableResponse."""
     reply = parse_reply(body)
-    return replace(reply, message=wire.replace_lone_surrogates(body, wire.parse_json(body)))
+    return structs.replace(reply, message=wire.replace_lone_surrogates(body, wire.parse_json(body)))
 
 
 def _message(blocks: list[dict[str, Any]], seal: Seal | None) -> dict[str, Any]:

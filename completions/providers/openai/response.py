@@ -2,8 +2,9 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, wire
@@ -296,7 +297,7 @@ def parse_usage(value: Any) -> Usage | None:
 
 def _at_tier(usage: Usage, asked: str, reply: dict[str, Any]) -> Usage:
     """Return the usage with the service tier that was used: the one that was asked for, unless the reply says that none was."""
-    return usage if reply.get("service_tier") == "default" else replace(usage, tier=asked)
+    return usage if reply.get("service_tier") == "default" else structs.replace(usage, tier=asked)
 
 
 def _generated_bytes(message: Any) -> int:

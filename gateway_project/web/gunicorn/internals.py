@@ -75,9 +75,11 @@ def process_headers(response: Any, headers: list[tuple[str, str]]) -> None:
             taken.append((name, value))
             length = int(value)
         else:
-            return _learn_headers(response, headers)
-    response.headers += taken
-    response.response_length = length
+            _learn_headers(response, headers)
+            break
+    else:
+        response.headers += taken
+        response.response_length = length
 
 
 def _learn_headers(response: Any, headers: list[tuple[str, str]]) -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -11,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
+from msgspec import structs
 
 from billing import locks, money
 from billing.ledger import audit, writer
@@ -378,7 +378,7 @@ def test_two_runs_that_both_were_swept_cost_with_their_corrections_what_the_dear
         row = Completion.objects.select_related("price").get(pk=completion.id)
         usage, cost_nanos = Usage(10, count), 5_000 + 1_500 * count
         late = Resolution(
-            replace(completion, **known), ServedBy.from_row(row), Completion.Settlement.REPORTED, usage, cost_nanos
+            structs.replace(completion, **known), ServedBy.from_row(row), Completion.Settlement.REPORTED, usage, cost_nanos
         )
         outbox.store(late, TimeoutError())
         ids.append(completion.id)

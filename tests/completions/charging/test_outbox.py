@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -17,6 +16,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import InternalError, OperationalError, connection, transaction
 from django.db.models.functions import Now
+from msgspec import structs
 
 from billing import locks
 from billing.models import Account, Hold, LedgerEntry
@@ -107,7 +107,7 @@ def test_a_stream_that_ends_in_an_outage_is_completed_and_its_settlement_stored(
     assert record == {
         "version": 2,
         "completion": completion.pk,
-        "admission": json.loads(json.dumps(asdict(CompletionRecord.from_row(completion)), default=str)),
+        "admission": json.loads(json.dumps(structs.asdict(CompletionRecord.from_row(completion)), default=str)),
         "served_by": ["demo/echo", completion.price_id, "echo", 1, first_token_ms, streamed_ms, None, None],
         "settlement": "reported",
         "usage": {

@@ -1,12 +1,12 @@
 """What the database forgot, of requests with an Idempotency-Key: each is charged once, whenever its caller repeats it."""
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db.models.functions import Now
+from msgspec import structs
 
 from billing.models import Account
 from completions.catalog import lookup
@@ -157,7 +157,7 @@ def test_it_is_left_to_an_operator_when_a_repetition_may_have_been_deleted(alice
 
 def replace_completion(admitted: Admitted, **changed: Any) -> Admitted:
     return Admitted(
-        replace(admitted.completion, **changed), *[getattr(admitted, name) for name in Admitted.__struct_fields__[1:]]
+        structs.replace(admitted.completion, **changed), *[getattr(admitted, name) for name in Admitted.__struct_fields__[1:]]
     )
 
 

@@ -2,8 +2,10 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
@@ -351,8 +353,8 @@ def _usage(response: Fields, tier: str, searches: "_Searches | None") -> Usage |
     """Return the usage, with the service tier that was asked for, unless the reply says that none was used."""
     usage = parse_usage(response.get("usage"))
     if usage and searches:
-        usage = replace(usage, web_searches=searches.number)
-    return replace(usage, tier=tier) if usage and tier and response.get("service_tier") != "default" else usage
+        usage = structs.replace(usage, web_searches=searches.number)
+    return structs.replace(usage, tier=tier) if usage and tier and response.get("service_tier") != "default" else usage
 
 
 def read_error(error: Fields) -> InBandError:
