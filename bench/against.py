@@ -1,4 +1,5 @@
-"""`make bench ARGS=against=REV`: CPU time of the web process for a completion, as a ratio to that of another revision.
+"""`make bench ARGS=against=REV`: CPU time of the web process for a completion, and for an event of a stream, as a ratio to that
+of another revision.
 
     .venv/bin/python -m bench.against REV [SECONDS]
 
@@ -12,19 +13,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from bench import run
+from bench import run, upstream
 
 ROUNDS = 5
 CLIENTS = (1, 8, 64)
-_EVENTS = 103  # of bench/upstream.py's stream
+_EVENTS = upstream.WORDS + 3  # of a stream
+_STREAMS = 8  # at a time, of which an event is measured
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,15 @@ class Measured:
     secret: str
     worker: Any
 
-    def cpu_ms(self, clients: int, seconds: float, *, stream: bool) -> float:
+    def event_ms(self, seconds: float, fields: dict[str, int], more_events: int) -> float:
+        """Return the CPU time for each of the events that streams with the fields have more, or get one at a time."""
+        with_them = self.cpu_ms(_STREAMS, seconds, stream=True, **fields)
+        return (with_them - self.cpu_ms(_STREAMS, seconds, stream=True)) / more_events
+
+    def cpu_ms(self, clients: int, seconds: float, *, stream: bool, **fields: int) -> float:
         """Return the CPU time of the web process for one completion."""
         before = self._cpu_seconds()
-        result = run.load(self.port, clients, seconds, run.completion(self.secret, stream=stream))
+        result = run.load(self.port, clients, seconds, run.completion(self.secret, stream=stream, **fields))
         if set(result["statuses"]) != {"200"}:
             raise SystemExit(f"not all were answered: {result['statuses']}")
         answered = sum(result["statuses"].values())
@@ -106,18 +114,25 @@ def _report(ours: Measured, theirs: Measured, revision: str, seconds: float) -> 
     sys.stdout.write(f"CPU ms of the web process    now   {revision[:12]:>12}   ratio, median   each round\n")
     for stream in (False, True):
         for clients in CLIENTS:
-            pairs = [_pair(ours, theirs, clients, seconds, stream=stream) for _ in range(ROUNDS)]
-            now, then = (statistics.median(times) for times in zip(*pairs, strict=True))
-            ratios = [mine / other for mine, other in pairs]
             kind = f"stream of {_EVENTS} events" if stream else "whole"
-            rounds = " ".join(f"{ratio:.2f}" for ratio in ratios)
-            figures = f"{now:7.2f} {then:14.2f} {statistics.median(ratios):15.2f}   {rounds}"
-            sys.stdout.write(f"{kind:20} {clients:3} {figures}\n")
-            sys.stdout.flush()
+            _compare(
+                f"{kind:22} {clients:3}",
+                partial(Measured.cpu_ms, clients=clients, seconds=seconds, stream=stream),
+                ours,
+                theirs,
+            )
+    event_ms = partial(Measured.event_ms, seconds=seconds)
+    _compare("an event more at once", partial(event_ms, fields=upstream.LONG, more_events=9 * upstream.WORDS), ours, theirs)
+    _compare("an event that is alone", partial(event_ms, fields=upstream.PACED, more_events=_EVENTS), ours, theirs)
 
 
-def _pair(ours: Measured, theirs: Measured, clients: int, seconds: float, *, stream: bool) -> tuple[float, float]:
-    return ours.cpu_ms(clients, seconds, stream=stream), theirs.cpu_ms(clients, seconds, stream=stream)
+def _compare(name: str, measure: Callable[[Measured], float], ours: Measured, theirs: Measured) -> None:
+    pairs = [(measure(ours), measure(theirs)) for _ in range(ROUNDS)]
+    now, then = (statistics.median(times) for times in zip(*pairs, strict=True))
+    ratios = [mine / other for mine, other in pairs]
+    rounds = " ".join(f"{ratio:.2f}" for ratio in ratios)
+    sys.stdout.write(f"{name:26} {now:7.4f} {then:14.4f} {statistics.median(ratios):15.2f}   {rounds}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -146,8 +146,9 @@ def _report(port: int, secret: str, seconds: float) -> None:
             sys.stdout.flush()
 
 
-def completion(secret: str, *, stream: bool) -> bytes:
-    body = {"model": "bench/instant", "messages": [{"role": "user", "content": "Say something."}], "max_tokens": 200}
+def completion(secret: str, *, stream: bool, **fields: int) -> bytes:
+    message = {"role": "user", "content": "Say something."}
+    body = {"model": "bench/instant", "messages": [message], "max_tokens": 200, **fields}
     return post(secret, {**body, "stream": True} if stream else body)
 
 

@@ -2,7 +2,8 @@
 
 python bench/upstream.py PORT [EVENTS_PER_SECOND]
 
-With a number of events per second, streams are sent an event at a time.
+With a number of events per second, streams are sent an event at a time. So are those of requests with ``PACED``. Streams of
+requests with ``LONG`` have ten times as many words.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import json
 import sys
 
 WORDS = 100
+LONG = {"max_tokens": 10 * WORDS}
+PACED, PACED_PER_SECOND = {"seed": 1}, 200
 USAGE = {"prompt_tokens": 9, "completion_tokens": WORDS, "total_tokens": 9 + WORDS}
 HEAD = {"id": "chatcmpl-upstream", "created": 1, "model": "bench"}
 
@@ -21,7 +24,7 @@ def _whole() -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
-def _stream() -> bytes:
+def _stream(words: int) -> bytes:
     def event(choices: list[object], **more: object) -> bytes:
         chunk = {**HEAD, "object": "chat.completion.chunk", "choices": choices, **more}
         return b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n"
@@ -29,13 +32,14 @@ def _stream() -> bytes:
     def delta(delta: dict[str, object], finish_reason: str | None = None) -> bytes:
         return event([{"index": 0, "delta": delta, "finish_reason": finish_reason}])
 
-    events = [delta({"role": "assistant", "content": ""}), *[delta({"content": "word "})] * WORDS, delta({}, "stop")]
+    events = [delta({"role": "assistant", "content": ""}), *[delta({"content": "word "})] * words, delta({}, "stop")]
     body = b"".join(events) + event([], usage=USAGE) + b"data: [DONE]\n\n"
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body)
     return head + body
 
 
-WHOLE, STREAM = _whole(), _stream()
+WHOLE, STREAM, LONG_STREAM = _whole(), _stream(WORDS), _stream(10 * WORDS)
+_IS_LONG, _IS_PACED = (json.dumps(fields, separators=(",", ":")).encode()[1:-1] for fields in (LONG, PACED))
 EVENTS_PER_SECOND = float(sys.argv[2]) if len(sys.argv) > 2 else None
 
 
@@ -55,10 +59,13 @@ class Upstream(asyncio.Protocol):
         self.received = body[length:]
         if b'"stream":true' not in body:
             self.transport.write(WHOLE)  # type: ignore[attr-defined]
-        elif EVENTS_PER_SECOND is None:
-            self.transport.write(STREAM)  # type: ignore[attr-defined]
+            return
+        stream = LONG_STREAM if _IS_LONG in body else STREAM
+        per_second = PACED_PER_SECOND if _IS_PACED in body else EVENTS_PER_SECOND
+        if per_second is None:
+            self.transport.write(stream)  # type: ignore[attr-defined]
         else:
-            self._send(STREAM.split(b"\n\n"), 1 / EVENTS_PER_SECOND)
+            self._send(stream.split(b"\n\n"), 1 / per_second)
 
     def _send(self, events: list[bytes], pause_seconds: float) -> None:
         if self.transport.is_closing():

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from pythonjsonlogger.json import JsonEncoder, JsonFormatter
@@ -111,6 +112,23 @@ class Record(logging.LogRecord):
         self.msecs = int(self.created % 1 * 1000) + 0.0
 
 
+def write(
+    logger: logging.Logger,
+    level: int,
+    message: str,
+    arguments: tuple[object, ...],
+    facts: Mapping[str, object],
+    cause: BaseException | None = None,
+) -> None:
+    """Log a line as ``logger.log`` does with ``extra`` and ``exc_info``."""
+    if not logger.isEnabledFor(level):
+        return
+    exc_info = (type(cause), cause, cause.__traceback__) if cause else None
+    record = logging.getLogRecordFactory()(logger.name, level, "", 0, message, arguments, exc_info)
+    vars(record).update(facts)
+    logger.handle(record)
+
+
 class LineHandler(logging.StreamHandler[Any]):
     """Writes records as lines."""
 
@@ -186,5 +204,9 @@ class ReadableLineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if record.exc_info or record.exc_text or record.stack_info:
             return super().format(record)
-        at = time.strftime("%H:%M:%S", time.localtime(record.created))
-        return f"{at} {record.levelname:<7} {record.name} {record.getMessage()}"
+        return f"{_time_of_day(int(record.created))} {record.levelname:<7} {record.name} {record.getMessage()}"
+
+
+@lru_cache(maxsize=1)
+def _time_of_day(second: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(second))

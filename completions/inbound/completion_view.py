@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from completions.catalog import eligibility
@@ -38,6 +39,7 @@ from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
 
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+_IS_RATED = "x-ratelimit-limit-concurrent"  # a header that all others of rate limits come with
 SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
 
 
@@ -47,8 +49,7 @@ class RatedView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         key_id = getattr(request._request, "key_id", None)
-        is_admitted = "x-ratelimit-limit-concurrent" in response.headers
-        if key_id and not is_admitted and response.status_code != 401:
+        if key_id and _IS_RATED not in response.headers and response.status_code != 401:
             for name, value in limit_state_cache.estimate_headers(key_id).items():
                 response.setdefault(name, value)
         return response
@@ -251,7 +252,10 @@ class CompletionView(RequestView):
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""
-        response = super().finalize_response(request, response, *args, **kwargs)
+        if _IS_RATED in response.headers and not isinstance(response, Response) and "Vary" not in self.headers:
+            django_internals.set_headers(response.headers, self.headers)  # which is all that would be done
+        else:
+            response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
             django_internals.set_headers(response.headers, reply_headers.headers(self.dispatched))
         if self.read_on:

@@ -19,7 +19,13 @@ def send_all(connection: Any, data: bytes) -> None:
 
 def receive(connection: Any, bytes_max: int) -> bytes:
     """Wait for bytes, and return them. ``connection.recv`` looks first, in vain where the other side has yet to answer."""
-    if type(connection) is socket and connection._read_event is not None:  # it is open
+    if type(connection) is not socket or connection._read_event is None:  # it is closed
+        received: bytes = connection.recv(bytes_max)
+        return received
+    while True:
         connection._wait(connection._read_event)
-    received: bytes = connection.recv(bytes_max)
-    return received
+        try:
+            received = connection._sock.recv(bytes_max)
+        except BlockingIOError:  # the kernel has dropped what had arrived
+            continue
+        return received

@@ -49,16 +49,13 @@ def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse,
     line.is_written = True
     failure = _failure(line, response) if response.status_code >= 400 or line.failures else {}
     path = _quoted(request.path)  # so that a line break in the path does not start a new log line
-    logger.log(
+    logs.write(
+        logger,
         _level(line, response) if failure else logging.INFO,
         "%s %s %s %.1fms%s",
-        request.method,
-        path,
-        response.status_code,
-        seconds * 1000,
-        _describe(failure) if failure else "",
-        extra=_facts(request, response, path, seconds) | failure,
-        exc_info=line.cause if line.is_unexpected else None,
+        (request.method, path, response.status_code, seconds * 1000, _describe(failure) if failure else ""),
+        _facts(request, response, path, seconds) | failure,
+        line.cause if line.is_unexpected else None,
     )
 
 

@@ -60,3 +60,16 @@ def test_a_line_that_cannot_be_written_is_reported_and_stops_nobody(capsys):
     assert not handler.handle(make_record())
     assert written.getvalue().endswith(" WARNING gateway.request done\n")
     assert written.getvalue().count("\n") == 1
+
+
+@pytest.mark.parametrize("cause", [None, ValueError("why")])
+@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO])
+def test_what_is_written_is_what_logging_would_write(caplog, cause, level):
+    logger = logging.getLogger("gateway.request")
+    with caplog.at_level(logging.INFO, "gateway.request"):
+        logs.write(logger, level, "%s and %d", ("one", 2), EXTRA, cause)
+        logger.log(level, "%s and %d", "one", 2, extra=EXTRA, exc_info=cause)
+    where = {"pathname", "filename", "module", "lineno", "funcName", "created", "msecs", "relativeCreated"}
+    written = [{name: value for name, value in vars(record).items() if name not in where} for record in caplog.records]
+    assert written[:1] == written[1:]
+    assert len(written) == (0 if level == logging.DEBUG else 2)

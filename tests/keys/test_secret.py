@@ -1,5 +1,6 @@
 """The format of secrets. Only the secret itself matches its digest."""
 
+import hmac
 import re
 
 import pytest
@@ -74,6 +75,13 @@ def test_the_digest_depends_on_secret_and_pepper_and_contains_neither():
     assert re.fullmatch("[0-9a-f]{64}", kept)
     assert kept != secret.digest(minted, OLD_PEPPER)
     assert kept != secret.digest(secret.mint(identifiers.short_uuid7()), PEPPER)
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 200])
+def test_the_digest_is_the_hmac(length):
+    pepper = "é" + "p" * length
+    for text in ("", secret.mint(identifiers.short_uuid7()), "long" * 100):
+        assert secret.digest(text, pepper) == hmac.digest(pepper.encode(), text.encode(), "sha256").hex()
 
 
 def test_a_secret_matches_under_any_known_pepper():

@@ -3,25 +3,33 @@
 Its settings do not change in a worker. What it replaces is tested against gunicorn's own, and the version is pinned.
 """
 
+import re
 import time
 from functools import lru_cache
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from gunicorn import util
 from gunicorn.http import message, wsgi
 from gunicorn.http.body import LengthReader
-from gunicorn.http.message import HeaderPolicy
+from gunicorn.http.message import HeaderPolicy, Request
 from gunicorn.http.parser import Parser
 from gunicorn.http.unreader import SocketUnreader
 
 from gateway_project.net import sockets
 
 _finish_body = Parser.finish_body
+_parse_request_line, _parse_headers = Request.parse_request_line, Request.parse_headers
 _process_headers = wsgi.Response.process_headers
 _base_environ, _http_date, _ip_in_allow_list = wsgi.base_environ, util.http_date, message._ip_in_allow_list
 _PEERS_MAX = 1_024
 _NAMES_MAX = 256
+_LINES_MAX, _LINE_BYTES_MAX = 256, 256
+_lines: dict[bytes, tuple[str, str, str, str, str, tuple[int, int]]] = {}  # what request lines say that came before
+_LINE_FACTS = ("method", "uri", "path", "query", "fragment", "version")
+_read_line = attrgetter(*_LINE_FACTS)
+_names: dict[str, tuple[str, bool, bool]] = {}  # of headers of requests; see _kind
+_UNUSUAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r\n[ \t]|\r(?!\n)|(?<!\r)\n")
 _plain_names: set[str] = set()  # of headers of replies that gunicorn sends as they are
 
 
@@ -32,6 +40,8 @@ def install() -> None:
     util.http_date = http_date
     util.is_hoppish = lru_cache(maxsize=256)(util.is_hoppish)  # a name of a reply's header
     util.unquote_to_wsgi_str = lru_cache(maxsize=256)(util.unquote_to_wsgi_str)  # a path
+    Request.parse_request_line = parse_request_line
+    Request.parse_headers = parse_headers
     wsgi.base_environ = base_environ
     wsgi.Response.process_headers = process_headers
     Parser.finish_body = finish_body
@@ -63,6 +73,56 @@ def chunk(unreader: SocketUnreader, size_hint: int | None = None) -> bytes:
     if size_hint and size_hint > size:
         size = min(size_hint, unreader.max_body_chunk)
     return sockets.receive(unreader.sock, size)
+
+
+def parse_request_line(request: Any, line: bytes) -> None:
+    """Parse the first line of a request. It is kept if it has no query, which may hold a secret."""
+    if facts := _lines.get(line):
+        request.method, request.uri, request.path, request.query, request.fragment, request.version = facts
+        return
+    _parse_request_line(request, line)
+    if len(_lines) < _LINES_MAX and len(line) <= _LINE_BYTES_MAX and b"?" not in line:
+        _lines[line] = _read_line(request)
+
+
+def parse_headers(request: Any, data: bytes, from_trailer: bool = False) -> list[tuple[str, str]]:
+    """Parse the headers of a request: in few calls where their form is usual. gunicorn's own function refuses the others."""
+    text = data.decode("latin-1")
+    lines = text.split("\r\n")
+    if from_trailer or len(lines) > request.limit_request_fields or _UNUSUAL.search(text):
+        return _parse_headers(request, data, from_trailer)  # type: ignore[no-any-return]
+    headers, scheme_state = [], [False]
+    seen: set[str] = set()
+    trusted = request._peer_trusted_for_forwarded()
+    for line in lines:
+        name, colon, value = line.partition(":")
+        upper, is_single, has_policy = _names.get(name) or _kind(name, request.cfg)
+        is_unusual = not (colon and upper) or upper in seen or len(line) + 2 > request.limit_request_field_size
+        if is_unusual:
+            return _parse_headers(request, data, from_trailer)  # type: ignore[no-any-return]
+        header = upper, value.strip(" \t")
+        if has_policy:
+            header = request._apply_header_policy(*header, scheme_state, seen, *trusted)
+        elif is_single:
+            seen.add(upper)
+        if header:
+            headers.append(header)
+    return headers
+
+
+def _kind(name: str, cfg: Any) -> tuple[str, bool, bool]:
+    """Return a header's name as gunicorn has it, whether it may come only once, and whether gunicorn has more rules for it.
+
+    An invalid name is "".
+    """
+    if not message.TOKEN_RE.fullmatch(name) or cfg.strip_header_spaces:
+        return "", False, False
+    upper = name.upper()
+    has_policy = upper == "EXPECT" or "_" in upper or upper in cfg.secure_scheme_headers
+    kind = upper, upper in message.RFC9110_5_3_SINGLETON_FIELDS, has_policy
+    if len(_names) < _NAMES_MAX:
+        _names[name] = kind
+    return kind
 
 
 def process_headers(response: Any, headers: list[tuple[str, str]]) -> None:

@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import gevent
 import pytest
 
+from gateway_project.db import group_commit
 from gateway_project.db.group_commit import (
     GroupCommit,
     OutcomeUnknown,
@@ -14,6 +16,7 @@ from gateway_project.db.group_commit import (
     StaysLocked,
     Unavailable,
     WaitTimedOut,
+    _GreenletTicket,
     _Ticket,
 )
 from tests.waiting import until
@@ -728,3 +731,63 @@ def test_one_caller_at_a_time_probes(monkeypatch):
     with pytest.raises(WaitTimedOut):
         outage.group.submit("c")
     assert outage.probes == 1
+
+
+# --- Greenlets ---
+
+
+@pytest.fixture
+def greenlets(monkeypatch):
+    monkeypatch.setattr(group_commit, "_ticket_class", _GreenletTicket)
+
+
+def test_greenlets_share_batches_and_get_an_outcome_each(greenlets):
+    batches = []
+
+    def run(items: list[str], is_rerun: bool) -> list[Any]:
+        batches.append(items)
+        gevent.sleep(0.01)
+        return [item.upper() for item in items]
+
+    group: GroupCommit[str, str] = GroupCommit(run)
+    waiting = [gevent.spawn(group.submit, item) for item in "abcde"]
+    assert [each.get(timeout=10) for each in waiting] == list("ABCDE")
+    assert batches == [["a"], ["b", "c", "d", "e"]]
+
+
+def test_a_greenlet_that_is_woken_before_it_waits_does_not_wait(greenlets):
+    ticket = _GreenletTicket("a")
+    ticket.wake()
+    ticket.wake()
+    assert ticket.wait(60) is True
+    assert ticket.wait(0.01) is False  # each wake ends one wait
+
+
+def test_a_greenlet_waits_again_when_it_was_woken_too_late(greenlets):
+    ticket = _GreenletTicket("a")
+
+    def wait() -> list[bool]:
+        with gevent.Timeout(0.05, False):
+            ticket.wait(60)
+        ticket.wake()  # nobody waits
+        return [ticket.wait(60), ticket.wait(0.2)]
+
+    assert gevent.spawn(wait).get(timeout=10) == [True, False]
+
+
+def test_a_greenlet_that_gives_up_is_not_woken_elsewhere(greenlets):
+    ticket = _GreenletTicket("a")
+
+    def wait() -> tuple[bool, float]:
+        with gevent.Timeout(0.05, False):
+            ticket.wait(60)
+        began_at = time.monotonic()
+        gevent.sleep(0.1)
+        return ticket.wait(0), time.monotonic() - began_at
+
+    waiting = gevent.spawn(wait)
+    gevent.sleep(0.08)
+    ticket.wake()
+    was_woken, slept_seconds = waiting.get(timeout=10)
+    assert was_woken
+    assert slept_seconds >= 0.1

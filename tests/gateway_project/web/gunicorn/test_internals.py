@@ -1,13 +1,15 @@
 """What replaces functions of gunicorn's on the way of every request does what they do."""
 
+import random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from gunicorn import util
 from gunicorn.config import Config
 from gunicorn.http import wsgi
 from gunicorn.http.body import Body, LengthReader
-from gunicorn.http.message import HeaderPolicy
+from gunicorn.http.message import HeaderPolicy, Request
 from gunicorn.http.parser import Parser
 from gunicorn.http.unreader import IterUnreader
 
@@ -56,3 +58,147 @@ def test_what_was_not_read_of_a_body_is_discarded_as_by_gunicorn(length, failed,
 
 def test_before_the_first_request_there_is_no_body_to_discard():
     assert internals.finish_body(SimpleNamespace(mesg=None)) is True
+
+
+# --- Heads of requests ---
+
+LINES = [
+    b"POST /v1/chat/completions HTTP/1.1",
+    b"GET /a%20b?c=d#e HTTP/1.0",
+    b"OPTIONS * HTTP/1.1",
+    b"GET http://host/path HTTP/1.1",
+    b"get / HTTP/1.1",
+    b"GET / HTTP/2.0",
+    b"GET  / HTTP/1.1",
+    b"GET /\xe9 HTTP/1.1",
+    b"GET /",
+    b"",
+]
+HEADERS = [
+    b"Host: example.org",
+    b"Host:example.org",
+    b"HOST: again",
+    b"Content-Length: 12",
+    b"content-length: 13",
+    b"Content-Type:  application/json \t",
+    b"Authorization: Bearer secret",
+    b"X-Name: one",
+    b"X-Name: two",
+    b"X-Empty:",
+    b"X-Tab: a\tb",
+    b"X-Latin: \xe9\xa0",
+    b"X-Forwarded-Proto: https",
+    b"X-Forwarded-Proto: http",
+    b"X-Forwarded-Ssl: on",
+    b"Expect: 100-Continue",
+    b"Expect: more",
+    b"X_Under: score",
+    b"X Space: x",
+    b"X-Space : x",
+    b": no name",
+    b"no colon",
+    b" folded",
+    b"\tfolded",
+    b"X-Null: a\0b",
+    b"X-Return: a\rb",
+    b"X-Feed: a\nb",
+    b"X-Delete: a\x7fb",
+    b"\xdf: sharp s",
+    b"X-Long: " + b"x" * 5_000,
+    b"",
+]
+
+
+def make_request(cfg: Config) -> Any:
+    request = Request.__new__(Request)
+    facts = {"cfg": cfg, "peer_addr": ("127.0.0.1", 1), "version": (1, 1), "scheme": "http", "_expected_100_continue": False}
+    limits = {"limit_request_fields": 8, "limit_request_field_size": 4_094, "_policy_expect_continue": True}
+    vars(request).update(facts | limits)
+    return request
+
+
+def outcome(parse: Any, request: Any, *args: Any) -> Any:
+    """Return what the function returns, or the class and text of what it raises, and all that it has noted."""
+    try:
+        result = parse(request, *args)
+    except Exception as error:
+        return type(error), str(error)
+    return result, {name: value for name, value in vars(request).items() if name != "cfg"}
+
+
+@pytest.fixture
+def cfg() -> Config:
+    made = Config()
+    made.set("forwarder_headers", "")
+    return made
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_request_line_is_parsed_as_by_gunicorn_each_time(cfg, line):
+    parse = Request.parse_request_line
+    for _ in range(2):
+        assert outcome(internals.parse_request_line, make_request(cfg), line) == outcome(parse, make_request(cfg), line)
+
+
+def test_no_line_with_a_query_is_kept(cfg):
+    internals.parse_request_line(make_request(cfg), b"GET /callback?code=secret HTTP/1.1")
+    internals.parse_request_line(make_request(cfg), b"GET /callback HTTP/1.1")
+    kept = b"".join(internals._lines)
+    assert b"/callback" in kept
+    assert b"secret" not in kept
+
+
+@pytest.mark.parametrize("trusted", ["127.0.0.1", "10.0.0.1"])
+def test_headers_are_parsed_as_by_gunicorn(cfg, trusted):
+    cfg.set("forwarded_allow_ips", trusted)
+    pick, refused = random.Random(1), 0
+    for number in range(3_000):
+        several = [HEADERS[number]] if number < len(HEADERS) else pick.choices(HEADERS, k=pick.randint(1, 9))
+        if number % 2:
+            several = [line for line in several if line in HEADERS[:13]] or several
+        data = b"\r\n".join(several)
+        for is_trailer in (False, True):
+            theirs = outcome(Request.parse_headers, make_request(cfg), data, is_trailer)
+            assert outcome(internals.parse_headers, make_request(cfg), data, is_trailer) == theirs, data
+            refused += isinstance(theirs[0], type)
+    assert 1_000 < refused < 5_000  # so both kinds were tried
+
+
+def test_the_usual_headers_take_the_short_way(cfg, monkeypatch):
+    monkeypatch.setattr(internals, "_parse_headers", None)
+    data = b"Host: example.org\r\nContent-Type: application/json\r\nContent-Length: 2\r\nAuthorization: Bearer secret"
+    parsed = internals.parse_headers(make_request(cfg), data)
+    assert [name for name, _ in parsed] == ["HOST", "CONTENT-TYPE", "CONTENT-LENGTH", "AUTHORIZATION"]
+
+
+# --- Headers of replies ---
+
+REPLIES: list[list[tuple[Any, Any]]] = [
+    [("Content-Type", "application/json"), ("Content-Length", "12")],
+    [("Content-Type", " padded\t"), ("X-Tab", "a\tb"), ("X-Latin", "\xe9")],
+    [("content-length", "12"), ("Content-Length", "13")],
+    [("Content-Length", "-1")],
+    [("Content-Length", "x")],
+    [("Connection", "close"), ("Keep-Alive", "5"), ("X-After", "hop-by-hop")],
+    [("Connection", "upgrade"), ("Upgrade", "websocket")],
+    [("X-Feed", "a\nb")],
+    [("X Space", "x")],
+    [("X-Unicode", "\u20ac")],
+    [("X-Number", 1)],
+    [(1, "x")],
+    [],
+]
+
+
+def test_headers_of_a_reply_are_taken_over_as_by_gunicorn_each_time():
+    def taken(process_headers: Any, headers: list[tuple[str, str]]) -> Any:
+        response = SimpleNamespace(headers=[], response_length=None, upgrade=False)
+        try:
+            process_headers(response, headers)
+        except Exception as error:
+            return type(error), str(error)
+        return vars(response)
+
+    for _ in range(2):
+        for headers in REPLIES:
+            assert taken(internals.process_headers, headers) == taken(wsgi.Response.process_headers, headers), headers
