@@ -20,12 +20,10 @@ class Decoder:
     def feed(self, received: bytes) -> list[bytes]:
         """Return the data of the events that ``received`` completes. Raises EventTooLarge."""
         if not self._rest and not self._data and received.startswith(b"data: ") and received.endswith(b"\n\n"):
-            *framed, _ = received.split(b"\n\n")
             # Whole events of one line each, which is how nearly all upstreams send them: no line needs to be looked at.
-            if received.count(b"\n") == 2 * len(framed) and b"\r" not in received:
-                found = [event[6:] for event in framed if event.startswith(b"data: ")]
-                if len(found) == len(framed) and b"" not in found:
-                    return found
+            found = received[6:-2].split(b"\n\ndata: ")
+            if received.count(b"\n") == 2 * len(found) and b"\r" not in received and b"" not in found:
+                return found
         lines = (self._rest + received).replace(b"\r\n", b"\n")
         # A CR at the very end may be the first half of CRLF.
         held_back = b"\r" if lines.endswith(b"\r") else b""

@@ -99,9 +99,11 @@ class ChatEventWriter(EventWriter):
         head = compact_json.dumps_ascii(_head(dispatch, "chat.completion.chunk"))
         self._before = b"data: " + head[:-1] + b',"choices":'
         self._after = b',"usage":null}\n\n' if dispatch.admitted.request.has_null_usage else b"}\n\n"
+        self._between = self._after + self._before
 
     def _format(self, chunks: list[Chunk]) -> bytes:
-        return b"".join([self._before + chunk.choices + self._after for chunk in chunks if chunk.usage is None])
+        choices = [chunk.choices for chunk in chunks if chunk.usage is None]
+        return self._before + self._between.join(choices) + self._after if choices else b""
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return the usage, if the client asked for it, and the end marker."""

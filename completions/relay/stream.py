@@ -158,8 +158,9 @@ class _Progress:
         text_bytes = 0
         for chunk in chunks:
             text_bytes += chunk.text_bytes
-            self._usage = chunk.usage or self._usage
-            self._has_finish_reason = self._has_finish_reason or chunk.has_finish_reason
+            if chunk.usage or chunk.has_finish_reason:
+                self._usage = chunk.usage or self._usage
+                self._has_finish_reason = self._has_finish_reason or chunk.has_finish_reason
         if text_bytes:
             self.dispatch.record_text()
         self._relayed_bytes += text_bytes

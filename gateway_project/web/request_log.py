@@ -40,12 +40,13 @@ class RequestLogMiddleware:
             # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
             response.headers["Content-Length"] = str(len(response.content))
         seconds = time.monotonic() - started
-        metrics.observe_request(request, response, seconds)
-        _write(line, request, response, seconds)
+        route = metrics.route(request)
+        metrics.observe_request(route, request.method, response.status_code, seconds)
+        _write(line, request, response, route, seconds)
         return response
 
 
-def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, route: str, seconds: float) -> None:
     line.is_written = True
     failure = _failure(line, response) if response.status_code >= 400 or line.failures else {}
     path = _quoted(request.path)  # so that a line break in the path does not start a new log line
@@ -54,7 +55,7 @@ def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse,
         _level(line, response) if failure else logging.INFO,
         "%s %s %s %.1fms%s",
         (request.method, path, response.status_code, seconds * 1000, _describe(failure) if failure else ""),
-        _facts(request, response, path, seconds) | failure,
+        _facts(request, response, path, route, seconds) | failure,
         line.cause if line.is_unexpected else None,
     )
 
@@ -65,11 +66,11 @@ def _level(line: logs.RequestLine, response: HttpResponse) -> int:
     return logging.WARNING if line.failures else logging.INFO
 
 
-def _facts(request: HttpRequest, response: HttpResponse, path: str, seconds: float) -> dict[str, Any]:
+def _facts(request: HttpRequest, response: HttpResponse, path: str, route: str, seconds: float) -> dict[str, Any]:
     return {
         "method": request.method,
         "path": path,
-        "route": metrics.route(request),
+        "route": route,
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,
