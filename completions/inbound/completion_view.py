@@ -157,7 +157,9 @@ class CompletionView(RequestView):
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         """Wrap the request as REST framework does, with parsers and the like that are made once: they have no state."""
         parts = _parts(self.__class__)  # type: ignore[arg-type]  # any class has a hash
-        return Request(request, **parts, parser_context={"view": self, "args": args, "kwargs": kwargs})
+        made = Request(request, **parts, parser_context={"view": self, "args": args, "kwargs": kwargs})
+        made.method = request.method  # otherwise each look at it ends in a function that looks it up
+        return made
 
     @property
     def default_response_headers(self) -> dict[str, str]:
@@ -311,7 +313,9 @@ def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str
     response = HttpResponse if isinstance(body, bytes) else _StreamedResponse
     if is_stream:
         return response(body, headers={**_STREAM_HEADERS, **headers, "Content-Type": "text/event-stream"})
-    return response(body, headers={"Cache-Control": "no-store", **headers, "Content-Type": "application/json"})
+    assert isinstance(body, bytes)
+    length = {"Content-Length": str(len(body))}
+    return response(body, headers={"Cache-Control": "no-store", **headers, "Content-Type": "application/json", **length})
 
 
 def _kept_until_sent(response: HttpResponseBase, caller: Caller, slot: Slot) -> HttpResponseBase:

@@ -293,8 +293,10 @@ class UpstreamResponse(msgspec.Struct, eq=False):
 
         Raises TimedOut, ConnectionBroken, ResponseTooLarge.
         """
-        body = bytearray()
+        body, response = bytearray(), self._response
         bytes_max = settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max
+        if response.is_complete and len(response.body) <= bytes_max:  # all of it came with its head
+            return bytes(response.body)
         while data := self.read_some(self.idle_seconds):
             body += data
             if len(body) > bytes_max:
@@ -412,17 +414,23 @@ class _Response(HTTPResponseParser):
         if self.is_complete:
             raise HTTPParseError("a second response")
         self._lines.clear()
-        self._count(_INTERIM_BYTES)
+        self._head_bytes += _INTERIM_BYTES
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            raise _HeadTooLarge
 
     def _on_header_field(self, piece: str) -> None:
-        self._count(len(piece))
+        self._head_bytes += len(piece)
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            raise _HeadTooLarge
         if len(self._lines) % 2:
             self._lines[-1] += piece
         else:
             self._lines.append(piece)
 
     def _on_header_value(self, piece: str) -> None:
-        self._count(len(piece))
+        self._head_bytes += len(piece)
+        if self._head_bytes > _HEAD_BYTES_MAX:
+            raise _HeadTooLarge
         if len(self._lines) % 2:
             self._lines.append(piece)
         else:
@@ -439,10 +447,12 @@ class _Response(HTTPResponseParser):
             self.is_complete = True
             self._is_reusable = not self.parser_failed() and self.should_keep_alive()
 
-    def _count(self, head_bytes: int) -> None:
-        self._head_bytes += head_bytes
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise HTTPParseError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
+
+class _HeadTooLarge(HTTPParseError):
+    """All headers have more than _HEAD_BYTES_MAX bytes."""
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {_HEAD_BYTES_MAX} bytes of headers")
 
 
 _INTERIM_BYTES = len("HTTP/1.1 100")  # of a head: that of an interim response may have no headers

@@ -111,6 +111,9 @@ def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) 
     is_encoded = "HTTP_TRANSFER_ENCODING" in request.META or "HTTP_CONTENT_ENCODING" in request.META
     is_chunked = is_encoded and _is_chunked(request)
     length = 0 if is_chunked else _announced_bytes(request)
+    if not is_encoded and (buffered := bodies.take_buffered(request.META, length)) is not None:
+        arrived(length)
+        return buffered
     try:
         # Without a timeout, a client that sends half a body would occupy this greenlet for ever.
         with Deadline(settings.REQUEST_BODY_TIMEOUT_SECONDS, _Late()):

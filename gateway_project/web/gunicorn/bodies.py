@@ -25,6 +25,21 @@ _SLICE_BYTES = 262_144
 _IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refused
 
 
+def take_buffered(environ: dict[str, Any], length: int) -> bytes | None:
+    """Return a body of which every byte arrived with the head, as that of most requests, and None for any other."""
+    body: Any = environ.get("wsgi.input")
+    if type(body) is not Body or type(body.reader) is not LengthReader or body.reader.length != length:
+        return None
+    unreader = body.reader.unreader
+    ahead: bytes = unreader.take_buffered()
+    if len(ahead) != length:
+        unreader.unread(ahead[length:] if len(ahead) > length else ahead)
+        if len(ahead) < length:
+            return None
+    body.reader.length = 0
+    return ahead[:length]
+
+
 def read(environ: dict[str, Any], length: int, arrived: Callable[[int], None]) -> bytes | None:
     """Return the body, or less of it where the client stops sending; None if this server's bodies must be read otherwise.
 
