@@ -41,6 +41,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'permissions': [('issue_support_credit', 'Can issue a SUPPORT_CREDIT'), ('correct_credit', 'Can correct a credit, once'), ('book_purchase', 'Can book a payment by bank transfer'), ('refund_purchase', 'Can book refunds, and close an account with a refund'), ('close_account', 'Can close and reopen an account'), ('send_password_link', 'Can send a member of an account a link to set a password')],
+                'indexes': [django.contrib.postgres.indexes.GinIndex(django.contrib.postgres.search.SearchVector('name', config='simple'), name='accounts_by_words_of_name')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('held_nanos__gte', 0)), name='held_money_is_never_negative'), models.CheckConstraint(condition=models.Q(('last_seq__gte', 0)), name='a_book_begins_at_zero'), models.CheckConstraint(condition=models.Q(('open_holds__gte', 0)), name='an_accounts_open_holds_are_never_negative'), models.CheckConstraint(condition=models.Q(models.Q(('requests_per_minute__isnull', True), ('requests_per_minute__gte', 1), _connector='OR'), models.Q(('tokens_per_minute__isnull', True), ('tokens_per_minute__gte', 1), _connector='OR')), name='an_accounts_rate_is_at_least_one_a_minute'), models.CheckConstraint(condition=models.Q(('requests_in_flight_max__isnull', True), ('requests_in_flight_max__gte', 1), _connector='OR'), name='an_account_may_run_at_least_one_request'), models.CheckConstraint(condition=models.Q(('warning_threshold_cents__isnull', True), models.Q(('warning_threshold_cents__gte', 1), ('warning_threshold_cents__lte', 922337203685)), _connector='OR'), name='a_warning_threshold_is_a_positive_amount')],
             },
         ),
         migrations.CreateModel(
@@ -66,6 +68,9 @@ class Migration(migrations.Migration):
                 ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
                 ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('email', django.db.models.functions.text.Lower('email'))), name='an_email_is_stored_in_lower_case')],
+            },
         ),
         migrations.CreateModel(
             name='BillingDetails',
@@ -96,6 +101,9 @@ class Migration(migrations.Migration):
                 ('next_try_at', models.DateTimeField(help_text='No attempt before, after a decline.', null=True)),
                 ('stopped_because', models.CharField(blank=True, help_text='Why there are no attempts any more.', max_length=300)),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(('amount_cents__gt', 0), ('month_cents_max__gte', models.F('amount_cents')), ('threshold_cents__gte', 0)), name='a_top_up_fits_in_its_month'), models.CheckConstraint(condition=models.Q(('is_on', False), models.Q(('method_id', ''), _negated=True), _connector='OR'), name='a_top_up_that_is_on_has_a_card')],
+            },
         ),
         migrations.CreateModel(
             name='AccountWarning',
@@ -109,6 +117,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': ('view',),
+                'indexes': [models.Index(fields=['account', '-created_at'], name='warnings_by_account'), models.Index(fields=['created_at'], name='warnings_by_time'), models.Index(condition=models.Q(('prepared_at__isnull', True)), fields=['created_at'], name='warnings_to_prepare')],
             },
         ),
         migrations.CreateModel(
@@ -123,6 +132,10 @@ class Migration(migrations.Migration):
                 ('resolved_at', models.DateTimeField(null=True)),
                 ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='holds', to='billing.account')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('state', 'HELD')), fields=['expires_at'], name='open_holds_by_expiry'), models.Index(condition=models.Q(('state', 'HELD')), fields=['account'], name='open_holds_by_account'), models.Index(condition=models.Q(('state__in', ['RELEASED', 'EXPIRED'])), fields=['account', 'resolved_at'], name='failed_holds_by_time')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('amount_nanos__gte', 0)), name='a_hold_is_never_negative'), models.CheckConstraint(condition=models.Q(('settled_nanos__isnull', True), models.Q(('settled_nanos__gte', 0), ('settled_nanos__lte', models.F('amount_nanos'))), _connector='OR'), name='no_more_is_settled_than_was_held'), models.CheckConstraint(condition=models.Q(models.Q(('settled_nanos__isnull', False), ('state', 'SETTLED')), models.Q(models.Q(('state', 'SETTLED'), _negated=True), ('settled_nanos__isnull', True)), _connector='OR'), name='only_a_settled_hold_says_what_it_cost'), models.CheckConstraint(condition=models.Q(models.Q(('resolved_at__isnull', True), ('state', 'HELD')), models.Q(models.Q(('state', 'HELD'), _negated=True), ('resolved_at__isnull', False)), _connector='OR'), name='a_hold_is_open_until_it_is_resolved')],
+            },
         ),
         migrations.CreateModel(
             name='Invitation',
@@ -140,6 +153,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': ('view',),
+                'constraints': [models.CheckConstraint(condition=models.Q(('role__in', ['OWNER', 'DEVELOPER', 'BILLING', 'VIEWER'])), name='an_invitation_is_to_a_role'), models.CheckConstraint(condition=models.Q(('email', django.db.models.functions.text.Lower('email'))), name='an_invited_email_is_in_lower_case'), models.CheckConstraint(condition=models.Q(('accepted_at__isnull', True), ('revoked_at__isnull', True), _connector='OR'), name='an_invitation_ends_once'), models.UniqueConstraint(condition=models.Q(('accepted_at__isnull', True), ('revoked_at__isnull', True)), fields=('account', 'email'), name='an_address_is_invited_once')],
             },
         ),
         migrations.CreateModel(
@@ -159,6 +173,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'ledger entries',
+                'indexes': [models.Index(condition=models.Q(('spender__isnull', False)), fields=['account', 'spender', 'seq'], name='entries_by_spender'), models.Index(condition=models.Q(('type', 'USAGE_DEBIT'), _negated=True), fields=['account', 'type', 'seq'], name='entries_beside_usage'), django.contrib.postgres.indexes.GinIndex(condition=models.Q(('type', 'USAGE_DEBIT'), _negated=True), fields=['metadata'], name='entries_by_metadata'), models.Index(condition=models.Q(('issued_by__isnull', False)), fields=['issued_by'], name='entries_by_issuer'), models.Index(condition=models.Q(('type', 'USAGE_DEBIT'), _negated=True), fields=['id'], name='entries_beside_usage_by_time')],
+                'constraints': [models.UniqueConstraint(fields=('account', 'seq'), name='a_place_in_the_book_is_taken_once'), models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='seq_counts_from_one'), models.CheckConstraint(condition=models.Q(models.Q(('amount_nanos__gt', 0), ('type__in', ['CREDIT_PURCHASE', 'SUPPORT_CREDIT'])), models.Q(('amount_nanos__lt', 0), ('type', 'REFUND_DEBIT')), models.Q(('amount_nanos__lte', 0), ('type', 'USAGE_DEBIT')), _connector='OR'), name='credits_add_and_debits_take'), models.CheckConstraint(condition=models.Q(('spender__isnull', True), ('type', 'USAGE_DEBIT'), _connector='OR'), name='only_usage_has_a_spender')],
             },
         ),
         migrations.CreateModel(
@@ -181,6 +197,8 @@ class Migration(migrations.Migration):
             options={
                 'permissions': [('approve_support_credit', 'Can approve a SUPPORT_CREDIT that somebody else asks for')],
                 'default_permissions': ('view',),
+                'indexes': [models.Index(condition=models.Q(('decision', '')), fields=['requested_by'], name='waiting_credits_by_requester')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('amount_cents__gte', 1)), name='a_credit_is_asked_for_in_whole_cents'), models.CheckConstraint(condition=models.Q(models.Q(('decision', 'APPROVED'), _negated=True), models.Q(('decided_by', models.F('requested_by')), _negated=True), _connector='OR'), name='nobody_approves_what_they_asked_for'), models.CheckConstraint(condition=models.Q(models.Q(('decided_at__isnull', True), ('decided_by__isnull', True), ('decision', '')), models.Q(('decided_at__isnull', False), ('decided_by__isnull', False), ('decision__in', ['APPROVED', 'DECLINED'])), _connector='OR'), name='a_credit_waits_until_it_is_decided'), models.CheckConstraint(condition=models.Q(models.Q(('decision', 'APPROVED'), ('entry__isnull', False)), models.Q(models.Q(('decision', 'APPROVED'), _negated=True), ('entry__isnull', True)), _connector='OR'), name='only_an_approved_credit_is_booked')],
             },
         ),
         migrations.CreateModel(
@@ -192,6 +210,9 @@ class Migration(migrations.Migration):
                 ('account', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='billing.account')),
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('account', 'user'), name='a_person_joins_an_account_once'), models.CheckConstraint(condition=models.Q(('role__in', ['OWNER', 'DEVELOPER', 'BILLING', 'VIEWER'])), name='a_member_has_a_role')],
+            },
         ),
         migrations.AddField(
             model_name='account',
@@ -238,6 +259,10 @@ class Migration(migrations.Migration):
                 ('created_by', models.ForeignKey(db_index=False, help_text='Empty: an automatic top-up.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('credit', models.OneToOneField(editable=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='billing.ledgerentry')),
             ],
+            options={
+                'indexes': [models.Index(fields=['account', '-id'], name='payments_by_account'), models.Index(fields=['created_at'], name='payments_by_time')],
+                'constraints': [models.CheckConstraint(condition=models.Q(('amount_cents__gt', 0)), name='a_payment_is_of_some_amount'), models.CheckConstraint(condition=models.Q(models.Q(('credit__isnull', False), ('paid_at__isnull', False), ('receipt_number__isnull', False), ('status', 'PAID')), models.Q(models.Q(('status', 'PAID'), _negated=True), ('credit__isnull', True), ('paid_at__isnull', True), ('receipt_number__isnull', True)), _connector='OR'), name='a_payment_is_paid_when_it_is_credited'), models.CheckConstraint(condition=models.Q(('disputed_cents__gte', 0), ('refunded_cents__gte', 0)), name='a_refund_or_dispute_is_never_negative'), models.CheckConstraint(condition=models.Q(('debited_cents__gte', 0), ('debited_cents__lte', models.F('amount_cents'))), name='no_more_is_taken_back_than_was_paid'), models.CheckConstraint(condition=models.Q(('status', 'PAID'), ('debited_cents', 0), _connector='OR'), name='only_what_was_paid_is_taken_back'), models.UniqueConstraint(fields=('account', 'receipt_number'), name='a_receipts_number_is_used_once')],
+            },
         ),
         migrations.CreateModel(
             name='PaymentDifference',
@@ -250,6 +275,9 @@ class Migration(migrations.Migration):
                 ('gone_at', models.DateTimeField(help_text='When a reconciliation did not find it any more.', null=True)),
                 ('payment', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='differences', to='billing.payment')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(condition=models.Q(('gone_at__isnull', True)), fields=('processor', 'subject'), name='a_difference_is_open_once')],
+            },
         ),
         migrations.CreateModel(
             name='PaymentEvent',
@@ -263,6 +291,9 @@ class Migration(migrations.Migration):
                 ('received_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
                 ('payment', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='events', to='billing.payment')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('processor', 'event_id'), name='an_event_is_kept_once')],
+            },
         ),
         migrations.CreateModel(
             name='WebhookEndpoint',
@@ -297,11 +328,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 'default_permissions': ('view',),
+                'indexes': [models.Index(condition=models.Q(('state', 'WAITING')), fields=['next_try_at'], name='deliveries_by_next_try')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('email', ''), ('endpoint__isnull', False)), models.Q(('endpoint__isnull', True), models.Q(('email', ''), _negated=True)), _connector='OR'), name='a_delivery_has_one_way'), models.CheckConstraint(condition=models.Q(models.Q(('next_try_at__isnull', False), ('state', 'WAITING')), models.Q(models.Q(('state', 'WAITING'), _negated=True), ('next_try_at__isnull', True)), _connector='OR'), name='only_a_waiting_delivery_is_tried'), models.UniqueConstraint(fields=('warning', 'endpoint'), name='a_warning_goes_to_an_endpoint_once'), models.UniqueConstraint(condition=models.Q(('endpoint__isnull', True)), fields=('warning', 'email'), name='a_warning_is_mailed_to_a_person_once')],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='user',
-            constraint=models.CheckConstraint(condition=models.Q(('email', django.db.models.functions.text.Lower('email'))), name='an_email_is_stored_in_lower_case'),
         ),
         migrations.AddField(
             model_name='topuprule',
@@ -317,221 +346,5 @@ class Migration(migrations.Migration):
             model_name='topuprule',
             name='set_by',
             field=models.ForeignKey(help_text='Who is told when it fails.', on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
-        ),
-        migrations.AddIndex(
-            model_name='accountwarning',
-            index=models.Index(fields=['account', '-created_at'], name='warnings_by_account'),
-        ),
-        migrations.AddIndex(
-            model_name='accountwarning',
-            index=models.Index(fields=['created_at'], name='warnings_by_time'),
-        ),
-        migrations.AddIndex(
-            model_name='accountwarning',
-            index=models.Index(condition=models.Q(('prepared_at__isnull', True)), fields=['created_at'], name='warnings_to_prepare'),
-        ),
-        migrations.AddIndex(
-            model_name='hold',
-            index=models.Index(condition=models.Q(('state', 'HELD')), fields=['expires_at'], name='open_holds_by_expiry'),
-        ),
-        migrations.AddIndex(
-            model_name='hold',
-            index=models.Index(condition=models.Q(('state', 'HELD')), fields=['account'], name='open_holds_by_account'),
-        ),
-        migrations.AddIndex(
-            model_name='hold',
-            index=models.Index(condition=models.Q(('state__in', ['RELEASED', 'EXPIRED'])), fields=['account', 'resolved_at'], name='failed_holds_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='hold',
-            constraint=models.CheckConstraint(condition=models.Q(('amount_nanos__gte', 0)), name='a_hold_is_never_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='hold',
-            constraint=models.CheckConstraint(condition=models.Q(('settled_nanos__isnull', True), models.Q(('settled_nanos__gte', 0), ('settled_nanos__lte', models.F('amount_nanos'))), _connector='OR'), name='no_more_is_settled_than_was_held'),
-        ),
-        migrations.AddConstraint(
-            model_name='hold',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('settled_nanos__isnull', False), ('state', 'SETTLED')), models.Q(models.Q(('state', 'SETTLED'), _negated=True), ('settled_nanos__isnull', True)), _connector='OR'), name='only_a_settled_hold_says_what_it_cost'),
-        ),
-        migrations.AddConstraint(
-            model_name='hold',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('resolved_at__isnull', True), ('state', 'HELD')), models.Q(models.Q(('state', 'HELD'), _negated=True), ('resolved_at__isnull', False)), _connector='OR'), name='a_hold_is_open_until_it_is_resolved'),
-        ),
-        migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['OWNER', 'DEVELOPER', 'BILLING', 'VIEWER'])), name='an_invitation_is_to_a_role'),
-        ),
-        migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(('email', django.db.models.functions.text.Lower('email'))), name='an_invited_email_is_in_lower_case'),
-        ),
-        migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.CheckConstraint(condition=models.Q(('accepted_at__isnull', True), ('revoked_at__isnull', True), _connector='OR'), name='an_invitation_ends_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='invitation',
-            constraint=models.UniqueConstraint(condition=models.Q(('accepted_at__isnull', True), ('revoked_at__isnull', True)), fields=('account', 'email'), name='an_address_is_invited_once'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(condition=models.Q(('spender__isnull', False)), fields=['account', 'spender', 'seq'], name='entries_by_spender'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(condition=models.Q(('type', 'USAGE_DEBIT'), _negated=True), fields=['account', 'type', 'seq'], name='entries_beside_usage'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=django.contrib.postgres.indexes.GinIndex(condition=models.Q(('type', 'USAGE_DEBIT'), _negated=True), fields=['metadata'], name='entries_by_metadata'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(condition=models.Q(('issued_by__isnull', False)), fields=['issued_by'], name='entries_by_issuer'),
-        ),
-        migrations.AddIndex(
-            model_name='ledgerentry',
-            index=models.Index(condition=models.Q(('type', 'USAGE_DEBIT'), _negated=True), fields=['id'], name='entries_beside_usage_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='ledgerentry',
-            constraint=models.UniqueConstraint(fields=('account', 'seq'), name='a_place_in_the_book_is_taken_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='ledgerentry',
-            constraint=models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='seq_counts_from_one'),
-        ),
-        migrations.AddConstraint(
-            model_name='ledgerentry',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('amount_nanos__gt', 0), ('type__in', ['CREDIT_PURCHASE', 'SUPPORT_CREDIT'])), models.Q(('amount_nanos__lt', 0), ('type', 'REFUND_DEBIT')), models.Q(('amount_nanos__lte', 0), ('type', 'USAGE_DEBIT')), _connector='OR'), name='credits_add_and_debits_take'),
-        ),
-        migrations.AddConstraint(
-            model_name='ledgerentry',
-            constraint=models.CheckConstraint(condition=models.Q(('spender__isnull', True), ('type', 'USAGE_DEBIT'), _connector='OR'), name='only_usage_has_a_spender'),
-        ),
-        migrations.AddIndex(
-            model_name='creditrequest',
-            index=models.Index(condition=models.Q(('decision', '')), fields=['requested_by'], name='waiting_credits_by_requester'),
-        ),
-        migrations.AddConstraint(
-            model_name='creditrequest',
-            constraint=models.CheckConstraint(condition=models.Q(('amount_cents__gte', 1)), name='a_credit_is_asked_for_in_whole_cents'),
-        ),
-        migrations.AddConstraint(
-            model_name='creditrequest',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('decision', 'APPROVED'), _negated=True), models.Q(('decided_by', models.F('requested_by')), _negated=True), _connector='OR'), name='nobody_approves_what_they_asked_for'),
-        ),
-        migrations.AddConstraint(
-            model_name='creditrequest',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('decided_at__isnull', True), ('decided_by__isnull', True), ('decision', '')), models.Q(('decided_at__isnull', False), ('decided_by__isnull', False), ('decision__in', ['APPROVED', 'DECLINED'])), _connector='OR'), name='a_credit_waits_until_it_is_decided'),
-        ),
-        migrations.AddConstraint(
-            model_name='creditrequest',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('decision', 'APPROVED'), ('entry__isnull', False)), models.Q(models.Q(('decision', 'APPROVED'), _negated=True), ('entry__isnull', True)), _connector='OR'), name='only_an_approved_credit_is_booked'),
-        ),
-        migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.UniqueConstraint(fields=('account', 'user'), name='a_person_joins_an_account_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['OWNER', 'DEVELOPER', 'BILLING', 'VIEWER'])), name='a_member_has_a_role'),
-        ),
-        migrations.AddIndex(
-            model_name='account',
-            index=django.contrib.postgres.indexes.GinIndex(django.contrib.postgres.search.SearchVector('name', config='simple'), name='accounts_by_words_of_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='account',
-            constraint=models.CheckConstraint(condition=models.Q(('held_nanos__gte', 0)), name='held_money_is_never_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='account',
-            constraint=models.CheckConstraint(condition=models.Q(('last_seq__gte', 0)), name='a_book_begins_at_zero'),
-        ),
-        migrations.AddConstraint(
-            model_name='account',
-            constraint=models.CheckConstraint(condition=models.Q(('open_holds__gte', 0)), name='an_accounts_open_holds_are_never_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='account',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('requests_per_minute__isnull', True), ('requests_per_minute__gte', 1), _connector='OR'), models.Q(('tokens_per_minute__isnull', True), ('tokens_per_minute__gte', 1), _connector='OR')), name='an_accounts_rate_is_at_least_one_a_minute'),
-        ),
-        migrations.AddConstraint(
-            model_name='account',
-            constraint=models.CheckConstraint(condition=models.Q(('requests_in_flight_max__isnull', True), ('requests_in_flight_max__gte', 1), _connector='OR'), name='an_account_may_run_at_least_one_request'),
-        ),
-        migrations.AddConstraint(
-            model_name='account',
-            constraint=models.CheckConstraint(condition=models.Q(('warning_threshold_cents__isnull', True), models.Q(('warning_threshold_cents__gte', 1), ('warning_threshold_cents__lte', 922337203685)), _connector='OR'), name='a_warning_threshold_is_a_positive_amount'),
-        ),
-        migrations.AddIndex(
-            model_name='payment',
-            index=models.Index(fields=['account', '-id'], name='payments_by_account'),
-        ),
-        migrations.AddIndex(
-            model_name='payment',
-            index=models.Index(fields=['created_at'], name='payments_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(('amount_cents__gt', 0)), name='a_payment_is_of_some_amount'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('credit__isnull', False), ('paid_at__isnull', False), ('receipt_number__isnull', False), ('status', 'PAID')), models.Q(models.Q(('status', 'PAID'), _negated=True), ('credit__isnull', True), ('paid_at__isnull', True), ('receipt_number__isnull', True)), _connector='OR'), name='a_payment_is_paid_when_it_is_credited'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(('disputed_cents__gte', 0), ('refunded_cents__gte', 0)), name='a_refund_or_dispute_is_never_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(('debited_cents__gte', 0), ('debited_cents__lte', models.F('amount_cents'))), name='no_more_is_taken_back_than_was_paid'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.CheckConstraint(condition=models.Q(('status', 'PAID'), ('debited_cents', 0), _connector='OR'), name='only_what_was_paid_is_taken_back'),
-        ),
-        migrations.AddConstraint(
-            model_name='payment',
-            constraint=models.UniqueConstraint(fields=('account', 'receipt_number'), name='a_receipts_number_is_used_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='paymentdifference',
-            constraint=models.UniqueConstraint(condition=models.Q(('gone_at__isnull', True)), fields=('processor', 'subject'), name='a_difference_is_open_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='paymentevent',
-            constraint=models.UniqueConstraint(fields=('processor', 'event_id'), name='an_event_is_kept_once'),
-        ),
-        migrations.AddIndex(
-            model_name='warningdelivery',
-            index=models.Index(condition=models.Q(('state', 'WAITING')), fields=['next_try_at'], name='deliveries_by_next_try'),
-        ),
-        migrations.AddConstraint(
-            model_name='warningdelivery',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('email', ''), ('endpoint__isnull', False)), models.Q(('endpoint__isnull', True), models.Q(('email', ''), _negated=True)), _connector='OR'), name='a_delivery_has_one_way'),
-        ),
-        migrations.AddConstraint(
-            model_name='warningdelivery',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('next_try_at__isnull', False), ('state', 'WAITING')), models.Q(models.Q(('state', 'WAITING'), _negated=True), ('next_try_at__isnull', True)), _connector='OR'), name='only_a_waiting_delivery_is_tried'),
-        ),
-        migrations.AddConstraint(
-            model_name='warningdelivery',
-            constraint=models.UniqueConstraint(fields=('warning', 'endpoint'), name='a_warning_goes_to_an_endpoint_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='warningdelivery',
-            constraint=models.UniqueConstraint(condition=models.Q(('endpoint__isnull', True)), fields=('warning', 'email'), name='a_warning_is_mailed_to_a_person_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='topuprule',
-            constraint=models.CheckConstraint(condition=models.Q(('amount_cents__gt', 0), ('month_cents_max__gte', models.F('amount_cents')), ('threshold_cents__gte', 0)), name='a_top_up_fits_in_its_month'),
-        ),
-        migrations.AddConstraint(
-            model_name='topuprule',
-            constraint=models.CheckConstraint(condition=models.Q(('is_on', False), models.Q(('method_id', ''), _negated=True), _connector='OR'), name='a_top_up_that_is_on_has_a_card'),
         ),
     ]

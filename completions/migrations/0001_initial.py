@@ -15,8 +15,8 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('billing', '0001_initial'),
+        ('billing', '__first__'),
         ('keys', '0001_initial'),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
@@ -55,6 +55,9 @@ class Migration(migrations.Migration):
                 ('key_refused_at', models.DateTimeField(editable=False, help_text='The last time.', null=True)),
                 ('key_refusal', models.CharField(blank=True, db_default='', default='', editable=False, help_text="The provider's status and words.", max_length=400)),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('connect_seconds__isnull', True), ('connect_seconds__gte', 1), _connector='OR'), models.Q(('first_byte_seconds__isnull', True), ('first_byte_seconds__gte', 1), _connector='OR'), models.Q(('idle_seconds__isnull', True), ('idle_seconds__gte', 1), _connector='OR'), models.Q(('total_seconds__isnull', True), ('total_seconds__gte', 1), _connector='OR')), name='a_provider_has_at_least_a_second')],
+            },
         ),
         migrations.CreateModel(
             name='RoutableAlias',
@@ -81,6 +84,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ['priority', 'id'],
+                'constraints': [models.CheckConstraint(condition=models.Q(('weight__gte', 1)), name='a_route_has_a_weight')],
             },
         ),
         migrations.CreateModel(
@@ -148,6 +152,10 @@ class Migration(migrations.Migration):
                 ('account', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='completions', to='billing.account')),
                 ('key', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='completions', to='keys.apikey')),
             ],
+            options={
+                'indexes': [models.Index(fields=['request_id'], name='completions_by_request'), models.Index(condition=models.Q(('failed_attempts__isnull', False)), fields=['key', '-id'], name='failed_completions_by_key'), models.Index(fields=['key', '-id'], name='completions_by_key'), django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['provider_request_id'], name='completions_by_provider_request', opclasses=['text_bloom_ops'])],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', True), ('settlement__isnull', True)), models.Q(('finished_at__isnull', False), ('settlement__isnull', False)), _connector='OR'), name='a_completion_is_finished_when_it_is_settled')],
+            },
         ),
         migrations.CreateModel(
             name='IdempotentRequest',
@@ -163,6 +171,10 @@ class Migration(migrations.Migration):
                 ('account', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='billing.account')),
                 ('completion', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='completions.completion')),
             ],
+            options={
+                'indexes': [models.Index(condition=models.Q(('reply_bytes__gt', 0)), fields=['account', 'expires_at', 'id'], name='stored_replies_by_age')],
+                'constraints': [models.UniqueConstraint(fields=('account', 'key'), name='an_account_uses_a_key_for_one_request')],
+            },
         ),
         migrations.CreateModel(
             name='LabelHour',
@@ -183,6 +195,8 @@ class Migration(migrations.Migration):
             options={
                 'abstract': False,
                 'default_permissions': (),
+                'indexes': [models.Index(fields=['account', 'name', 'hour'], name='labels_by_name')],
+                'constraints': [models.UniqueConstraint(fields=('account', 'hour', 'name', 'value'), name='labels_are_summed_up_once', nulls_distinct=False)],
             },
         ),
         migrations.CreateModel(
@@ -229,6 +243,9 @@ class Migration(migrations.Migration):
                 ('decided_by', models.ForeignKey(help_text='Empty: the rule.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('model', models.ForeignKey(help_text='Empty: it is not offered yet.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='proposals', to='completions.languagemodel')),
             ],
+            options={
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('decided_at__isnull', True), ('state', 'pending')), models.Q(models.Q(('state', 'pending'), _negated=True), ('decided_at__isnull', False)), _connector='OR'), name='a_proposal_waits_until_it_is_decided'), models.CheckConstraint(condition=models.Q(('kind', 'new_model'), ('model__isnull', False), _connector='OR'), name='a_proposal_is_about_a_model_or_a_new_one')],
+            },
         ),
         migrations.CreateModel(
             name='Price',
@@ -242,6 +259,9 @@ class Migration(migrations.Migration):
                 ('image_nanos', models.BigIntegerField(blank=True, help_text='Nanodollars for each image, beside its tokens. Empty: nothing.', null=True)),
                 ('model', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='prices', to='completions.languagemodel')),
             ],
+            options={
+                'constraints': [models.UniqueConstraint(fields=('model', 'effective_from'), name='a_model_has_one_price_at_a_time'), models.CheckConstraint(condition=models.Q(('input_nanos__gte', 0), ('output_nanos__gte', 0), models.Q(('cached_input_nanos__isnull', True), ('cached_input_nanos__gte', 0), _connector='OR'), models.Q(('cache_write_nanos__isnull', True), ('cache_write_nanos__gte', 0), _connector='OR'), models.Q(('image_nanos__isnull', True), ('image_nanos__gte', 0), _connector='OR')), name='a_price_is_never_negative')],
+            },
         ),
         migrations.AddField(
             model_name='completion',
@@ -259,10 +279,6 @@ class Migration(migrations.Migration):
                 ('failure', models.CharField(blank=True, help_text='Why there was none the last time.', max_length=200)),
                 ('retry_at', models.DateTimeField(help_text='The provider wants to be left alone until then.', null=True)),
             ],
-        ),
-        migrations.AddConstraint(
-            model_name='provider',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('connect_seconds__isnull', True), ('connect_seconds__gte', 1), _connector='OR'), models.Q(('first_byte_seconds__isnull', True), ('first_byte_seconds__gte', 1), _connector='OR'), models.Q(('idle_seconds__isnull', True), ('idle_seconds__gte', 1), _connector='OR'), models.Q(('total_seconds__isnull', True), ('total_seconds__gte', 1), _connector='OR')), name='a_provider_has_at_least_a_second'),
         ),
         migrations.AddField(
             model_name='completion',
@@ -289,69 +305,13 @@ class Migration(migrations.Migration):
             name='account',
             field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='billing.account'),
         ),
-        migrations.AddIndex(
-            model_name='idempotentrequest',
-            index=models.Index(condition=models.Q(('reply_bytes__gt', 0)), fields=['account', 'expires_at', 'id'], name='stored_replies_by_age'),
-        ),
-        migrations.AddConstraint(
-            model_name='idempotentrequest',
-            constraint=models.UniqueConstraint(fields=('account', 'key'), name='an_account_uses_a_key_for_one_request'),
-        ),
-        migrations.AddIndex(
-            model_name='labelhour',
-            index=models.Index(fields=['account', 'name', 'hour'], name='labels_by_name'),
-        ),
-        migrations.AddConstraint(
-            model_name='labelhour',
-            constraint=models.UniqueConstraint(fields=('account', 'hour', 'name', 'value'), name='labels_are_summed_up_once', nulls_distinct=False),
-        ),
-        migrations.AddConstraint(
-            model_name='price',
-            constraint=models.UniqueConstraint(fields=('model', 'effective_from'), name='a_model_has_one_price_at_a_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='price',
-            constraint=models.CheckConstraint(condition=models.Q(('input_nanos__gte', 0), ('output_nanos__gte', 0), models.Q(('cached_input_nanos__isnull', True), ('cached_input_nanos__gte', 0), _connector='OR'), models.Q(('cache_write_nanos__isnull', True), ('cache_write_nanos__gte', 0), _connector='OR'), models.Q(('image_nanos__isnull', True), ('image_nanos__gte', 0), _connector='OR')), name='a_price_is_never_negative'),
-        ),
-        migrations.AddIndex(
-            model_name='completion',
-            index=models.Index(fields=['request_id'], name='completions_by_request'),
-        ),
-        migrations.AddIndex(
-            model_name='completion',
-            index=models.Index(condition=models.Q(('failed_attempts__isnull', False)), fields=['key', '-id'], name='failed_completions_by_key'),
-        ),
-        migrations.AddIndex(
-            model_name='completion',
-            index=models.Index(fields=['key', '-id'], name='completions_by_key'),
-        ),
-        migrations.AddIndex(
-            model_name='completion',
-            index=django.contrib.postgres.indexes.BrinIndex(autosummarize=True, fields=['provider_request_id'], name='completions_by_provider_request', opclasses=['text_bloom_ops']),
-        ),
-        migrations.AddConstraint(
-            model_name='completion',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', True), ('settlement__isnull', True)), models.Q(('finished_at__isnull', False), ('settlement__isnull', False)), _connector='OR'), name='a_completion_is_finished_when_it_is_settled'),
-        ),
         migrations.AddConstraint(
             model_name='catalogproposal',
             constraint=models.UniqueConstraint(condition=models.Q(('state', 'pending')), fields=('provider', 'kind', 'upstream_model', 'model'), name='a_difference_is_proposed_once', nulls_distinct=False),
         ),
         migrations.AddConstraint(
-            model_name='catalogproposal',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('decided_at__isnull', True), ('state', 'pending')), models.Q(models.Q(('state', 'pending'), _negated=True), ('decided_at__isnull', False)), _connector='OR'), name='a_proposal_waits_until_it_is_decided'),
-        ),
-        migrations.AddConstraint(
-            model_name='catalogproposal',
-            constraint=models.CheckConstraint(condition=models.Q(('kind', 'new_model'), ('model__isnull', False), _connector='OR'), name='a_proposal_is_about_a_model_or_a_new_one'),
-        ),
-        migrations.AddConstraint(
             model_name='route',
             constraint=models.UniqueConstraint(fields=('model', 'provider', 'upstream_model'), name='a_route_is_declared_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='route',
-            constraint=models.CheckConstraint(condition=models.Q(('weight__gte', 1)), name='a_route_has_a_weight'),
         ),
         migrations.AddConstraint(
             model_name='usagehour',

@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('billing', '0001_initial'),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ('billing', '__first__'),
     ]
 
     operations = [
@@ -49,6 +49,8 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'API key',
                 'permissions': [('set_spending_limit', "Can set or clear a key's spending limit"), ('set_rates', 'Can set how many requests and tokens a key may send'), ('revoke_apikey', 'Can revoke a key')],
+                'indexes': [models.Index(fields=['last_four'], name='keys_by_last_four')],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('spending_limit_cents__isnull', True), ('spending_period__isnull', True), ('spending_type__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_type', 'FIXED'), ('spending_type__isnull', False), ('spending_period__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_type', 'RECURRING'), ('spending_type__isnull', False), ('spending_period__in', ['DAILY', 'WEEKLY', 'MONTHLY']), ('spending_period__isnull', False)), _connector='OR'), name='a_limit_has_a_type_and_only_a_recurring_one_a_period'), models.CheckConstraint(condition=models.Q(('spending_limit_cents__isnull', True), ('spending_limit_cents__lte', 922337203685), _connector='OR'), name='a_limit_fits_in_nanodollars'), models.CheckConstraint(condition=models.Q(models.Q(('raised_limit_cents__isnull', True), ('raised_until__isnull', True)), models.Q(('raised_limit_cents__isnull', False), ('raised_until__isnull', False), ('spending_limit_cents__isnull', False), ('raised_limit_cents__gt', models.F('spending_limit_cents')), ('raised_limit_cents__lte', 922337203685)), _connector='OR'), name='a_raise_is_above_the_limit_and_ends'), models.CheckConstraint(condition=models.Q(models.Q(('requests_per_minute__isnull', True), ('requests_per_minute__gte', 1), _connector='OR'), models.Q(('tokens_per_minute__isnull', True), ('tokens_per_minute__gte', 1), _connector='OR')), name='a_rate_is_at_least_one_a_minute'), models.CheckConstraint(condition=models.Q(('requests_in_flight_max__isnull', True), ('requests_in_flight_max__gte', 1), _connector='OR'), name='a_key_may_run_at_least_one_request')],
             },
         ),
         migrations.CreateModel(
@@ -89,6 +91,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'management replies',
+                'constraints': [models.UniqueConstraint(fields=('management_key', 'idempotency_key'), name='a_management_request_has_one_reply')],
             },
         ),
         migrations.CreateModel(
@@ -102,6 +105,10 @@ class Migration(migrations.Migration):
                 ('number', models.BigIntegerField()),
                 ('key', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='refusal_counts', to='keys.apikey')),
             ],
+            options={
+                'indexes': [models.Index(fields=['hour'], name='refusal_counts_by_hour')],
+                'constraints': [models.UniqueConstraint(fields=('key', 'hour', 'error', 'code'), name='refusals_of_an_hour_are_counted_once')],
+            },
         ),
         migrations.CreateModel(
             name='RefusedRequest',
@@ -116,6 +123,9 @@ class Migration(migrations.Migration):
                 ('model', models.CharField(help_text='What the request named. Empty: it was refused before that was read.', max_length=200)),
                 ('key', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='refused_requests', to='keys.apikey')),
             ],
+            options={
+                'indexes': [models.Index(fields=['key', '-at'], name='refused_requests_by_key'), models.Index(fields=['at'], name='refused_requests_by_time')],
+            },
         ),
         migrations.CreateModel(
             name='SpendingDay',
@@ -130,61 +140,8 @@ class Migration(migrations.Migration):
                 ('completion_tokens', models.BigIntegerField(default=0)),
                 ('key', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='spending_days', to='keys.apikey')),
             ],
-        ),
-        migrations.AddIndex(
-            model_name='apikey',
-            index=models.Index(fields=['last_four'], name='keys_by_last_four'),
-        ),
-        migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('spending_limit_cents__isnull', True), ('spending_period__isnull', True), ('spending_type__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_type', 'FIXED'), ('spending_type__isnull', False), ('spending_period__isnull', True)), models.Q(('spending_limit_cents__isnull', False), ('spending_type', 'RECURRING'), ('spending_type__isnull', False), ('spending_period__in', ['DAILY', 'WEEKLY', 'MONTHLY']), ('spending_period__isnull', False)), _connector='OR'), name='a_limit_has_a_type_and_only_a_recurring_one_a_period'),
-        ),
-        migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(('spending_limit_cents__isnull', True), ('spending_limit_cents__lte', 922337203685), _connector='OR'), name='a_limit_fits_in_nanodollars'),
-        ),
-        migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('raised_limit_cents__isnull', True), ('raised_until__isnull', True)), models.Q(('raised_limit_cents__isnull', False), ('raised_until__isnull', False), ('spending_limit_cents__isnull', False), ('raised_limit_cents__gt', models.F('spending_limit_cents')), ('raised_limit_cents__lte', 922337203685)), _connector='OR'), name='a_raise_is_above_the_limit_and_ends'),
-        ),
-        migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('requests_per_minute__isnull', True), ('requests_per_minute__gte', 1), _connector='OR'), models.Q(('tokens_per_minute__isnull', True), ('tokens_per_minute__gte', 1), _connector='OR')), name='a_rate_is_at_least_one_a_minute'),
-        ),
-        migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(('requests_in_flight_max__isnull', True), ('requests_in_flight_max__gte', 1), _connector='OR'), name='a_key_may_run_at_least_one_request'),
-        ),
-        migrations.AddConstraint(
-            model_name='managementreply',
-            constraint=models.UniqueConstraint(fields=('management_key', 'idempotency_key'), name='a_management_request_has_one_reply'),
-        ),
-        migrations.AddIndex(
-            model_name='refusalcount',
-            index=models.Index(fields=['hour'], name='refusal_counts_by_hour'),
-        ),
-        migrations.AddConstraint(
-            model_name='refusalcount',
-            constraint=models.UniqueConstraint(fields=('key', 'hour', 'error', 'code'), name='refusals_of_an_hour_are_counted_once'),
-        ),
-        migrations.AddIndex(
-            model_name='refusedrequest',
-            index=models.Index(fields=['key', '-at'], name='refused_requests_by_key'),
-        ),
-        migrations.AddIndex(
-            model_name='refusedrequest',
-            index=models.Index(fields=['at'], name='refused_requests_by_time'),
-        ),
-        migrations.AddConstraint(
-            model_name='spendingday',
-            constraint=models.UniqueConstraint(fields=('key', 'day'), name='a_key_has_one_row_a_day'),
-        ),
-        migrations.AddConstraint(
-            model_name='spendingday',
-            constraint=models.CheckConstraint(condition=models.Q(('held_nanos__gte', 0), ('spent_nanos__gte', 0)), name='a_day_is_never_negative'),
-        ),
-        migrations.AddConstraint(
-            model_name='spendingday',
-            constraint=models.CheckConstraint(condition=models.Q(('open_holds__gte', 0)), name='a_days_open_holds_are_never_negative'),
+            options={
+                'constraints': [models.UniqueConstraint(fields=('key', 'day'), name='a_key_has_one_row_a_day'), models.CheckConstraint(condition=models.Q(('held_nanos__gte', 0), ('spent_nanos__gte', 0)), name='a_day_is_never_negative'), models.CheckConstraint(condition=models.Q(('open_holds__gte', 0)), name='a_days_open_holds_are_never_negative')],
+            },
         ),
     ]
