@@ -1,15 +1,11 @@
 """A form field for amounts that people type in dollars."""
 
-import re
 from typing import Any
 
 from django import forms
 
 from billing import money
 from gateway_project.text import dollars
-
-# As much of the world writes it. After a comma come two digits: "1,200" is twelve hundred, and "1,5" may be a slip for it.
-_WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)
 
 
 class DollarsField(forms.CharField):
@@ -33,8 +29,6 @@ class DollarsField(forms.CharField):
         return {**super().widget_attrs(widget), "inputmode": "decimal", "autocomplete": "off"}
 
     def _cents(self, text: str) -> int:
-        if with_comma := _WITH_COMMA.fullmatch(text):
-            text = f"{with_comma[1].replace('.', '')}.{with_comma[2]}"
         if (nanos := dollars.read_usd(text, decimals_max=2)) is None:
             raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most two decimals.")
         cents = money.floor_cents(nanos)

@@ -7,7 +7,7 @@ from billing.models import Hold, LedgerEntry
 from completions.history import explanation
 from completions.models import Completion
 from gateway_project import errors
-from gateway_project.text import compact_json, dollars, timestamps
+from gateway_project.text import dollars, timestamps
 
 
 def find_completion(completion_id: str, account_id: UUID) -> Completion:
@@ -45,9 +45,9 @@ def describe_completion(completion_id: str, account_id: UUID) -> dict[str, Any]:
         "settlement": found.settlement,
         "service_tier": found.service_tier or "default",
         "usage": _usage(found) if found.settlement else None,
-        "max_cost": _exact(Hold.objects.values_list("amount_nanos", flat=True).get(pk=found.pk)),
+        "max_cost": dollars.json_number(Hold.objects.values_list("amount_nanos", flat=True).get(pk=found.pk)),
         "repeats": found.repeats,
-        "charged_before": _exact(found.charged_before_nanos),
+        "charged_before": dollars.json_number(found.charged_before_nanos),
         "timings": _timings(found),
     }
 
@@ -65,7 +65,7 @@ def _usage(completion: Completion) -> dict[str, Any]:
             "cache_write_1h_tokens": completion.cache_write_1h_tokens or 0,
         },
         "web_searches": completion.web_searches or 0,
-        "cost": _exact(completion.cost_nanos or 0),
+        "cost": dollars.json_number(completion.cost_nanos or 0),
     }
 
 
@@ -78,7 +78,3 @@ def _timings(completion: Completion) -> dict[str, Any]:
         "first_token_ms": completion.first_token_ms,
         "streamed_ms": completion.streamed_ms,
     }
-
-
-def _exact(amount_nanos: int) -> Any:
-    return compact_json.number(dollars.format_plain(amount_nanos))

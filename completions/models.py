@@ -293,6 +293,23 @@ class TokenPrices(models.Model):
     class Meta:
         abstract = True
 
+    @property
+    def titled_nanos(self) -> list[tuple[str, int, bool]]:
+        """Titles and nanodollars of what has a price, and whether that is for each of them instead of a million tokens."""
+        per_million = {
+            "Input": self.input_nanos,
+            "Output": self.output_nanos,
+            "Cached input": self.cached_input_nanos,
+            "Cache write": self.cache_write_nanos,
+            "Cache write for an hour": self.cache_write_1h_nanos,
+            "Flex tier, input": self.flex_input_nanos,
+            "Flex tier, output": self.flex_output_nanos,
+            "Priority tier, input": self.priority_input_nanos,
+            "Priority tier, output": self.priority_output_nanos,
+        }
+        each = {"Image": self.image_nanos, "Web search": self.web_search_nanos}
+        return [(title, nanos, title in each) for title, nanos in (per_million | each).items() if nanos is not None]
+
 
 class PriceQuerySet(models.QuerySet["Price"]):
     def in_force(self) -> Self:

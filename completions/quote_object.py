@@ -11,7 +11,7 @@ from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer, Route
 from completions.pricing import cost
 from gateway_project import errors
-from gateway_project.text import compact_json, dollars
+from gateway_project.text import dollars
 from keys.authentication import Caller
 
 
@@ -36,8 +36,8 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         "model": offers[0].model_id,
         "prompt_tokens_max": cost.max_prompt_tokens(request, offers[0]),
         "max_tokens": admitted_offers[0].max_tokens if admitted_offers else request.max_tokens,
-        "max_cost": _exact(_need_nanos(request, offers[0]) if held_nanos is None else held_nanos),
-        "available": _exact(available_nanos),
+        "max_cost": dollars.json_number(_need_nanos(request, offers[0]) if held_nanos is None else held_nanos),
+        "available": dollars.json_number(available_nanos),
         "affordable_max_tokens": _affordable_tokens(request, offers[0], available_nanos),
         "refusal": refusal and {"status": refusal.status, **refusal.body()["error"]},
         "routes": [described for offered in admitted_offers for described in _routes(request, offered)],
@@ -55,7 +55,7 @@ def _affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) ->
 
 def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]]:
     """Return the routes of an offer in the order of their priority. Those of one priority share requests by weight."""
-    max_cost = _exact(cost.worst_case_nanos(request, offered.offer, offered.max_tokens))
+    max_cost = dollars.json_number(cost.worst_case_nanos(request, offered.offer, offered.max_tokens))
     return [
         {
             "model": offered.offer.model_id,
@@ -71,7 +71,3 @@ def _routes(request: ChatRequest, offered: AdmittedOffer) -> list[dict[str, Any]
 
 def _order(route: Route) -> tuple[int, int, int]:
     return route.priority, -route.weight, route.id
-
-
-def _exact(amount_nanos: int | None) -> Any:
-    return None if amount_nanos is None else compact_json.number(dollars.format_plain(amount_nanos))

@@ -7,7 +7,6 @@ from datetime import timedelta
 from completions import measurements
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
-from completions.chat import TIERS
 from completions.measurements import MeasuredModel
 from completions.models import LanguageModel, ModelKind, Price
 from gateway_project.cache import StaleWhileRefresh
@@ -48,22 +47,11 @@ class ListedModel:
     @property
     def prices(self) -> list[tuple[str, str, str]]:
         """Titles, exact prices in US dollars, and for how much, of what has a price."""
-        nanos = {
-            "Input": self.price.input_nanos,
-            "Output": None if self.is_embedding else self.price.output_nanos,
-            "Cached input": self.price.cached_input_nanos,
-            "Cache write": self.price.cache_write_nanos,
-            "Cache write for an hour": self.price.cache_write_1h_nanos,
-        }
-        tokens = [(title, dollars.format_usd(each), "per million tokens") for title, each in nanos.items() if each is not None]
-        tokens += [
-            (f"{name.capitalize()} tier, {kind}", dollars.format_usd(each), "per million tokens")
-            for name in TIERS
-            if (tier := lookup.price_list(self.price).of_tier(name))
-            for kind, each in (("input", tier.input_nanos), ("output", tier.output_nanos))
+        return [
+            (title, dollars.format_usd(nanos), "each" if is_each else "per million tokens")
+            for title, nanos, is_each in self.price.titled_nanos
+            if not (self.is_embedding and title == "Output")
         ]
-        others = {"Image": self.price.image_nanos, "Web search": self.price.web_search_nanos}
-        return [*tokens, *((title, dollars.format_usd(each), "each") for title, each in others.items() if each is not None)]
 
     @property
     def input_price(self) -> str:

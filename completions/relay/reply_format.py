@@ -164,10 +164,5 @@ def _usage_object(usage: Usage, charged_nanos: int | None) -> dict[str, Any]:
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-        "cost": cost_number(charged_nanos),
+        "cost": dollars.json_number(charged_nanos),
     }
-
-
-def cost_number(charged_nanos: int | None) -> Any:
-    """Return the exact dollars as a number of JSON; None where they are not known."""
-    return None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos))

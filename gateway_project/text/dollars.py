@@ -5,9 +5,14 @@ Amounts are whole nanodollars (1e-9 US dollar). Cents, roundings and prices are 
 
 import re
 from decimal import Decimal
+from typing import Any
+
+from gateway_project.text import compact_json
 
 NANOS_PER_DOLLAR = 1_000_000_000
 _CENT_NANOS = NANOS_PER_DOLLAR // 100
+# As much of the world writes it. After a comma come two digits: "1,200" is twelve hundred, and "1,5" may be a slip for it.
+_WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)
 _TYPED = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,9}))?", re.ASCII)
 
 
@@ -17,6 +22,11 @@ def format_plain(amount_nanos: int) -> str:
     whole, fraction = divmod(abs(amount_nanos), NANOS_PER_DOLLAR)
     decimals = f"{fraction:09d}".rstrip("0").ljust(2, "0")  # as ``_decimals``, which every completion would call four times
     return f"{sign}{whole}.{decimals}"
+
+
+def json_number(amount_nanos: int | None) -> Any:
+    """The exact amount as a number of JSON, as ``compact_json`` writes it; None where it is not known."""
+    return None if amount_nanos is None else compact_json.number(format_plain(amount_nanos))
 
 
 def format_usd(amount_nanos: int) -> str:
@@ -31,7 +41,9 @@ def format_cents(amount_cents: int) -> str:
 
 
 def read_usd(typed: str, *, decimals_max: int) -> int | None:
-    """Return the nanodollars of an amount such as "12", "12.50" or "$1,200"; None if it is not one."""
+    """Return the nanodollars of an amount such as "12", "12.50", "12,50" or "$1,200"; None if it is not one."""
+    if with_comma := _WITH_COMMA.fullmatch(typed):
+        typed = f"{with_comma[1].replace('.', '')}.{with_comma[2]}"
     match = _TYPED.fullmatch(typed)
     if match is None or len(match[2] or "") > decimals_max:
         return None

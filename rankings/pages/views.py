@@ -201,20 +201,10 @@ def _source_and_board_order(entry: Entry) -> tuple[int, int]:
 
 def _prices(price: Price) -> list[tuple[str, str]]:
     """Return titles and prices, in exact US dollars per million tokens, or for an image."""
-    nanos = {
-        "Input": price.input_nanos,
-        "Output": price.output_nanos,
-        "Cached input": price.cached_input_nanos,
-        "Cache write": price.cache_write_nanos,
-        "Cache write for an hour": price.cache_write_1h_nanos,
-        "Flex tier, input": price.flex_input_nanos,
-        "Flex tier, output": price.flex_output_nanos,
-        "Priority tier, input": price.priority_input_nanos,
-        "Priority tier, output": price.priority_output_nanos,
-        "Each image": price.image_nanos,
-        "Each web search": price.web_search_nanos,
-    }
-    return [(title, dollars.format_usd(amount)) for title, amount in nanos.items() if amount is not None]
+    return [
+        (f"Each {title.lower()}" if is_each else title, dollars.format_usd(nanos))
+        for title, nanos, is_each in price.titled_nanos
+    ]
 
 
 def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:

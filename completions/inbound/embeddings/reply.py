@@ -8,9 +8,9 @@ import msgspec
 
 from completions.chat import Usage, WholeReply
 from completions.relay.dispatch import Dispatch
-from completions.relay.reply_format import WholeFormat, cost_number
+from completions.relay.reply_format import WholeFormat
 from gateway_project import large_work
-from gateway_project.text import compact_json
+from gateway_project.text import compact_json, dollars
 
 _BYTES_PER_NUMBER = 8
 _PAUSE_EMBEDDINGS = 32
@@ -36,7 +36,7 @@ class EmbeddingsFormat(WholeFormat):
                     "object": "list",
                     "data": data,
                     "model": dispatch.call.offer.model_id,
-                    "usage": {**tokens, "cost": cost_number(charged_nanos)},
+                    "usage": {**tokens, "cost": dollars.json_number(charged_nanos)},
                 }
             )
 

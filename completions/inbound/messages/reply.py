@@ -12,9 +12,10 @@ from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.messages import blocks
 from completions.inbound.messages.blocks import BlockStream
 from completions.relay.dispatch import Dispatch
-from completions.relay.reply_format import EventWriter, ReplyFormat, cost_number
+from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
 from gateway_project import errors
+from gateway_project.text import dollars
 
 _TYPES_BY_STATUS = {
     401: "authentication_error",
@@ -123,5 +124,5 @@ def _usage_object(usage: Usage, charged_nanos: int | None) -> Fields:
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
-        "cost": cost_number(charged_nanos),
+        "cost": dollars.json_number(charged_nanos),
     }

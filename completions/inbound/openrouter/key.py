@@ -6,7 +6,7 @@ providers, are zero, empty or null.
 
 from typing import Any
 
-from gateway_project.text import compact_json, dollars, timestamps
+from gateway_project.text import dollars, timestamps
 from keys.limits import rate_limits, spending
 from keys.models import ApiKey
 from keys.usage import read_sums
@@ -22,13 +22,13 @@ def describe_key(key: ApiKey) -> dict[str, Any]:
     return {
         "data": {
             "label": key.name,
-            "limit": window and _exact(window.limit_nanos),
-            "limit_remaining": window and _exact(window.available_nanos),
+            "limit": window and dollars.json_number(window.limit_nanos),
+            "limit_remaining": window and dollars.json_number(window.available_nanos),
             "limit_reset": key.spending_period and key.spending_period.lower() if window else None,
-            "usage": _exact(sums["total"].spent_nanos),
-            "usage_daily": _exact(sums["today"].spent_nanos),
-            "usage_weekly": _exact(sums["thisWeek"].spent_nanos),
-            "usage_monthly": _exact(sums["thisMonth"].spent_nanos),
+            "usage": dollars.json_number(sums["total"].spent_nanos),
+            "usage_daily": dollars.json_number(sums["today"].spent_nanos),
+            "usage_weekly": dollars.json_number(sums["thisWeek"].spent_nanos),
+            "usage_monthly": dollars.json_number(sums["thisMonth"].spent_nanos),
             "expires_at": key.expires_at and timestamps.iso_millis(key.expires_at),
             "is_free_tier": not key.account.has_paid,
             "rate_limit": _rate_limit(key),
@@ -51,7 +51,3 @@ def _rate_limit(key: ApiKey) -> dict[str, Any]:
     requests = rate_limits.effective_limits(key, key.account).requests
     note = "Requests in a minute. GET /v1/usage has all limits."
     return {"requests": UNLIMITED if requests is None else requests, "interval": "1m", "note": note}
-
-
-def _exact(amount_nanos: int) -> Any:
-    return compact_json.number(dollars.format_plain(amount_nanos))
