@@ -3,7 +3,6 @@
 Its settings do not change in a worker. What it replaces is tested against gunicorn's own, and the version is pinned.
 """
 
-import re
 import time
 from functools import lru_cache
 from operator import attrgetter, methodcaller
@@ -29,7 +28,6 @@ _lines: dict[bytes, tuple[str, str, str, str, str, tuple[int, int]]] = {}  # wha
 _LINE_FACTS = ("method", "uri", "path", "query", "fragment", "version")
 _read_line = attrgetter(*_LINE_FACTS)
 _names: dict[str, tuple[str, bool, bool]] = {}  # of headers of requests; see _kind
-_UNUSUAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r\n[ \t]|\r(?!\n)|(?<!\r)\n")
 _plain_names: set[str] = set()  # of headers of replies that gunicorn sends as they are
 
 
@@ -87,9 +85,9 @@ def parse_request_line(request: Any, line: bytes) -> None:
 
 def parse_headers(request: Any, data: bytes, from_trailer: bool = False) -> list[tuple[str, str]]:
     """Parse the headers of a request: in few calls where their form is usual. gunicorn's own function refuses the others."""
-    text = data.decode("latin-1")
-    lines = text.split("\r\n")
-    if from_trailer or len(lines) > request.limit_request_fields or _UNUSUAL.search(text):
+    lines = data.decode("latin-1").split("\r\n")
+    is_usual = b"\r\n " not in data and len(lines) <= request.limit_request_fields and "".join(lines).isprintable()
+    if from_trailer or not is_usual:
         return _parse_headers(request, data, from_trailer)  # type: ignore[no-any-return]
     headers, scheme_state = [], [False]
     seen: set[str] = set()
