@@ -5,7 +5,8 @@
 For completions, while their worker waits for an upstream:
 
 - ``http``         the HTTP client for upstreams: pooled connections, deadlines, bounded responses
-- ``sockets``      sends without waiting where the kernel has room
+- ``geventhttp``   what is changed in its library, geventhttpclient
+- ``sockets``      sends without waiting where the kernel has room, and receives without looking first
 - ``disconnects``  detects that a peer has closed its connection
 - ``draining``     ends the waits of a worker that is shutting down, early enough to settle
 

@@ -1,8 +1,8 @@
 """The HTTP client that sends completions to upstreams.
 
-Built on geventhttpclient, which parses in C and hands over bytes as they arrive. There is one connection pool per event loop
-and origin. The library's errors become the classes below, by phase. The client follows no redirects, ignores the environment's
-proxies, bounds responses, and connects only to addresses that ``addresses`` permits.
+Built on geventhttpclient, which parses in C and hands over bytes as they arrive; ``geventhttp`` is what the project changes in it.
+There is one connection pool per event loop and origin. The library's errors become the classes below, by phase. The client follows
+no redirects, ignores the environment's proxies, bounds responses, and connects only to addresses that ``addresses`` permits.
 """
 
 import errno
@@ -17,17 +17,14 @@ from weakref import WeakKeyDictionary
 import gevent
 import msgspec
 from django.conf import settings
-from geventhttpclient import HTTPClient
-from geventhttpclient._parser import HTTPParseError, HTTPResponseParser
+from geventhttpclient._parser import HTTPParseError
 from geventhttpclient.connectionpool import ConnectionPool
 
 from gateway_project.deadline import Deadline, SilentDeadline
 from gateway_project.net import addresses, disconnects, sockets
+from gateway_project.net.geventhttp import Client, Response
 
-_READ_BYTES = 65_536
 _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
-_HEADS_MAX = 64  # that a client keeps
-_HEAD_BYTES_MAX = 65_536  # of all headers and trailers of a response, with those of its interim responses
 # Errors of connecting that are not the peer's: this host has no descriptor, memory or port left, no network, or a rule against
 # it. Of several addresses the first error counts; the resolver sorts those without a way to them last. EHOSTUNREACH is not one
 # of them: it may be this host's router, but on its own network a server that is switched off gives the same.
@@ -44,7 +41,7 @@ _LOCAL_ERRNOS = {
     errno.EACCES,
 }
 # By event loop, then by origin and connect_seconds.
-_pools: WeakKeyDictionary[Any, dict[tuple[str, int], "_Client"]] = WeakKeyDictionary()
+_pools: WeakKeyDictionary[Any, dict[tuple[str, int], Client]] = WeakKeyDictionary()
 
 
 class OutboundError(Exception):
@@ -162,7 +159,7 @@ def _origin(url: str) -> str:
 
 
 def _send(
-    client: "_Client",
+    client: Client,
     url: str,
     headers: dict[str, str],
     body: bytes,
@@ -184,7 +181,7 @@ def _send(
             head = client._build_request(method, target, b"", headers, chunked=False).encode("latin-1")
         with Deadline(min(begin_by, deadline) - now, NotSent("the request was not sent")):
             connection = _sent(pool, head, body)
-        return AwaitedResponse(_Response(connection, pool), begin_by, deadline, deadlines.idle_seconds)
+        return AwaitedResponse(Response(connection, pool), begin_by, deadline, deadlines.idle_seconds)
     except _FOREIGN_ERRORS as error:
         raise _own_error(error)  # noqa: B904  it has its cause
 
@@ -232,7 +229,7 @@ def _own_error(error: Exception) -> OutboundError:
 class AwaitedResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head may not have arrived: the request is sent, and nothing else is known."""
 
-    _response: "_Response"
+    _response: Response
     _begin_by: float
     _deadline: float
     _idle_seconds: int
@@ -271,7 +268,7 @@ class AwaitedResponse(msgspec.Struct, eq=False):
 class UpstreamResponse(msgspec.Struct, eq=False):
     """An upstream's response whose head has arrived."""
 
-    _response: "_Response"
+    _response: Response
     _deadline: float
     idle_seconds: int
 
@@ -333,135 +330,10 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         self._response.release()
 
 
-# --- Corrections to the library -----------------------------------------------------------------------------------
-
-
-class _Client(HTTPClient):
-    """A client that keeps the heads of its requests: they differ by the length of the body only, or by few headers."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._heads: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
-
-    def request_head(self, target: str, headers: dict[str, str]) -> tuple[bytes, bytes]:
-        """Return what comes before and after the Content-Length in the head of a POST. Raises ValueError."""
-        key = (target, *headers.items())
-        if (found := self._heads.get(key)) is None:
-            if len(self._heads) >= _HEADS_MAX:
-                self._heads.clear()
-            head = self._build_request("POST", target, b"", {_LENGTH: "?", **headers}, chunked=False).encode("latin-1")
-            before, _, after = head.partition(f"{_LENGTH}: ?".encode())
-            found = self._heads[key] = before, after
-        return found
-
-
-_LENGTH = "Content-Length"
-
-
-class _Response(HTTPResponseParser):
-    """A response on a connection of the pool, which goes back there when the response is complete. llhttp parses it, in C.
-
-    The library's own responses take some thirty calls more, do not bound their heads, and return the connection at the end of
-    an interim response (103 Early Hints), while the final one is still to come.
-    """
-
-    _on_status: Any = staticmethod({}.get)  # the code says it all; a function of C that returns None
-
-    def __init__(self, connection: Any, pool: ConnectionPool) -> None:
-        super().__init__()
-        self._connection, self._pool = connection, pool
-        self.headers: dict[str, str] = {}  # by name in lower case: the first of each
-        self.body = bytearray()  # that was not taken yet
-        self._on_body = self.body.extend
-        self._lines: list[str] = []  # names and values of the head, or of the trailers, in turn
-        self._head_bytes = 0
-        self._has_head = False
-        self.is_complete = False
-        self._is_reusable = False  # the connection
-
-    def read_head(self) -> None:
-        """Read until the head of the final response is complete. May be interrupted in its wait, and called again."""
-        while not self._has_head:
-            if not self.read():
-                raise HTTPParseError("the connection was closed before the end of the head")
-
-    def read(self) -> bytes:
-        """Wait for bytes and parse them. Return what has arrived; nothing if the connection has ended."""
-        arrived = sockets.receive(self._connection, _READ_BYTES)
-        try:
-            self.feed(arrived)
-        except HTTPParseError:
-            if not self.is_complete:
-                raise
-            self._is_reusable = False  # more bytes followed the response
-        if self.is_complete:
-            self.release()
-        return arrived
-
-    def release(self) -> None:
-        """Return the connection to the pool, or close it, once."""
-        connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._is_reusable:
-            self._pool.return_socket(connection)
-        else:
-            self._pool.release_socket(connection)
-
-    __del__ = release
-
-    def _on_message_begin(self) -> None:
-        if self.is_complete:
-            raise HTTPParseError("a second response")
-        self._lines.clear()
-        self._head_bytes += _INTERIM_BYTES
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _HeadTooLarge
-
-    def _on_header_field(self, piece: str) -> None:
-        self._head_bytes += len(piece)
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _HeadTooLarge
-        if len(self._lines) % 2:
-            self._lines[-1] += piece
-        else:
-            self._lines.append(piece)
-
-    def _on_header_value(self, piece: str) -> None:
-        self._head_bytes += len(piece)
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _HeadTooLarge
-        if len(self._lines) % 2:
-            self._lines.append(piece)
-        else:
-            self._lines[-1] += piece
-
-    def _on_headers_complete(self) -> None:
-        if self.get_code() >= 200:
-            self._has_head = True
-            self.headers = dict(zip(map(str.lower, self._lines[-2::-2]), self._lines[-1::-2], strict=True))
-            self._lines.clear()
-
-    def _on_message_complete(self) -> None:
-        if self.get_code() >= 200:
-            self.is_complete = True
-            self._is_reusable = not self.parser_failed() and self.should_keep_alive()
-
-
-class _HeadTooLarge(HTTPParseError):
-    """All headers have more than _HEAD_BYTES_MAX bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(f"more than {_HEAD_BYTES_MAX} bytes of headers")
-
-
-_INTERIM_BYTES = len("HTTP/1.1 100")  # of a head: that of an interim response may have no headers
-
-
 # --- Connections --------------------------------------------------------------------------------------------------
 
 
-def _client(origin: str, deadlines: Deadlines) -> _Client:
+def _client(origin: str, deadlines: Deadlines) -> Client:
     clients = _pools.setdefault(gevent.get_hub(), {})
     key = (origin, deadlines.connect_seconds)
     if key not in clients:
@@ -471,10 +343,10 @@ def _client(origin: str, deadlines: Deadlines) -> _Client:
 
 def _make_client(
     origin: str, deadlines: Deadlines, connections_max: int, private_networks: addresses.Networks | None = None
-) -> _Client:
+) -> Client:
     client = cast(
-        _Client,
-        _Client.from_url(
+        Client,
+        Client.from_url(
             origin,
             concurrency=connections_max,
             connection_timeout=deadlines.connect_seconds,

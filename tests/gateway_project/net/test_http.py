@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from geventhttpclient.connectionpool import ConnectionPool
 
-from gateway_project.net import http
+from gateway_project.net import geventhttp, http
 from tests.upstream import EARLY_HINTS, HANG, reply, streamed, upstream, whole
 
 __all__ = ["upstream"]
@@ -186,7 +186,7 @@ def test_a_response_is_read_however_it_is_cut_or_refused(sent, expected, piece_b
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
         pool._semaphore.acquire()  # as the pool has lent the connection
-        response = http._Response(connection, pool)
+        response = geventhttp.Response(connection, pool)
         awaited = http.AwaitedResponse(response, time.monotonic() + 60, time.monotonic() + 60, 60)
         try:
             arrived = awaited.wait()
