@@ -1,8 +1,9 @@
 """The HTTP client that sends completions to upstreams.
 
-Built on geventhttpclient, which parses in C and hands over bytes as they arrive; ``geventhttp`` is what the project changes in it.
-There is one connection pool per event loop and origin. The library's errors become the classes below, by phase. The client follows
-no redirects, ignores the environment's proxies, bounds responses, and connects only to addresses that ``addresses`` permits.
+Built on geventhttpclient, which parses in C and hands over bytes as they arrive; ``geventhttp`` has what the project changes in
+it. There is one connection pool per event loop and origin. The library's errors become the classes below, by phase. The client
+follows no redirects, ignores the environment's proxies, bounds responses, and connects only to addresses that ``addresses``
+permits.
 """
 
 import errno
