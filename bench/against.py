@@ -40,7 +40,10 @@ class Measured:
     worker: Any
 
     def event_ms(self, seconds: float, fields: dict[str, int], more_events: int) -> float:
-        """Return the CPU time for each of the events that streams with the fields have more, or get one at a time."""
+        """Return the CPU milliseconds for each further event: those of a stream with ``fields`` beyond those of a usual one.
+
+        With PACED, this is what each of ``more_events`` costs more when it arrives alone.
+        """
         with_them = self.cpu_ms(_STREAMS, seconds, stream=True, **fields)
         return (with_them - self.cpu_ms(_STREAMS, seconds, stream=True)) / more_events
 

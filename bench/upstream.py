@@ -39,11 +39,13 @@ def _stream(words: int) -> bytes:
 
 
 WHOLE, STREAM, LONG_STREAM = _whole(), _stream(WORDS), _stream(10 * WORDS)
-_IS_LONG, _IS_PACED = (json.dumps(fields, separators=(",", ":")).encode()[1:-1] for fields in (LONG, PACED))
-EVENTS_PER_SECOND = float(sys.argv[2]) if len(sys.argv) > 2 else None
+_LONG_JSON, _PACED_JSON = (json.dumps(fields, separators=(",", ":")).encode()[1:-1] for fields in (LONG, PACED))
 
 
 class Upstream(asyncio.Protocol):
+    def __init__(self, events_per_second: float | None) -> None:
+        self._events_per_second = events_per_second
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         self.received = b""
@@ -60,8 +62,8 @@ class Upstream(asyncio.Protocol):
         if b'"stream":true' not in body:
             self.transport.write(WHOLE)  # type: ignore[attr-defined]
             return
-        stream = LONG_STREAM if _IS_LONG in body else STREAM
-        per_second = PACED_PER_SECOND if _IS_PACED in body else EVENTS_PER_SECOND
+        stream = LONG_STREAM if _LONG_JSON in body else STREAM
+        per_second = PACED_PER_SECOND if _PACED_JSON in body else self._events_per_second
         if per_second is None:
             self.transport.write(stream)  # type: ignore[attr-defined]
         else:
@@ -75,10 +77,10 @@ class Upstream(asyncio.Protocol):
             asyncio.get_running_loop().call_later(pause_seconds, self._send, events[1:], pause_seconds)
 
 
-async def main(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", port)
+async def main(port: int, events_per_second: float | None) -> None:
+    server = await asyncio.get_running_loop().create_server(lambda: Upstream(events_per_second), "127.0.0.1", port)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1])))
+    asyncio.run(main(int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -264,6 +264,14 @@ def _has_whole_prices(tier: str) -> Q:
     return Q(**{f"{name}__isnull": True for name in names}) | (are_set & is_cached_valid)
 
 
+class TitledPrice(NamedTuple):
+    """One price: in nanodollars for a million tokens, or with ``is_each`` for one image or search."""
+
+    title: str
+    nanos: int
+    is_each: bool
+
+
 class TokenPrices(models.Model):
     """The columns of a price, in nanodollars per million tokens."""
 
@@ -294,8 +302,8 @@ class TokenPrices(models.Model):
         abstract = True
 
     @property
-    def titled_nanos(self) -> list[tuple[str, int, bool]]:
-        """Titles and nanodollars of what has a price, and whether that is for each of them instead of a million tokens."""
+    def titled(self) -> list[TitledPrice]:
+        """Return the prices that are set, with their titles."""
         per_million = {
             "Input": self.input_nanos,
             "Output": self.output_nanos,
@@ -308,7 +316,7 @@ class TokenPrices(models.Model):
             "Priority tier, output": self.priority_output_nanos,
         }
         each = {"Image": self.image_nanos, "Web search": self.web_search_nanos}
-        return [(title, nanos, title in each) for title, nanos in (per_million | each).items() if nanos is not None]
+        return [TitledPrice(title, nanos, title in each) for title, nanos in (per_million | each).items() if nanos is not None]
 
 
 class PriceQuerySet(models.QuerySet["Price"]):

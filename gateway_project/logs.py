@@ -120,7 +120,10 @@ def write(
     facts: Mapping[str, object],
     cause: BaseException | None = None,
 ) -> None:
-    """Log a line as ``logger.log`` does with ``extra`` and ``exc_info``."""
+    """Log a line as ``logger.log`` does with ``extra`` and ``exc_info``, in fewer calls.
+
+    It does not look for the caller's line, and ``facts`` must not have names of a record's own.
+    """
     if not logger.isEnabledFor(level):
         return
     exc_info = (type(cause), cause, cause.__traceback__) if cause else None

@@ -136,7 +136,7 @@ def _observe_all(histogram: Histogram, values: Sequence[float]) -> None:
 
 
 def route(request: HttpRequest) -> str:
-    """Return the pattern of the request's path, of which there are few. Clients make up paths."""
+    """Return the pattern of the request's path, for a label: paths are unbounded, because clients make them up."""
     return request.resolver_match.route if request.resolver_match else "unknown"
 
 

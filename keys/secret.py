@@ -14,8 +14,6 @@ import secrets
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
-from hashlib import sha256
-from typing import Any
 
 from gateway_project import identifiers
 
@@ -69,25 +67,15 @@ def conceal_all(text: str) -> str:
 
 
 def digest(secret: str, pepper: str) -> str:
-    """Return the HMAC-SHA256 in hexadecimal, which the database stores. Each request needs it.
-
-    Python's ``hmac`` hashes the pepper anew each time, and takes three times as long.
-    """
-    begun_inner, begun_outer = _begun(pepper)
-    inner, outer = begun_inner.copy(), begun_outer.copy()
-    inner.update(secret.encode())
-    outer.update(inner.digest())
-    return str(outer.hexdigest())
+    """Return the HMAC-SHA256 in hexadecimal, which the database stores. The pepper is hashed once, not for each request."""
+    begun = _begun(pepper).copy()
+    begun.update(secret.encode())
+    return begun.hexdigest()
 
 
 @lru_cache(maxsize=16)
-def _begun(pepper: str) -> "tuple[Any, Any]":
-    """Return both hashes of HMAC (RFC 2104) as they are when they have hashed the key."""
-    key = pepper.encode()
-    if len(key) > sha256().block_size:
-        key = sha256(key).digest()
-    padded = key.ljust(sha256().block_size, b"\0")
-    return sha256(bytes(byte ^ 0x36 for byte in padded)), sha256(bytes(byte ^ 0x5C for byte in padded))
+def _begun(pepper: str) -> hmac.HMAC:
+    return hmac.new(pepper.encode(), digestmod="sha256")
 
 
 def matches(secret: str, stored_digest: str, peppers: Sequence[str]) -> bool:

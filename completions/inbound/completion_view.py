@@ -39,7 +39,7 @@ from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
 
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-_IS_RATED = "x-ratelimit-limit-concurrent"  # a header that all others of rate limits come with
+_RATE_HEADER = "x-ratelimit-limit-concurrent"  # all replies with rate limits have it
 SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
 
 
@@ -49,7 +49,7 @@ class RatedView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         key_id = getattr(request._request, "key_id", None)
-        if key_id and _IS_RATED not in response.headers and response.status_code != 401:
+        if key_id and _RATE_HEADER not in response.headers and response.status_code != 401:
             for name, value in limit_state_cache.estimate_headers(key_id).items():
                 response.setdefault(name, value)
         return response
@@ -157,9 +157,9 @@ class CompletionView(RequestView):
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         """Wrap the request as REST framework does, with parsers and the like that are made once: they have no state."""
         parts = _parts(self.__class__)  # type: ignore[arg-type]  # any class has a hash
-        made = Request(request, **parts, parser_context={"view": self, "args": args, "kwargs": kwargs})
-        made.method = request.method  # otherwise each look at it ends in a function that looks it up
-        return made
+        wrapped = Request(request, **parts, parser_context={"view": self, "args": args, "kwargs": kwargs})
+        wrapped.method = request.method  # REST framework looks up attributes of Django's request in Python, each time
+        return wrapped
 
     @property
     def default_response_headers(self) -> dict[str, str]:
@@ -254,8 +254,9 @@ class CompletionView(RequestView):
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""
-        if _IS_RATED in response.headers and not isinstance(response, Response) and "Vary" not in self.headers:
-            django_internals.set_headers(response.headers, self.headers)  # which is all that would be done
+        # An admitted reply has its rate limits and needs no renderer: REST framework would only add these headers.
+        if _RATE_HEADER in response.headers and not isinstance(response, Response) and "Vary" not in self.headers:
+            django_internals.set_headers(response.headers, self.headers)
         else:
             response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
@@ -314,7 +315,7 @@ def _reply(body: bytes | ReplyStream, *, is_stream: bool, headers: dict[str, str
     if is_stream:
         return response(body, headers={**_STREAM_HEADERS, **headers, "Content-Type": "text/event-stream"})
     assert isinstance(body, bytes)
-    length = {"Content-Length": str(len(body))}
+    length = {"Content-Length": str(len(body))}  # here, because RequestLogMiddleware would read the content once more for it
     return response(body, headers={"Cache-Control": "no-store", **headers, "Content-Type": "application/json", **length})
 
 

@@ -49,7 +49,7 @@ class ListedModel:
         """Titles, exact prices in US dollars, and for how much, of what has a price."""
         return [
             (title, dollars.format_usd(nanos), "each" if is_each else "per million tokens")
-            for title, nanos, is_each in self.price.titled_nanos
+            for title, nanos, is_each in self.price.titled
             if not (self.is_embedding and title == "Output")
         ]
 

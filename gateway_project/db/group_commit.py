@@ -2,8 +2,8 @@
 
 The first caller leads: it commits its own item at once, in a batch of one. Callers that arrive meanwhile form the next batch,
 and the first of them leads it. There is no extra thread and no timer: a lone caller never waits, and the busier the database
-is, the larger the batches become. This module does not know what it commits. Under gevent the same code serves greenlets
-instead of threads.
+is, the larger the batches become. This module does not know what it commits. Under gevent it serves greenlets of one
+thread instead of threads: only how a ticket waits differs.
 
 Each item belongs to a partition, of which rows may be locked by somebody else. A batch does not wait for them: it skips
 the items of that partition, and they are in the next batch again. If their rows are locked still, the partition is isolated:
@@ -362,9 +362,9 @@ def _wake_all(batch: list["_Ticket[Any, Any]"]) -> None:
 
 
 class _Ticket(Generic[Item, Outcome]):
-    """One item on its way through a batch. Its lock is acquired at once, and released by ``wake`` to end ``wait``.
+    """One item on its way through a batch. ``wake`` ends ``wait``, or spares the next one.
 
-    ``wait`` returns whether it was woken, and not too late. A ticket that is woken before does not wait.
+    ``wait`` returns False after ``seconds``. Here a lock does this: it is acquired at once, and ``wake`` releases it.
     """
 
     __slots__ = (
@@ -420,7 +420,10 @@ class _Ticket(Generic[Item, Outcome]):
 
 
 class _GreenletTicket(_Ticket[Item, Outcome]):
-    """The same for greenlets of one thread. gevent's lock in place of the thread's takes three times as long."""
+    """A ticket of a greenlet, which waits in the event loop of its thread; ``wait`` may take a tenth of a second longer.
+
+    gevent's lock, which threads can release as well, takes three times as long.
+    """
 
     __slots__ = ("_is_awake", "_waiter")
 
@@ -445,4 +448,5 @@ class _GreenletTicket(_Ticket[Item, Outcome]):
                 self._waiter.hub.loop.run_callback(self._waiter.switch, None)
 
 
+# gevent patches before this module is imported.
 _ticket_class: type[_Ticket[Any, Any]] = _GreenletTicket if monkey.is_module_patched("threading") else _Ticket

@@ -70,6 +70,9 @@ class Response(HTTPResponseParser):
             if not self.is_complete:
                 raise
             self._is_reusable = False  # more bytes followed the response
+        if self._head_bytes > _HEAD_BYTES_MAX:  # once a read: a head may have one read more, and is bounded still
+            self._is_reusable = False
+            raise HTTPParseError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
         if self.is_complete:
             self.release()
         return arrived
@@ -91,13 +94,9 @@ class Response(HTTPResponseParser):
             raise HTTPParseError("a second response")
         self._lines.clear()
         self._head_bytes += _INTERIM_BYTES
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _HeadTooLarge
 
     def _on_header_field(self, piece: str) -> None:
         self._head_bytes += len(piece)
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _HeadTooLarge
         if len(self._lines) % 2:
             self._lines[-1] += piece
         else:
@@ -105,8 +104,6 @@ class Response(HTTPResponseParser):
 
     def _on_header_value(self, piece: str) -> None:
         self._head_bytes += len(piece)
-        if self._head_bytes > _HEAD_BYTES_MAX:
-            raise _HeadTooLarge
         if len(self._lines) % 2:
             self._lines.append(piece)
         else:
@@ -122,10 +119,3 @@ class Response(HTTPResponseParser):
         if self.get_code() >= 200:
             self.is_complete = True
             self._is_reusable = not self.parser_failed() and self.should_keep_alive()
-
-
-class _HeadTooLarge(HTTPParseError):
-    """All headers have more than _HEAD_BYTES_MAX bytes."""
-
-    def __init__(self) -> None:
-        super().__init__(f"more than {_HEAD_BYTES_MAX} bytes of headers")

@@ -12,8 +12,8 @@ from gateway_project.text import compact_json
 NANOS_PER_DOLLAR = 1_000_000_000
 _CENT_NANOS = NANOS_PER_DOLLAR // 100
 # As much of the world writes it. After a comma come two digits: "1,200" is twelve hundred, and "1,5" may be a slip for it.
-_WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)
-_TYPED = re.compile(r"\$?\s*(\d{1,18}|\d{1,3}(?:,\d{3}){1,5})(?:\.(\d{1,9}))?", re.ASCII)
+_WITH_COMMA = re.compile(r"\$?\s*(\d{1,18}|[1-9]\d{0,2}(?:\.\d{3}){1,5}),(\d{2})", re.ASCII)
+_TYPED = re.compile(r"\$?\s*(\d{1,18}|[1-9]\d{0,2}(?:,\d{3}){1,5})(?:\.(\d{1,9}))?", re.ASCII)
 
 
 def format_plain(amount_nanos: int) -> str:
@@ -25,7 +25,7 @@ def format_plain(amount_nanos: int) -> str:
 
 
 def json_number(amount_nanos: int | None) -> Any:
-    """The exact amount as a number of JSON, as ``compact_json`` writes it; None where it is not known."""
+    """Return the exact dollars as a value that ``compact_json.dumps`` writes as a number; None for None."""
     return None if amount_nanos is None else compact_json.number(format_plain(amount_nanos))
 
 

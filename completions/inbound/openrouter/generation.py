@@ -10,7 +10,7 @@ from completions.completion_object import find_completion
 from completions.history import explanation
 from completions.models import Completion, ModelKind
 from gateway_project import errors
-from gateway_project.text import compact_json, dollars, timestamps
+from gateway_project.text import dollars, timestamps
 
 NOT_KEPT = (
     *("app_id", "cache_discount", "cancelled", "finish_reason", "http_referer", "moderation_latency", "native_finish_reason"),
@@ -63,7 +63,7 @@ def _times(found: Completion) -> dict[str, Any]:
 def _tokens(found: Completion) -> dict[str, Any]:
     """Return what was charged. Tokens are those of the model, and are not counted in another way too."""
     prompt_tokens, completion_tokens = found.prompt_tokens or 0, found.completion_tokens or 0
-    cost = compact_json.number(dollars.format_plain(found.cost_nanos or 0))
+    cost = dollars.json_number(found.cost_nanos or 0)
     return {
         "tokens_prompt": prompt_tokens,
         "tokens_completion": completion_tokens,

@@ -17,7 +17,7 @@ from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields
 from gateway_project import errors
-from gateway_project.text import compact_json, dollars
+from gateway_project.text import dollars
 
 
 class ResponsesFormat(ReplyFormat):
@@ -164,5 +164,5 @@ def _usage_object(usage: Usage, charged_nanos: int | None) -> Fields:
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "cost": None if charged_nanos is None else compact_json.number(dollars.format_plain(charged_nanos)),
+        "cost": dollars.json_number(charged_nanos),
     }

@@ -125,12 +125,14 @@ class StreamReader:
         is_each_plain = len(texts) == len(run) and lines.count(b"\n") == len(run) - 1  # and none has two lines
         if not is_each_plain or not (lines.isascii() or _is_utf8(lines)):
             return []
-        if b"\\" not in lines:
-            return list(map(Chunk, run, map(len, texts)))
-        return [Chunk(*each) for each in zip(run, map(_unescaped_text_bytes, texts), strict=True)]
+        sizes = [_unescaped_text_bytes(text) if b"\\" in text else len(text) for text in texts]
+        return list(map(Chunk, run, sizes))
 
     def _choices_of(self, events: list[bytes]) -> list[bytes]:
-        """Return the choices of all events but the last ones that have other frames, such as the usage; none if others have."""
+        """Return the choices of the events. The last events may have another frame, such as the usage, and are left out.
+
+        Return none if an earlier event has another frame.
+        """
         run = len(events)
         while run and not (events[run - 1].startswith(self._before) and events[run - 1].endswith(self._after)):
             run -= 1

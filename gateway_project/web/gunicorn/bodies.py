@@ -1,4 +1,5 @@
-"""Reads large request bodies straight from gunicorn's socket, and discards those that nobody read.
+"""Reads request bodies: at once where they came with their head, otherwise straight from gunicorn's socket. Discards those that
+nobody read.
 
 gunicorn's own reader copies what it has read ahead once more for every kilobyte that it discards: five megabytes take it a
 second, in which the process serves nobody. Here a body is received in slices that take turns. Memory is taken for what arrives.
@@ -26,7 +27,10 @@ _IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refu
 
 
 def take_buffered(environ: dict[str, Any], length: int) -> bytes | None:
-    """Return a body of which every byte arrived with the head, as that of most requests, and None for any other."""
+    """Return the body if all its ``length`` bytes came with the head, as most do; otherwise None, and leave it to be read.
+
+    Bytes of a next request stay buffered.
+    """
     body: Any = environ.get("wsgi.input")
     if type(body) is not Body or type(body.reader) is not LengthReader or body.reader.length != length:
         return None

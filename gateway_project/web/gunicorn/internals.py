@@ -6,7 +6,7 @@ Its settings do not change in a worker. What it replaces is tested against gunic
 import time
 from functools import lru_cache
 from operator import attrgetter, methodcaller
-from typing import Any
+from typing import Any, NamedTuple
 
 from gunicorn import util
 from gunicorn.http import message, wsgi
@@ -24,10 +24,9 @@ _base_environ, _http_date, _ip_in_allow_list = wsgi.base_environ, util.http_date
 _PEERS_MAX = 1_024
 _NAMES_MAX = 256
 _LINES_MAX, _LINE_BYTES_MAX = 256, 256
-_lines: dict[bytes, tuple[str, str, str, str, str, tuple[int, int]]] = {}  # what request lines say that came before
+_lines: dict[bytes, tuple[str, str, str, str, str, tuple[int, int]]] = {}  # of request lines: what gunicorn found in each
 _LINE_FACTS = ("method", "uri", "path", "query", "fragment", "version")
 _read_line = attrgetter(*_LINE_FACTS)
-_names: dict[str, tuple[str, bool, bool]] = {}  # of headers of requests; see _kind
 _plain_names: set[str] = set()  # of headers of replies that gunicorn sends as they are
 
 
@@ -66,7 +65,7 @@ def finish_body(parser: Any, *args: Any, **options: Any) -> bool:
 
 
 def chunk(unreader: SocketUnreader, size_hint: int | None = None) -> bytes:
-    """Return the next bytes of a connection, which is waited for at once: a client sends nothing before it has its reply."""
+    """Return the next bytes of a connection. Wait before reading: between two requests gunicorn's own reading finds nothing."""
     size = unreader.mxchunk
     if size_hint and size_hint > size:
         size = min(size_hint, unreader.max_body_chunk)
@@ -79,48 +78,61 @@ def parse_request_line(request: Any, line: bytes) -> None:
         request.method, request.uri, request.path, request.query, request.fragment, request.version = facts
         return
     _parse_request_line(request, line)
-    if len(_lines) < _LINES_MAX and len(line) <= _LINE_BYTES_MAX and b"?" not in line:
+    if len(line) <= _LINE_BYTES_MAX and b"?" not in line:
+        if len(_lines) >= _LINES_MAX:
+            _lines.clear()
         _lines[line] = _read_line(request)
 
 
 def parse_headers(request: Any, data: bytes, from_trailer: bool = False) -> list[tuple[str, str]]:
-    """Parse the headers of a request: in few calls where their form is usual. gunicorn's own function refuses the others."""
+    """Parse the headers of a request in few calls.
+
+    Leave a head to gunicorn's own function if it is a trailer, is folded, repeats a header that may come once, or has
+    characters that cannot be printed.
+    """
     lines = data.decode("latin-1").split("\r\n")
     is_usual = b"\r\n " not in data and len(lines) <= request.limit_request_fields and "".join(lines).isprintable()
-    if from_trailer or not is_usual:
-        return _parse_headers(request, data, from_trailer)  # type: ignore[no-any-return]
+    usual = _parse_usual(request, lines) if is_usual and not from_trailer else None
+    if usual is None:
+        usual = _parse_headers(request, data, from_trailer)
+    return usual
+
+
+def _parse_usual(request: Any, lines: list[str]) -> list[tuple[str, str]] | None:
+    """Return the headers; None if one is not usual. Raises as gunicorn does for headers about which it has rules."""
     headers, scheme_state = [], [False]
     seen: set[str] = set()
     trusted = request._peer_trusted_for_forwarded()
     for line in lines:
         name, colon, value = line.partition(":")
-        upper, is_single, has_policy = _names.get(name) or _kind(name, request.cfg)
-        is_unusual = not (colon and upper) or upper in seen or len(line) + 2 > request.limit_request_field_size
-        if is_unusual:
-            return _parse_headers(request, data, from_trailer)  # type: ignore[no-any-return]
-        header = upper, value.strip(" \t")
-        if has_policy:
+        kind = _kind(name, request.cfg)
+        if not (colon and kind.name) or kind.name in seen or len(line) + 2 > request.limit_request_field_size:
+            return None
+        header = kind.name, value.strip(" \t")
+        if kind.has_policy:
             header = request._apply_header_policy(*header, scheme_state, seen, *trusted)
-        elif is_single:
-            seen.add(upper)
+        elif kind.is_single:
+            seen.add(kind.name)
         if header:
             headers.append(header)
     return headers
 
 
-def _kind(name: str, cfg: Any) -> tuple[str, bool, bool]:
-    """Return a header's name as gunicorn has it, whether it may come only once, and whether gunicorn has more rules for it.
+class _Kind(NamedTuple):
+    """A header's name as gunicorn writes it, "" if it is invalid, and which rules there are for it."""
 
-    An invalid name is "".
-    """
+    name: str
+    is_single: bool = False  # it may come once
+    has_policy: bool = False  # gunicorn has further rules
+
+
+@lru_cache(maxsize=_NAMES_MAX)
+def _kind(name: str, cfg: Any) -> _Kind:
     if not message.TOKEN_RE.fullmatch(name) or cfg.strip_header_spaces:
-        return "", False, False
+        return _Kind("")
     upper = name.upper()
     has_policy = upper == "EXPECT" or "_" in upper or upper in cfg.secure_scheme_headers
-    kind = upper, upper in message.RFC9110_5_3_SINGLETON_FIELDS, has_policy
-    if len(_names) < _NAMES_MAX:
-        _names[name] = kind
-    return kind
+    return _Kind(upper, upper in message.RFC9110_5_3_SINGLETON_FIELDS, has_policy)
 
 
 def process_headers(response: Any, headers: list[tuple[str, str]]) -> None:

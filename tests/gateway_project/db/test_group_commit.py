@@ -755,7 +755,7 @@ def test_greenlets_share_batches_and_get_an_outcome_each(greenlets):
     assert batches == [["a"], ["b", "c", "d", "e"]]
 
 
-def test_a_greenlet_that_is_woken_before_it_waits_does_not_wait(greenlets):
+def test_a_greenlet_that_is_woken_before_it_waits_does_not_wait():
     ticket = _GreenletTicket("a")
     ticket.wake()
     ticket.wake()
@@ -763,7 +763,7 @@ def test_a_greenlet_that_is_woken_before_it_waits_does_not_wait(greenlets):
     assert ticket.wait(0.01) is False  # each wake ends one wait
 
 
-def test_a_greenlet_waits_again_when_it_was_woken_too_late(greenlets):
+def test_a_greenlet_waits_again_when_it_was_woken_too_late():
     ticket = _GreenletTicket("a")
 
     def wait() -> list[bool]:
@@ -775,7 +775,7 @@ def test_a_greenlet_waits_again_when_it_was_woken_too_late(greenlets):
     assert gevent.spawn(wait).get(timeout=10) == [True, False]
 
 
-def test_a_greenlet_that_gives_up_is_not_woken_elsewhere(greenlets):
+def test_a_greenlet_that_gives_up_is_not_woken_elsewhere():
     ticket = _GreenletTicket("a")
 
     def wait() -> tuple[bool, float]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_project.text import dollars
+from gateway_project.text import compact_json, dollars
 
 amounts = st.integers(-(2**63), 2**63 - 1)
 
@@ -86,3 +86,35 @@ def test_balances_are_rounded_down_to_cents_as_in_the_api(nanos, usd):
 )
 def test_what_is_left_is_rounded_down_with_six_decimals_below_a_cent(nanos, usd):
     assert dollars.format_left_usd(nanos) == usd
+
+
+@pytest.mark.parametrize(
+    ("typed", "dollars_read"),
+    [
+        ("12", "12"),
+        ("12.5", "12.5"),
+        ("$1,200", "1200"),
+        ("12,50", "12.50"),
+        ("1.200,50", "1200.50"),
+        ("0,15", "0.15"),
+        ("0.075", "0.075"),
+        ("0,075", None),  # not 75 dollars: no number begins a group with 0
+        ("0.075,50", None),
+        ("1,5", None),
+        ("1.200", "1.2"),
+        ("", None),
+        ("-1", None),
+        ("1e3", None),
+    ],
+)
+def test_amounts_are_read_as_people_type_them(typed, dollars_read):
+    read = dollars.read_usd(typed, decimals_max=9)
+    assert read == (None if dollars_read is None else Decimal(dollars_read) * dollars.NANOS_PER_DOLLAR)
+
+
+def test_more_decimals_than_permitted_are_refused():
+    assert dollars.read_usd("0.075", decimals_max=2) is None
+
+
+def test_an_amount_in_json_has_exactly_its_digits():
+    assert compact_json.dumps([dollars.json_number(nanos) for nanos in (0, 195, None)]) == b"[0.00,0.000000195,null]"

@@ -211,6 +211,17 @@ def test_text_that_is_not_utf_8_is_not_copied():
         assert (chunks, type(failure)) == ([], UnusableResponse)
 
 
+def test_events_that_come_together_are_read_as_those_that_come_alone():
+    texts = [*"abcdefgh", "\\n", "\\u00e9\\ud83d\\ude00", "é", '\\"', "i", "j"]
+    events = [ROLE, PLAIN, *[PLAIN.replace(b'"a"', f'"{text}"'.encode()) for text in texts], FINISH, COUNTED, b"[DONE]"]
+    alone, together = StreamReader(), StreamReader()
+    assert read(together, *events) == [chunk for event in events for chunk in read(alone, event)]
+    for place in range(2, len(events)):  # an event with another frame among them
+        other = [*events[:place], PLAIN.replace(b'"u"', b'"v"'), *events[place:]]
+        alone, together = StreamReader(), StreamReader()
+        assert read(together, *other) == [chunk for event in other for chunk in read(alone, event)]
+
+
 def test_thoughts_in_tags_are_not_copied_as_content():
     reader = StreamReader()
     pieces = ["<thi", "nk>", "a", "b", "</think>", "c", "d"]

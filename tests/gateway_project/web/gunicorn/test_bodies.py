@@ -1,5 +1,7 @@
 """A body that came with its head is taken at once. Any other stays for the reader that waits."""
 
+import io
+
 import pytest
 from gunicorn.http.body import Body, ChunkedReader, LengthReader
 from gunicorn.http.unreader import IterUnreader
@@ -28,11 +30,18 @@ def test_what_came_of_a_body_is_left_to_the_reader_that_waits_for_the_rest(buffe
     assert body.read() == b"hello"
 
 
-def test_a_body_that_was_begun_or_has_no_length_is_not_taken():
+def test_a_body_that_was_begun_is_not_taken():
     begun = make_body(b"hello")
     assert begun.read(2) == b"he"
     assert bodies.take_buffered({"wsgi.input": begun}, 5) is None
     assert begun.read() == b"llo"
+
+
+def test_a_body_without_a_length_is_not_taken():
     chunked = Body(ChunkedReader(None, IterUnreader([b"5\r\nhello\r\n0\r\n\r\n"])))
     assert bodies.take_buffered({"wsgi.input": chunked}, 5) is None
+
+
+def test_a_body_of_another_server_is_not_taken():
     assert bodies.take_buffered({}, 5) is None
+    assert bodies.take_buffered({"wsgi.input": io.BytesIO(b"hello")}, 5) is None
