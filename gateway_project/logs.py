@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from pythonjsonlogger.json import JsonEncoder, JsonFormatter
 
 _CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
@@ -175,6 +176,7 @@ class JsonLineFormatter(JsonFormatter):
     """A formatter that writes one line of JSON: timestamp, level, logger, message, request_id and the fields of ``extra``."""
 
     _encode = JsonEncoder().encode
+    _encode_fast = msgspec.json.Encoder().encode
 
     def __init__(self) -> None:
         super().__init__(
@@ -195,7 +197,10 @@ class JsonLineFormatter(JsonFormatter):
             **{name: facts[name] for name in facts if name not in self._skip_fields and not name.startswith("_")},
             "timestamp": datetime.fromtimestamp(record.created, tz=UTC).isoformat(),
         }
-        return self._encode(line)
+        try:
+            return self._encode_fast(line).decode()
+        except (TypeError, UnicodeEncodeError):  # a value of another type, or half of a surrogate pair
+            return self._encode(line)
 
 
 class ReadableLineFormatter(logging.Formatter):

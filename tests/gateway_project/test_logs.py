@@ -1,6 +1,7 @@
 """Lines are those of logging and of python-json-logger, which take more calls."""
 
 import io
+import json
 import logging
 import sys
 from uuid import UUID
@@ -40,9 +41,9 @@ def test_a_line_is_that_of_the_library(message, has_failed, make):
     except ValueError:
         exc_info = sys.exc_info() if has_failed else None
     ours = logs.JsonLineFormatter()
-    assert ours.format(make_record(make, message, exc_info=exc_info)) == JsonFormatter.format(
-        ours, make_record(make, message, exc_info=exc_info)
-    )
+    written = ours.format(make_record(make, message, exc_info=exc_info))
+    assert "\n" not in written
+    assert json.loads(written) == json.loads(JsonFormatter.format(ours, make_record(make, message, exc_info=exc_info)))
     readable = logs.ReadableLineFormatter()
     assert readable.format(make_record(make, message, exc_info=exc_info)) == logging.Formatter.format(
         readable, make_record(make, message, exc_info=exc_info)
@@ -73,3 +74,11 @@ def test_what_is_written_is_what_logging_would_write(caplog, cause, level):
     written = [{name: value for name, value in vars(record).items() if name not in where} for record in caplog.records]
     assert written[:1] == written[1:]
     assert len(written) == (0 if level == logging.DEBUG else 2)
+
+
+@pytest.mark.parametrize("value", ["half of a pair: \ud83d", OSError("no room")])
+def test_a_line_has_what_json_has_no_type_for(value):
+    record = make_record()
+    record.__dict__["fact"] = value
+    written = json.loads(logs.JsonLineFormatter().format(record))
+    assert written["fact"] == json.loads(JsonFormatter.format(logs.JsonLineFormatter(), record))["fact"]
