@@ -76,6 +76,15 @@ def test_what_is_written_is_what_logging_would_write(caplog, cause, level):
     assert len(written) == (0 if level == logging.DEBUG else 2)
 
 
+@pytest.mark.parametrize("character", ["\x1b", "\x7f", "\x9b", "\u2028", "é"])
+def test_no_character_ends_a_line_or_commands_a_terminal(character):
+    record = make_record(message=f"a{character}b")
+    written = logs.JsonLineFormatter().format(record)
+    assert written.isascii()
+    assert written.isprintable()
+    assert json.loads(written)["message"] == f"a{character}b"
+
+
 @pytest.mark.parametrize("value", ["half of a pair: \ud83d", OSError("no room")])
 def test_a_line_has_what_json_has_no_type_for(value):
     record = make_record()

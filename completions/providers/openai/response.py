@@ -137,6 +137,8 @@ class StreamReader:
         while run and not (events[run - 1].startswith(self._before) and events[run - 1].endswith(self._after)):
             run -= 1
         lines = b"\n".join(events[:run])
+        if lines.count(b"\n") != run - 1:  # data of several lines, in which a frame may end and begin
+            return []
         choices = lines[len(self._before) : len(lines) - len(self._after)].split(self._after + b"\n" + self._before)
         return choices if len(choices) == run and lines.startswith(self._before) else []
 

@@ -42,6 +42,12 @@ def test_deep_nesting_is_an_error_that_the_callers_know():
         wire.parse_json(b"[" * 100_000 + b"]" * 100_000)
 
 
+def test_what_may_be_nested_deeply_is_left_to_pythons_parser(monkeypatch):
+    monkeypatch.setattr(wire, "_decode_fast", None)  # it reads more levels than can be written afterwards
+    assert wire.parse_json(b"[" * 501 + b"]" * 501)
+    assert wire.parse_json(b'{"a":' * 501 + b"1" + b"}" * 501)
+
+
 def test_every_float_is_read_exactly():
     for exponent in range(-320, 308):
         value = math.pi * 10.0**exponent

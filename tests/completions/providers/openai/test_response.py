@@ -222,6 +222,14 @@ def test_events_that_come_together_are_read_as_those_that_come_alone():
         assert read(together, *other) == [chunk for event in other for chunk in read(alone, event)]
 
 
+def test_data_of_several_lines_is_no_event_of_its_own_among_others():
+    lost = FINISH.replace(b"}]}", b'}],"usage":{"prompt_tokens":7,"completion_tokens":9}} ')
+    events = [ROLE, *[PLAIN] * 10, PLAIN + b"\n" + PLAIN, lost, PLAIN]
+    chunks, failure = StreamReader().read_events(events)
+    assert len(chunks) == 11
+    assert str(failure) == "an event is not JSON"
+
+
 def test_thoughts_in_tags_are_not_copied_as_content():
     reader = StreamReader()
     pieces = ["<thi", "nk>", "a", "b", "</think>", "c", "d"]
