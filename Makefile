@@ -38,7 +38,7 @@ coverage: $(VENV)/installed-dev  ## Run the tests and measure which statements t
 	@$(IN) -m coverage erase
 	@if $(IN) -c 'import sys; sys.exit(sys.version_info < (3, 12))'; \
 	  then export COVERAGE_CORE=sysmon COVERAGE_CONCURRENCY=thread; fi; \
-	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) $(if $(ARGS),,--file-share-max=2) $(ARGS)
+	  $(IN) -m coverage run -m pytest $(IN_PARALLEL) $(if $(ARGS),,--file-share-max=3) $(ARGS)
 	@$(IN) -m coverage combine --quiet
 	@$(IN) -m coverage report
 

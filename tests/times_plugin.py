@@ -1,6 +1,6 @@
 """A pytest plugin that prints which test files take the most time, when ``--durations`` asks for times.
 
-With ``--file-share-max=2`` a run fails if a file takes more than 2 % of the processor time of all, and has no system tests.
+With ``--file-share-max=3`` a run fails if a file takes more than 3 % of the processor time of all, and has no system tests.
 
 Processor time is shown beside the time on the clock: of the worker, and of processes of the tests that have ended. So a server
 that many files share counts in the file that ends it. Fixtures of the session, such as the test database, belong to no file.
