@@ -201,7 +201,7 @@ class JsonLineFormatter(JsonFormatter):
         with suppress(TypeError, UnicodeEncodeError):  # a value of another type, or half of a surrogate pair
             written = self._encode_fast(line)
             if written.isascii() and b"\x7f" not in written:
-                return written.decode()
+                return msgspec.json.format(written, indent=0).decode()  # with the spaces that the other encoder writes
         return self._encode(line)  # escapes what a terminal may obey, and what ends lines
 
 
