@@ -22,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -90,8 +90,12 @@ class Server:
         """Return the processor time of the server, with that of sessions that have ended."""
         assert self.process
         own = psutil.Process(self.process.pid)
-        times = [own.cpu_times(), *(child.cpu_times() for child in own.children())]
-        return sum(each.user + each.system for each in times) + times[0].children_user + times[0].children_system
+        times = own.cpu_times()
+        seconds = times.user + times.system + times.children_user + times.children_system
+        for child in own.children():
+            with suppress(psutil.NoSuchProcess):  # an autovacuum that ends meanwhile
+                seconds += child.cpu_times().user + child.cpu_times().system
+        return float(seconds)
 
     def kill(self) -> None:
         """Kill all processes of the server at once."""
