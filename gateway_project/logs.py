@@ -7,7 +7,6 @@ is noted here, and told in that line. What fails without a request, or after its
 import logging
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -198,10 +197,12 @@ class JsonLineFormatter(JsonFormatter):
             **{name: facts[name] for name in facts if name not in self._skip_fields and not name.startswith("_")},
             "timestamp": datetime.fromtimestamp(record.created, tz=UTC).isoformat(),
         }
-        with suppress(TypeError, UnicodeEncodeError):  # a value of another type, or half of a surrogate pair
+        try:
             written = self._encode_fast(line)
-            if written.isascii() and b"\x7f" not in written:
-                return msgspec.json.format(written, indent=0).decode()  # with the spaces that the other encoder writes
+        except (TypeError, UnicodeEncodeError):  # a value of another type, or half of a surrogate pair
+            return self._encode(line)
+        if written.isascii() and b"\x7f" not in written:
+            return msgspec.json.format(written, indent=0).decode()  # with the spaces that the other encoder writes
         return self._encode(line)  # escapes what a terminal may obey, and what ends lines
 
 
