@@ -94,7 +94,8 @@ class Server:
         seconds = times.user + times.system + times.children_user + times.children_system
         for child in own.children():
             with suppress(psutil.NoSuchProcess):  # an autovacuum that ends meanwhile
-                seconds += child.cpu_times().user + child.cpu_times().system
+                of_child = child.cpu_times()
+                seconds += of_child.user + of_child.system
         return float(seconds)
 
     def kill(self) -> None:

@@ -70,7 +70,7 @@ class Response(HTTPResponseParser):
             if not self.is_complete:
                 raise
             self._is_reusable = False  # more bytes followed the response
-        if self._head_bytes > _HEAD_BYTES_MAX:  # once a read: a head may have one read more, and is bounded still
+        if self._head_bytes > _HEAD_BYTES_MAX:  # looked at once a read, so at most one read more is kept of what is refused
             self._is_reusable = False
             raise HTTPParseError(f"more than {_HEAD_BYTES_MAX} bytes of headers")
         if self.is_complete:

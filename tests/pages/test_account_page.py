@@ -248,7 +248,7 @@ def test_a_transfer_that_two_colleagues_ask_for_is_booked_once(desk, colleague, 
     assert LedgerEntry.objects.filter(type="CREDIT_PURCHASE").count() == 1
 
 
-@pytest.mark.parametrize("amount", ["5", "4.999999999", "5.00"])
+@pytest.mark.parametrize("amount", ["5", "4.999999999", "5.00", "4,99"])
 def test_a_credit_is_corrected_once_by_at_most_what_it_was(desk, desk_user, payer, amount):
     page = act_page(payer, "correct", entry(payer, 2))
     assert desk.post(page, open_form(desk, page, amount=amount)).status_code == 302
@@ -261,7 +261,7 @@ def test_a_credit_is_corrected_once_by_at_most_what_it_was(desk, desk_user, paye
 
 
 @pytest.mark.parametrize(
-    "amount", ["5.000000001", "0", "-1", "", "1e400", "NaN", "five", "0.0000000001", "0,5", "1e0", "0_1", "\u0661"]
+    "amount", ["5.000000001", "0", "-1", "", "1e400", "NaN", "five", "0.0000000001", "0,5", "0,075", "1e0", "0_1", "\u0661"]
 )
 def test_an_impossible_amount_is_refused_at_the_field(desk, payer, rows, amount):
     page = act_page(payer, "correct", entry(payer, 2))

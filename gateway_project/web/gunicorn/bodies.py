@@ -36,10 +36,11 @@ def take_buffered(environ: dict[str, Any], length: int) -> bytes | None:
         return None
     unreader = body.reader.unreader
     ahead: bytes = unreader.take_buffered()
-    if len(ahead) != length:
-        unreader.unread(ahead[length:] if len(ahead) > length else ahead)
-        if len(ahead) < length:
-            return None
+    if len(ahead) < length:
+        unreader.unread(ahead)
+        return None
+    if len(ahead) > length:
+        unreader.unread(ahead[length:])
     body.reader.length = 0
     return ahead[:length]
 

@@ -25,8 +25,7 @@ _PEERS_MAX = 1_024
 _NAMES_MAX = 256
 _LINES_MAX, _LINE_BYTES_MAX = 256, 256
 _lines: dict[bytes, tuple[str, str, str, str, str, tuple[int, int]]] = {}  # of request lines: what gunicorn found in each
-_LINE_FACTS = ("method", "uri", "path", "query", "fragment", "version")
-_read_line = attrgetter(*_LINE_FACTS)
+_read_line = attrgetter("method", "uri", "path", "query", "fragment", "version")
 _plain_names: set[str] = set()  # of headers of replies that gunicorn sends as they are
 
 
