@@ -76,6 +76,12 @@ class Member:
         return self.may(Permission.SEE_SETTINGS)
 
 
+def member_of(request: HttpRequest) -> Member:
+    """Return who asks for a ``member_page``."""
+    member: Member = vars(request)["member"]
+    return member
+
+
 def member_page(view: Page) -> Page:
     """Restrict a view to signed-in members and pass it the selected account. Browsers and proxies store no copy."""
 
@@ -90,7 +96,7 @@ def member_page(view: Page) -> Page:
         chosen_id = request.session.get(_ACCOUNT_SESSION_KEY)
         chosen = next((each for each in memberships if str(each.account_id) == chosen_id), memberships[0])
         cell.enter(directory.cell_of(chosen.account_id))
-        request.member = _member(request, chosen, memberships)  # type: ignore[attr-defined]
+        vars(request)["member"] = _member(request, chosen, memberships)
         return view(request, chosen.account, *args, **kwargs)
 
     return page
@@ -128,7 +134,7 @@ def requires(permission: Permission) -> Callable[[Page], Page]:
     def restrict(view: Page) -> Page:
         @functools.wraps(view)
         def page(request: HttpRequest, account: Account, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if not request.member.may(permission):  # type: ignore[attr-defined]
+            if not member_of(request).may(permission):
                 return render(request, "dashboard/other_role.html", {"permission": permission.value}, status=403)
             return view(request, account, *args, **kwargs)
 
@@ -164,7 +170,7 @@ def _member(request: HttpRequest, chosen: Membership, memberships: list[Membersh
 def choose_account(request: HttpRequest, account: Account) -> HttpResponse:
     """Select another of the member's accounts."""
     chosen = request.POST.get("account", "")
-    if chosen not in {choice.id for choice in request.member.choices}:  # type: ignore[attr-defined]
+    if chosen not in {choice.id for choice in member_of(request).choices}:
         raise Http404
     request.session[_ACCOUNT_SESSION_KEY] = chosen
     return redirect("dashboard")

@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from billing.accounts.member_pages import member_page, member_page_for, requires
+from billing.accounts.member_pages import member_of, member_page, member_page_for, requires
 from billing.accounts.roles import DESCRIPTIONS, Permission
 from billing.members import changes, invitations
 from billing.members.changes import ChangeRefused
@@ -86,7 +86,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
     """List the members; to those who may invite, also who is invited."""
     members = account.memberships.select_related("user").order_by("user__email")
     context: dict[str, Any] = {"members": [_member_row(request, member) for member in members], "waiting": []}
-    if request.member.may_manage_members:  # type: ignore[attr-defined]
+    if member_of(request).may_manage_members:
         now = pool.database_time()
         waiting = invitations.find_waiting(account).select_related("invited_by").order_by("email")
         context["waiting"] = [_invitation_row(invitation, now) for invitation in waiting]

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from billing.accounts.list_forms import begin_of
-from billing.accounts.member_pages import member_page
+from billing.accounts.member_pages import member_of, member_page
 from billing.ledger import reading
 from billing.models import Account, LedgerEntry
 from billing.payments import booking
@@ -26,7 +26,7 @@ from gateway_project.db import pool
 @member_page
 def show_month(request: HttpRequest, account: Account, year: int, month: int) -> HttpResponse:
     """Show the statement of a calendar month in UTC. Billing details are for those who may pay."""
-    payer = booking.describe_payer(account) if request.member.may_pay else {}  # type: ignore[attr-defined]
+    payer = booking.describe_payer(account) if member_of(request).may_pay else {}
     context = {**read(account, year, month), "seller": settings.SELLER_LINES, "payer": payer}
     return render(request, "dashboard/month.html", context)
 

@@ -17,6 +17,7 @@ from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project.db import pool
 from gateway_project.text import compact_json
+from gateway_project.web.request_facts import facts_of_api
 from keys.authentication import Caller
 
 
@@ -32,8 +33,8 @@ class FormAuthentication(BaseAuthentication):
     """The page has authenticated the member by the session. The caller is the key that the page chose."""
 
     def authenticate(self, request: Request) -> Any:
-        caller = request._request.form_request.caller  # type: ignore[attr-defined]
-        request._request.key_id = caller.key_id  # type: ignore[attr-defined]  # for the log
+        caller = request.parser_context["kwargs"]["form"].caller
+        facts_of_api(request).key_id = caller.key_id
         return caller, caller
 
 
@@ -44,7 +45,7 @@ class FormParser(BaseParser):
 
     def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         assert parser_context is not None
-        return ReceivedBody(parser_context["request"]._request.form_request.body)
+        return ReceivedBody(parser_context["kwargs"]["form"].body)
 
 
 class FormCompletion(CompletionView):
@@ -55,7 +56,7 @@ class FormCompletion(CompletionView):
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         return schema.parse(RequestBody(fields, raw), pause)
 
-    def post(self, request: Request) -> HttpResponseBase:
+    def post(self, request: Request, form: FormRequest) -> HttpResponseBase:
         return self.complete(request)
 
 
@@ -67,6 +68,6 @@ def send(request: HttpRequest, caller: Caller, fields: dict[str, Any]) -> HttpRe
 
     The page has checked the CSRF token and the member's role.
     """
-    request.form_request = FormRequest(caller, compact_json.dumps(fields))  # type: ignore[attr-defined]
+    form = FormRequest(caller, compact_json.dumps(fields))
     pool.release_connection()  # others need it while the provider works
-    return _complete(request)
+    return _complete(request, form=form)

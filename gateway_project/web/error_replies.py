@@ -14,6 +14,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from gateway_project import errors, logs
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
+from gateway_project.web.request_facts import noted_of
 
 logger = logging.getLogger("gateway.api")
 
@@ -30,7 +31,7 @@ def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
     logs.explain(error)
     if isinstance(error, errors.InternalError):
         error.message = (
-            f"Something went wrong on our side. If you contact support, quote request {getattr(request, 'id', 'unknown')}."
+            f"Something went wrong on our side. If you contact support, quote request {noted_of(request).id or 'unknown'}."
         )
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 

@@ -84,7 +84,7 @@ class InFlight:
         places = self._places_of(owner)
         if not places.take(_WAIT_SECONDS):
             raise self._refusal()
-        request.end_in_flight = lambda reply_bytes: places.give_back()  # type: ignore[attr-defined]
+        vars(request)["end_in_flight"] = lambda reply_bytes: places.give_back()
 
     def _places_of(self, owner: Hashable) -> _Places:
         return self._places_by_owner.setdefault(owner, _Places(self._maximum()))
@@ -118,16 +118,16 @@ class PagesInFlight(InFlight):
         places = self._places_of(owner)
         if not (places.take(_PAGE_WAIT_SECONDS) if len(places.waiting) < _PAGES_WAITING_MAX else self._pause()):
             raise self._refusal()
-        request.end_in_flight = lambda reply_bytes: places.give_back()  # type: ignore[attr-defined]
+        vars(request)["end_in_flight"] = lambda reply_bytes: places.give_back()
         self._wait_for_pace(owner, refused_at)
         began = time.thread_time()
 
         def end_page(reply_bytes: int | None) -> None:
             places.give_back()
-            queried_seconds = request.__dict__.get("queried_seconds", 0.0)
+            queried_seconds = vars(request).get("queried_seconds", 0.0)
             self._count(owner, _seconds(places, began, reply_bytes, queried_seconds))
 
-        request.end_in_flight = end_page  # type: ignore[attr-defined]
+        vars(request)["end_in_flight"] = end_page
 
     def _pause(self) -> bool:
         """Wait a second and for no place: refused at once, clients that ask again and again would take all of the time."""
@@ -151,8 +151,7 @@ class PagesInFlight(InFlight):
 
 def count_query(request: HttpRequest, seconds: float) -> None:
     """Count the time of a query of a page, but of one that is quick: there may have been no turn for its answer."""
-    queried_seconds = request.__dict__.get("queried_seconds", 0.0) + max(seconds - _QUICK_SECONDS, 0.0)
-    request.queried_seconds = queried_seconds  # type: ignore[attr-defined]
+    vars(request)["queried_seconds"] = vars(request).get("queried_seconds", 0.0) + max(seconds - _QUICK_SECONDS, 0.0)
 
 
 def _seconds(places: _Places, began: float, reply_bytes: int | None, queried_seconds: float) -> float:
@@ -172,7 +171,7 @@ def _seconds(places: _Places, began: float, reply_bytes: int | None, queried_sec
 
 def end(request: HttpRequest, reply_bytes: int | None = 0) -> None:
     """Count the request no longer, if it was counted. ``reply_bytes`` has its reply; None: it goes on under another owner."""
-    end_one: Callable[[int | None], None] | None = request.__dict__.pop("end_in_flight", None)
+    end_one: Callable[[int | None], None] | None = vars(request).pop("end_in_flight", None)
     if end_one is not None:
         end_one(reply_bytes)
 
@@ -190,7 +189,7 @@ class InFlightMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
             response = self.get_response(request)
-            if "end_in_flight" in request.__dict__:
+            if "end_in_flight" in vars(request):
                 end(request, 0 if response.streaming else len(response.content))
             return response
         finally:

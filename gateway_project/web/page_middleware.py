@@ -80,7 +80,7 @@ class PageBodyMiddleware(MiddlewareMixin):
         try:
             strict_json.refuse_chunks(request)
             with _counted(request, _length(request)) as arrived:
-                request.body_arrived = arrived  # type: ignore[attr-defined]
+                vars(request)["body_arrived"] = arrived
                 return super().__call__(request)  # type: ignore[return-value]
         except errors.LengthRequired as refusal:
             disconnects.stop_reading(request.META.get("gunicorn.socket"))  # there may be no end of it
@@ -137,7 +137,7 @@ def _signed_in_user_id(request: HttpRequest) -> Any:
 
 def _read(request: HttpRequest, length: int) -> None:
     """Read the body, where Django expects it. Raises UnreadablePostError."""
-    body = bodies.read(request.META, length, request.body_arrived)  # type: ignore[attr-defined]
+    body = bodies.read(request.META, length, vars(request)["body_arrived"])
     if body is None:
         request.body  # noqa: B018  Django keeps it, and parses the form from it
         return

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
+from gateway_project.web.request_facts import facts_of_api
 from keys import authentication, management_keys, secret
 from keys.limits import reads
 from keys.models import ManagementKey
@@ -40,8 +41,8 @@ class ManagementAuthentication(BaseAuthentication):
             raise errors.InvalidApiKey(COMPLETION_KEY_MESSAGE)
         key = _find(given)
         require_active(key)
-        request._request.management_key_id = key.pk  # type: ignore[attr-defined]  # for the log
-        request._request.program = f"management key {key}"  # type: ignore[attr-defined]  # for the activity log
+        noted = facts_of_api(request)
+        noted.management_key_id, noted.program = key.pk, f"management key {key}"
         requests.count(key.pk)
         management_keys.note_use(key)
         return key.account, key
