@@ -4,8 +4,8 @@ is idle in the pool. WSGI would report a client's disconnect only at our next wr
 
 import select
 import socket
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from types import TracebackType
 from typing import Any
 
 import gevent
@@ -28,24 +28,29 @@ def raise_on_disconnect(client: Any, exception: BaseException) -> AbstractContex
 _UNWATCHED = nullcontext()
 
 
-@contextmanager
-def _watched(client: Any, exception: BaseException) -> Iterator[None]:
-    waiter = gevent.getcurrent()
-    loop = gevent.get_hub().loop
-    watcher, timer = loop.io(client.fileno(), _READABLE), loop.timer(_CHECK_SECONDS, _CHECK_SECONDS)
+class _watched:  # noqa: N801  a context manager
+    """Watches a client while the block waits. It keeps no references to itself, which only the collector would end."""
 
-    def check() -> None:
-        watcher.stop()  # other input, such as a pipelined request, stays readable and would call us without end
-        if has_disconnected(client):
-            waiter.throw(exception)
-        elif not timer.active:
-            timer.start(check)
+    __slots__ = ("_client", "_exception", "_timer", "_waiter", "_watcher")
 
-    watcher.start(check)
-    try:
-        yield
-    finally:
-        for each in (watcher, timer):
+    def __init__(self, client: Any, exception: BaseException) -> None:
+        self._client, self._exception = client, exception
+
+    def __enter__(self) -> None:
+        self._waiter, loop = gevent.getcurrent(), gevent.get_hub().loop
+        self._watcher = loop.io(self._client.fileno(), _READABLE)
+        self._timer = loop.timer(_CHECK_SECONDS, _CHECK_SECONDS)
+        self._watcher.start(self._check)
+
+    def _check(self) -> None:
+        self._watcher.stop()  # other input, such as a pipelined request, stays readable and would call us without end
+        if has_disconnected(self._client):
+            self._waiter.throw(self._exception)
+        elif not self._timer.active:
+            self._timer.start(self._check)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        for each in (self._watcher, self._timer):
             each.stop()
             each.close()
 
