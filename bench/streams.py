@@ -1,6 +1,8 @@
 """A thousand paced streams through one worker, one of them unread: memory per stream, and whether any stream starves.
 
-.venv/bin/python -m bench.streams [STREAMS [SECONDS]]
+.venv/bin/python -m bench.streams [STREAMS [SECONDS [ARRIVALS]]]
+
+Without ARRIVALS, of so many a second, all come at once.
 """
 
 import asyncio
@@ -8,6 +10,7 @@ import json
 import resource
 import sys
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ _CHUNK = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "
 def main() -> None:
     streams = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 20
+    pause_seconds = 1 / float(sys.argv[3]) if len(sys.argv) > 3 else 0
     resource.setrlimit(resource.RLIMIT_NOFILE, (8_192, 8_192))
     directory = Path(tempfile.mkdtemp(prefix="bench-"))
     environ = run.prepared(directory)
@@ -33,20 +37,25 @@ def main() -> None:
     try:
         run.wait(port)
         [worker] = psutil.Process(process.pid).children()
-        asyncio.run(_measure(port, upstream_port, run.completion(secret, stream=True), streams, seconds, worker))
+        asyncio.run(_measure(port, upstream_port, run.completion(secret, stream=True), streams, seconds, pause_seconds, worker))
         run.manage(environ, "verify_ledger")
     finally:
         process.terminate()
         process.wait(60)
 
 
-async def _measure(port: int, upstream_port: int, request: bytes, streams: int, seconds: float, worker: Any) -> None:
+async def _measure(
+    port: int, upstream_port: int, request: bytes, streams: int, seconds: float, pause_seconds: float, worker: Any
+) -> None:
     speak = partial(_serve_stream, seconds=seconds)
     upstream = await asyncio.start_server(speak, "127.0.0.1", upstream_port, backlog=streams)
     await _warm_up(port, request)
     idle_bytes = worker.memory_info().rss
-    readers = [asyncio.create_task(_read(port, request, is_slow=number == 0)) for number in range(streams)]
-    await asyncio.sleep(seconds * 0.8)
+    readers, began_at = [], time.monotonic()
+    for number in range(streams):
+        readers.append(asyncio.create_task(_read(port, request, is_slow=number == 0)))
+        await asyncio.sleep(pause_seconds)
+    await asyncio.sleep(seconds * 0.8 - (time.monotonic() - began_at))
     peak_bytes = worker.memory_info().rss
     counts = sorted(await asyncio.gather(*readers[1:]))
     readers[0].cancel()

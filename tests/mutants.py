@@ -1547,7 +1547,7 @@ mutant(
 mutant(
     "a_late_stream_is_free",
     "The reply of a stream that began after the deadline is not there for a repetition, although its provider charges it.",
-    code("completions.relay.stream:_checkpointed", "dispatch.late is None or failure.upstream_worked or", "True or"),
+    code("completions.relay.stream:_begin", "dispatch.late is None or failure.upstream_worked or", "True or"),
     f"{DEADLINES}::test_what_begins_too_late_is_the_reply_to_a_repetition_and_paid_as_reported",
 )
 mutant(
@@ -1595,7 +1595,7 @@ mutant(
 mutant(
     "a_client_need_not_read",
     "A stream whose client does not read is paid up to where the client stopped, and keeps its connection.",
-    code("completions.relay.stream:_while_read", "min(_UNREAD_SECONDS_MAX, left_seconds)", 'float("inf")'),
+    code("completions.relay.stream:_WriteDeadline.begin_write", "min(_UNREAD_SECONDS_MAX, self._left_seconds)", 'float("inf")'),
     f"{DISCONNECTS}::test_a_client_that_reads_too_slowly_is_treated_as_disconnected_while_the_rest_can_be_read",
 )
 mutant(

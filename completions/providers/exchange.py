@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
@@ -16,7 +16,7 @@ import gevent
 import msgspec
 from django.conf import settings
 
-from completions import chat, sse
+from completions import sse
 from completions.chat import Call, Chunk, Pace, WholeReply
 from completions.providers import base, error_body, key_refusals
 from completions.providers.base import FailureKind, ProviderFailed
@@ -151,33 +151,42 @@ def _request_id(response: http.UpstreamResponse) -> str | None:
     return None
 
 
-def reads(response: http.UpstreamResponse, pace: Pace = chat.no_pace) -> Iterator[bytes | None]:
-    """Yield the bytes of each read until the response ends, and None whenever a heartbeat is due.
+class Reads:
+    """The reads of a response.
 
     ``pace`` is told how long each read occupied the process, and may wait before the next one.
-
-    A heartbeat is due whether or not bytes arrive: they may be the upstream's own comments, which are not passed on. Raises
-    TimedOut when nothing arrives for ``idle_seconds``.
     """
-    heard_at = beat_at = turn_at = time.monotonic()
-    while True:
-        silent_at, due_at = heard_at + response.idle_seconds, beat_at + settings.STREAM_HEARTBEAT_SECONDS
-        received = response.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
-        if received == b"":
-            return
-        if received is not None:
-            arrived_at = time.monotonic()
-            yield received
-            pace(time.monotonic() - arrived_at)
-            heard_at = time.monotonic()  # not earlier: while our own client was slow, nothing was read
-            if heard_at - turn_at > _TURN_SECONDS:  # if more has arrived meanwhile, the next read does not wait
+
+    __slots__ = ("_arrived_at", "_beat_at", "_heard_at", "_pace", "_response", "_turn_at")
+
+    def __init__(self, response: http.UpstreamResponse, pace: Pace) -> None:
+        self._response, self._pace = response, pace
+        self._heard_at = self._beat_at = self._turn_at = time.monotonic()
+        self._arrived_at: float | None = None  # the read whose bytes were returned last
+
+    def next(self) -> bytes | None:
+        """Return the bytes of the next read, b"" at the end, and None whenever a heartbeat is due.
+
+        A heartbeat is due whether or not bytes arrive: they may be the upstream's own comments, which are not passed on. Raises
+        TimedOut when nothing arrives for ``idle_seconds``.
+        """
+        if self._arrived_at is not None:
+            self._pace(time.monotonic() - self._arrived_at)
+            self._heard_at = time.monotonic()  # not earlier: while our own client was slow, nothing was read
+            self._arrived_at = None
+            if self._heard_at - self._turn_at > _TURN_SECONDS:  # if more has arrived meanwhile, the next read does not wait
                 gevent.sleep(0)
-                turn_at = time.monotonic()
-        elif time.monotonic() >= silent_at:
-            raise http.TimedOut("idle")
-        if time.monotonic() >= due_at:
-            yield None
-            beat_at = time.monotonic()
+                self._turn_at = time.monotonic()
+        silent_at, due_at = self._heard_at + self._response.idle_seconds, self._beat_at + settings.STREAM_HEARTBEAT_SECONDS
+        if self._heard_at < due_at:
+            received = self._response.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
+            if received is not None:
+                self._arrived_at = time.monotonic()
+                return received
+            if time.monotonic() >= silent_at:
+                raise http.TimedOut("idle")
+        self._beat_at = time.monotonic()
+        return None
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------
@@ -251,9 +260,22 @@ def read_stream(post: Callable[[], Posted], reader: EventReader) -> Generator[li
     """Post the request, and yield the chunks that ``reader`` makes, as ``base.Adapter.stream`` documents."""
     posted = post()
     response = yield from posted.begun()
-    call, start = posted.call, bytearray()
+    call, start = posted.call, bytearray()  # the bytes before the first chunk, up to a bound
+    reads, decoder = Reads(response, call.pace), sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
     try:
-        yield from _read(response, reader, start, call.pace)
+        while not reader.has_ended and (received := reads.next()) != b"":
+            if received is None:
+                yield []
+                continue
+            if not reader.has_passed_on:
+                start += received[: _UNREAD_BYTES_MAX - len(start)]
+            found, failure = reader.read_events(decoder.feed(received))
+            if found:
+                yield found
+            if failure:
+                raise failure
+        if not reader.has_finish_reason:
+            raise _cut_off(reader)
     except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
         if not reader.has_finish_reason:
             upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse)
@@ -263,26 +285,10 @@ def read_stream(post: Callable[[], Posted], reader: EventReader) -> Generator[li
         response.close()
 
 
-def _read(response: http.UpstreamResponse, reader: EventReader, start: bytearray, pace: Pace) -> Iterator[list[Chunk]]:
-    """Yield the chunks. ``start`` receives the bytes before the first chunk, up to a bound."""
-    decoder = sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
-    for received in reads(response, pace):
-        if received is None:
-            yield []
-            continue
-        if not reader.has_passed_on:
-            start += received[: _UNREAD_BYTES_MAX - len(start)]
-        found, failure = reader.read_events(decoder.feed(received))
-        if found:
-            yield found
-        if failure:
-            raise failure
-        if reader.has_ended:
-            break
-    if not reader.has_finish_reason:
-        if not reader.has_passed_on:
-            raise UnusableResponse("the stream ended before it began")
-        raise http.ConnectionBroken("the stream ended without a finish reason")
+def _cut_off(reader: EventReader) -> http.ConnectionBroken | UnusableResponse:
+    if reader.has_passed_on:
+        return http.ConnectionBroken("the stream ended without a finish reason")
+    return UnusableResponse("the stream ended before it began")
 
 
 def _explained(error: Exception, response: http.UpstreamResponse, body: bytes) -> Exception:

@@ -8,7 +8,6 @@ import errno
 import math
 import time
 from collections.abc import Generator, Iterator
-from contextlib import closing
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any
@@ -46,7 +45,7 @@ class ReplyStream:
     """
 
     def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
-        self._events = _while_read(_checkpointed(dispatch, slot, reply_format), dispatch)
+        self._events = _events(dispatch, slot, reply_format)
         first = next(self._events)
         self.failure = first if isinstance(first, errors.ApiError) else None
         self._first = [] if isinstance(first, errors.ApiError) else [first]
@@ -59,70 +58,72 @@ class ReplyStream:
         self._events.close()
 
 
-def _while_read(events: Generator[Event, None, None], dispatch: Dispatch) -> Generator[Event, None, None]:
-    """Yield the events. The server has a deadline to write each; it takes the error for a disconnect."""
-    deadline = Deadline(math.inf, BrokenPipeError(errno.EPIPE, "the client does not read"))
-    blocked_seconds = 0.0
-    with closing(events), deadline:
-        for event in events:
-            left_seconds = max(dispatch.call.route.deadlines.total_seconds / 2 - blocked_seconds, 0)
-            began_at = time.monotonic()
-            deadline.begin(min(_UNREAD_SECONDS_MAX, left_seconds))
-            yield event
-            deadline.at = math.inf
-            blocked_seconds += time.monotonic() - began_at
-
-
-def _checkpointed(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[Event, None, None]:
+def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[Event, None, None]:
+    """Yield what is sent for each read, and settle. One generator: each that is nested costs an open stream a kilobyte."""
     with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
         progress = _Progress(dispatch, checkpoint, reply_format)
-        try:
-            chunks, upstream = attempts.stream(dispatch)
-        except ProviderFailed as failure:
-            if dispatch.late is None or failure.upstream_worked or dispatch.admitted.idempotency_key is None:
-                progress.fail(failure)
-                raise failure.error from failure
+        begun = _begin(progress)
+        if isinstance(begun, errors.ApiError):
             try:
-                yield failure.error
+                yield begun
             finally:
                 progress.settle_late()
             return
-        except BaseException:
-            charge.release(dispatch)
-            raise
-        yield from _events(progress, chunks, upstream)
+        chunks: list[Chunk] | None
+        chunks, upstream = begun
+        wait, write = draining.interruptible(_shutting_down), _WriteDeadline(dispatch)
+        # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
+        watched = dispatch.client if dispatch.is_cancellable else None
+        with write:
+            try:
+                while chunks is not None:
+                    if written := progress.relay(chunks):
+                        write.begin_write()
+                        yield written
+                        write.end_write()
+                    if watched is None:
+                        with wait:
+                            chunks = next(upstream, None)
+                    else:
+                        chunks = _next(upstream, wait, watched)
+                last = None
+            except http.ClientDisconnected:
+                progress.settle_disconnected(upstream)
+                return
+            except ProviderFailed as failure:
+                dispatch.record_failure(failure)
+                last = progress.fail(failure)
+            except GeneratorExit:
+                write.end_write()
+                progress.settle_disconnected(upstream)
+                raise
+            except BaseException:  # the gateway's own fault
+                upstream.close()  # first: it generates on, and the database may be slow
+                charge.release(dispatch)
+                raise
+            finally:
+                upstream.close()
+            last = progress.finish() if last is None else last
+            write.begin_write()
+            yield last
 
 
-def _events(progress: "_Progress", chunks: list[Chunk] | None, upstream: ChunkStream) -> Generator[bytes, None, None]:
-    # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
-    watched = progress.dispatch.client if progress.dispatch.is_cancellable else None
-    wait = draining.interruptible(_shutting_down)
+def _begin(progress: "_Progress") -> tuple[list[Chunk], ChunkStream] | errors.ApiError:
+    """Return the first chunks, and the stream of the others. Return the error of a stream that is given up, to be read on.
+
+    Raises the ApiError of any other failure.
+    """
+    dispatch = progress.dispatch
     try:
-        while chunks is not None:
-            if written := progress.relay(chunks):
-                yield written
-            if watched is None:
-                with wait:
-                    chunks = next(upstream, None)
-            else:
-                chunks = _next(upstream, wait, watched)
-    except http.ClientDisconnected:
-        progress.settle_disconnected(upstream)
-        return
+        return attempts.stream(dispatch)
     except ProviderFailed as failure:
-        progress.dispatch.record_failure(failure)
-        yield progress.fail(failure)
-        return
-    except GeneratorExit:
-        progress.settle_disconnected(upstream)
+        if dispatch.late is None or failure.upstream_worked or dispatch.admitted.idempotency_key is None:
+            progress.fail(failure)
+            raise failure.error from failure
+        return failure.error
+    except BaseException:
+        charge.release(dispatch)
         raise
-    except BaseException:  # the gateway's own fault
-        upstream.close()  # first: it generates on, and the database may be slow
-        charge.release(progress.dispatch)
-        raise
-    finally:
-        upstream.close()
-    yield progress.finish()
 
 
 _shutting_down = partial(base.shutting_down, upstream_worked=True)
@@ -132,6 +133,24 @@ def _next(upstream: ChunkStream, wait: draining.interruptible, watched: Any) -> 
     """Return the next chunks; None at the end. Raises ClientDisconnected when the client of the watched socket disconnects."""
     with wait, disconnects.raise_on_disconnect(watched, http.ClientDisconnected()):
         return next(upstream, None)
+
+
+class _WriteDeadline(Deadline):
+    """The deadline of each write to the client. The server takes its error for a disconnect."""
+
+    __slots__ = ("_began_at", "_left_seconds")
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        super().__init__(math.inf, BrokenPipeError(errno.EPIPE, "the client does not read"))
+        self._left_seconds = dispatch.call.route.deadlines.total_seconds / 2  # in all writes
+
+    def begin_write(self) -> None:
+        self._began_at = time.monotonic()
+        self.begin(max(min(_UNREAD_SECONDS_MAX, self._left_seconds), 0))
+
+    def end_write(self) -> None:
+        self.at = math.inf
+        self._left_seconds -= time.monotonic() - self._began_at
 
 
 class _Progress:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import gevent
 import pytest
 
+from completions import chat
 from completions.providers import exchange
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import DONE, EARLY_HINTS, FINISH, HANG, ROLE, usage, whole, words
@@ -69,7 +70,7 @@ class EndlessResponse:
 def test_a_stream_that_never_pauses_yields_to_other_greenlets():
     turns = []
     gevent.spawn(turns.append, "other")
-    chunks, deadline = exchange.reads(cast(Any, EndlessResponse())), time.monotonic() + 60
+    reads, deadline = exchange.Reads(cast(Any, EndlessResponse()), chat.no_pace), time.monotonic() + 60
     while not turns and time.monotonic() < deadline:
-        next(chunks)
+        reads.next()
     assert turns == ["other"]
