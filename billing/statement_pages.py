@@ -59,16 +59,11 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     page = reading.read_beside(account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than)
     names = spenders.named(account, {entry.spender for entry in page.entries if entry.spender})
     rows = [statement.format_entry(entry, names=names) for entry in page.entries]
-    places = {
-        "first": form.address() if page.newer else None,
-        "newer": form.address(newer=page.newer) if page.newer else None,
-        "older": form.address(older=page.older) if page.older else None,
-        "last": form.address(newer=0) if page.older else None,
-    }
     searched = LedgerEntry.objects.filter(account=account, seq=page.searched_to) if page.searched_to else None
     context |= {
-        **places,
+        **form.places(page.newer, page.older, oldest=0),
         "rows": rows,
+        "shown": (rows[0].seq, rows[-1].seq) if rows and not form.filters else None,
         "count": account.last_seq,
         "opened_id": str(opened.pk) if opened else "",
         "csv_query": form.address() if form.filters else "",

@@ -15,6 +15,7 @@ from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account
 from gateway_project.activity.models import Activity
+from gateway_project.db import newest_first
 from gateway_project.web import downloads
 
 ACTS_PER_PAGE = 50
@@ -47,25 +48,14 @@ def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
     context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters)}
     if not form.is_valid():
         return render(request, "settings/activity.html", context, status=400)
-    found, has_newer, has_older = _page(account, form)
+    acts, given = activity.find(account, form.act_filter), form.cleaned_data
+    page = newest_first.read_page(acts, ACTS_PER_PAGE, newer_than=given["newer"], older_than=given["older"])
     context |= {
-        "rows": activity.describe(account, found),
-        "first": form.address() if has_newer else None,
-        "newer": form.address(newer=found[0].pk) if has_newer else None,
-        "older": form.address(older=found[-1].pk) if has_older else None,
+        **form.places(page.newer, page.older),
+        "rows": activity.describe(account, page.rows),
         "csv_query": form.address() if form.filters else "",
     }
     return render(request, "settings/activity.html", context)
-
-
-def _page(account: Account, form: ActivityForm) -> tuple[list[Activity], bool, bool]:
-    """Return the acts of the page, and whether there are newer and older ones."""
-    acts, older, newer = activity.find(account, form.act_filter), form.cleaned_data["older"], form.cleaned_data["newer"]
-    if newer is not None:
-        found = list(acts.filter(pk__gt=newer).order_by("id")[: ACTS_PER_PAGE + 1])
-        return found[:ACTS_PER_PAGE][::-1], len(found) > ACTS_PER_PAGE, bool(found)
-    found = list((acts.filter(pk__lt=older) if older else acts)[: ACTS_PER_PAGE + 1])
-    return found[:ACTS_PER_PAGE], bool(older and found), len(found) > ACTS_PER_PAGE
 
 
 @require_GET

@@ -36,6 +36,18 @@ class ListForm(forms.Form):
         """Return the query of the list with these filters, at a place."""
         return "?" + urlencode({**self.filters, **place})
 
+    def places(self, newer: Any, older: Any, *, oldest: Any = None) -> dict[str, str | None]:
+        """Return the addresses beside a page, which ``dashboard/_places.html`` shows; None where there is none.
+
+        ``newer`` and ``older`` are the places of the pages beside it, if any, and ``oldest`` is that before all others.
+        """
+        return {
+            "first": self.address() if newer else None,
+            "newer": self.address(newer=newer) if newer else None,
+            "older": self.address(older=older) if older else None,
+            "last": self.address(newer=oldest) if older and oldest is not None else None,
+        }
+
     def refusal(self) -> errors.InvalidRequest:
         """Return the error of a form that is not valid, about its first wrong filter."""
         name, messages = next(iter(self.errors.items()))

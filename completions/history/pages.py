@@ -63,10 +63,7 @@ def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> d
     searched = Completion.objects.filter(pk=page.searched_to) if page.searched_to else Completion.objects.none()
     return {
         "rows": [_row(completion) for completion in page.completions],
-        "first": form.address() if page.newer else None,
-        "newer": form.address(newer=page.newer) if page.newer else None,
-        "older": form.address(older=page.older) if page.older else None,
-        "last": form.address(newer=reading.FIRST) if page.older else None,
+        **form.places(page.newer, page.older, oldest=reading.FIRST),
         "searched_to": searched.values_list("created_at", flat=True).first(),
         "searched_max": reading.SEARCHED_MAX,
         "filters": form.address(),

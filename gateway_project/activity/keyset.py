@@ -1,7 +1,6 @@
 """Lists of large tables in the admin: the newest first, page by page, and never counted.
 
-A page is found by the key of the row before it. So the last page costs as much as the first, and new rows move nothing. The
-address has the key in Django's own parameter: ``?p=older:KEY`` or ``?p=newer:KEY``.
+The address of a page has the key of the row before it in Django's own parameter: ``?p=older:KEY`` or ``?p=newer:KEY``.
 """
 
 from typing import Any
@@ -12,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
+from gateway_project.db import newest_first
 
 
 class KeysetChangeList(ChangeList):
@@ -25,31 +25,20 @@ class KeysetChangeList(ChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         direction, _, key = request.GET.get(PAGE_VAR, "").partition(":")
+        place = {f"{direction}_than": key} if direction in ("newer", "older") else {}
         try:
-            rows, has_more = self._read(direction, key)
+            page = newest_first.read_page(self.queryset, self.list_per_page, **place)
         except (ValueError, ValidationError) as error:  # not a key of this table
             raise IncorrectLookupParameters(error) from error
-        has_newer, has_older = (has_more, True) if direction == "newer" else (direction == "older", has_more)
-        if rows and has_newer:
-            self.newer = self.get_query_string({PAGE_VAR: f"newer:{rows[0].pk}"})
-        if rows and has_older:
-            self.older = self.get_query_string({PAGE_VAR: f"older:{rows[-1].pk}"})
-        self.result_list = rows
-        self.result_count = self.full_result_count = len(rows)  # of this page
+        if page.newer is not None:
+            self.newer = self.get_query_string({PAGE_VAR: f"newer:{page.newer}"})
+        if page.older is not None:
+            self.older = self.get_query_string({PAGE_VAR: f"older:{page.older}"})
+        self.result_list = page.rows
+        self.result_count = self.full_result_count = len(page.rows)  # of this page
         self.show_full_result_count = False
         self.show_admin_actions = self.can_show_all = True
         self.multi_page = False
-
-    def _read(self, direction: str, key: str) -> tuple[list[Any], bool]:
-        """Return the rows of the page, and whether there are more beyond it in its direction."""
-        rows = self.queryset
-        if direction == "newer":
-            found = list(rows.filter(pk__gt=key).order_by("pk")[: self.list_per_page + 1])
-            return found[: self.list_per_page][::-1], len(found) > self.list_per_page
-        if direction == "older":
-            rows = rows.filter(pk__lt=key)
-        found = list(rows[: self.list_per_page + 1])
-        return found[: self.list_per_page], len(found) > self.list_per_page
 
 
 class NewestFirstAdmin(ReadOnlyAdmin):

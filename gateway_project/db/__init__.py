@@ -1,10 +1,11 @@
-"""Access to PostgreSQL below the ORM. Imports no app and no other folder of gateway_project.
+"""Access to PostgreSQL below the ORM, and to large tables by their keys. Imports no app and no other folder of gateway_project.
 
 - ``cell``                   the schema in which the names of accounts' tables are looked up
 - ``direct_connections``     connections apart from Django's
 - ``circuit_breaker``        refuses work at once while the database does not answer
 - ``lost_connections``       connections that the server has closed
 - ``pool``                   configuration, the request pool's connections, reads, the database's clock, a time limit
+- ``newest_first``           pages of a large table, by the ORM
 - ``schema_snapshot``        the tables of an empty database, all at once
 - ``backend``                Django's engine, with connections that are checked before use
 - ``repetition``             work in the background, whose failure ends one attempt only

@@ -1,0 +1,29 @@
+"""Reads a large table by its keys, newest first, page by page.
+
+A page is found by the key of the row before it. So the last page costs as much as the first, and new rows move nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows, and the keys from which the pages beside this one go on; None where there is none."""
+
+    rows: list[Any]
+    newer: Any
+    older: Any
+
+
+def read_page(rows: QuerySet[Any], rows_max: int, *, newer_than: Any = None, older_than: Any = None) -> Page:
+    """Return the first of the rows, which are ordered by their keys, or those next to a key in a direction."""
+    if newer_than is not None:
+        found = list(rows.filter(pk__gt=newer_than).order_by("pk")[: rows_max + 1])
+        page, has_newer, has_older = found[:rows_max][::-1], len(found) > rows_max, True
+    else:
+        found = list((rows if older_than is None else rows.filter(pk__lt=older_than))[: rows_max + 1])
+        page, has_newer, has_older = found[:rows_max], older_than is not None, len(found) > rows_max
+    return Page(page, page[0].pk if page and has_newer else None, page[-1].pk if page and has_older else None)
