@@ -14,7 +14,7 @@ from django.urls import reverse
 from completions.models import Category
 from gateway_project.text import dollars
 from rankings.api import filters
-from rankings.api.filters import RankingsQuery
+from rankings.api.filters import RankingFilter, RankingsQuery
 from rankings.models import Source
 from rankings.publishing.listing import SORTS
 from rankings.sources import registry
@@ -36,10 +36,12 @@ CONTEXTS = [32_000, 128_000, 200_000, 1_000_000]  # tokens
 PRICES = [25, 100, 300, 1_000]  # cents per million tokens
 
 _DEFAULT_ORDER = ("rank", "asc")
-_FIELDS = {
-    *("source", "board", "category", "search", "provider", "contextMin", "priceMaxInCents", "sortBy", "sortOrder", "limit"),
-    *("commercialOnly", "availableOnly", "imagesOnly", "toolsOnly"),
-}
+_ORDER = ("sortBy", "sortOrder")
+_PARAMETERS = RankingFilter.base_filters
+_LAST = [*_ORDER, "limit", "offset"]  # of an address, after all others as they are declared
+_ADDRESSED = [*(name for name in _PARAMETERS if name not in _LAST), *_LAST]
+_ATTRIBUTES = {name: _PARAMETERS[name].field_name for name in _ADDRESSED}
+_FIELDS = {*_PARAMETERS} - {"offset"}
 _RISING = {"rank", "name", "price"}  # of the sorts
 _SORT_ORDERS = {sort: "asc" if sort in _RISING else "desc" for sort in SORTS}  # at the first click
 
@@ -85,46 +87,27 @@ def is_offered(query: RankingsQuery, makers: Collection[str], models: int) -> bo
 
 def address(query: RankingsQuery, **changes: Any) -> str:
     """Return the address of the page that shows the query, with these changes."""
-    return _address("ranking-page", replace(query, **changes))
+    return reverse("ranking-page") + _query_string(replace(query, **changes))
 
 
 def api_address(query: RankingsQuery) -> str:
     """Return the address of the same list in the API."""
-    return _address("rankings", query)
+    return reverse("rankings") + _query_string(query)
 
 
 def model_address(model_id: str, *, source: str = Source.INTERNAL.value, board: str = Category.GENERAL.value) -> str:
     """Return the address of a model's page that explains its score on a board."""
-    parameters = _query_string({"source": (source, Source.INTERNAL.value), "board": (board, Category.GENERAL.value)})
-    return reverse("ranked-model", args=[model_id]) + parameters
+    return reverse("ranked-model", args=[model_id]) + _query_string(RankingsQuery(source=source, board=board))
 
 
-def _address(view: str, query: RankingsQuery) -> str:
+def _query_string(query: RankingsQuery) -> str:
+    """Return the parameters that differ from their defaults. Those of the order come together."""
     has_order = (query.sort_by, query.sort_order) != _DEFAULT_ORDER
-    return reverse(view) + _query_string(
-        {
-            "source": (query.source, Source.INTERNAL.value),
-            "board": (query.board, Category.GENERAL.value),
-            "category": (query.category or "", ""),
-            "search": (query.search, ""),
-            "commercialOnly": ("true" if query.commercial_only else "", ""),
-            "availableOnly": ("true" if query.available_only else "", ""),
-            "provider": (query.provider, ""),
-            "imagesOnly": ("true" if query.images_only else "", ""),
-            "toolsOnly": ("true" if query.tools_only else "", ""),
-            "contextMin": (query.context_min, filters.DEFAULTS.context_min),
-            "priceMaxInCents": (query.price_max_in_cents, filters.DEFAULTS.price_max_in_cents),
-            "sortBy": (query.sort_by if has_order else "", ""),
-            "sortOrder": (query.sort_order if has_order else "", ""),
-            "limit": (query.limit, filters.DEFAULTS.limit),
-            "offset": (query.offset, 0),
-        }
-    )
-
-
-def _query_string(parameters: dict[str, tuple[object, object]]) -> str:
-    """Return the query string of the values that differ from their defaults. ``parameters`` has (value, default) by name."""
-    given = {name: value for name, (value, default) in parameters.items() if value != default}
+    given = {}
+    for name, attribute in _ATTRIBUTES.items():
+        value = getattr(query, attribute)
+        if value != getattr(filters.DEFAULTS, attribute) or (has_order and name in _ORDER):
+            given[name] = "true" if value is True else value
     return f"?{urlencode(given)}" if given else ""
 
 

@@ -221,6 +221,20 @@ def test_form_redirects_to_a_short_address(listed):
     assert asked.headers["Location"] == "/rankings?board=CODING&category=MATH&search=a%26b&commercialOnly=true"
 
 
+def test_an_address_has_every_parameter_in_the_same_order(listed):
+    asked = {
+        **{"limit": "25", "offset": "50", "sortBy": "rank", "sortOrder": "desc", "priceMaxInCents": "100"},
+        **{"contextMin": "32000", "toolsOnly": "1", "imagesOnly": "true", "provider": "acme", "availableOnly": "True"},
+        **{"commercialOnly": "true", "search": "a b", "category": "MATH", "board": "CODING", "source": "LMSYS_ARENA"},
+        "blank": "",
+    }
+    assert get(**asked).headers["Location"] == (
+        "/rankings?source=LMSYS_ARENA&board=CODING&category=MATH&search=a+b&commercialOnly=true&availableOnly=true"
+        "&provider=acme&imagesOnly=true&toolsOnly=true&contextMin=32000&priceMaxInCents=100"
+        "&sortBy=rank&sortOrder=desc&limit=25&offset=50"
+    )
+
+
 @pytest.mark.parametrize(("sort", "order"), [("score", "desc"), ("change", "desc"), ("name", "asc")])
 def test_sort_without_an_order_uses_the_default_order_of_its_column(listed, sort, order):
     address = get(sortBy=sort, sortOrder="").headers["Location"]
