@@ -9,13 +9,14 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from itertools import chain
 from typing import Any
 
 from django.db.models import Q, QuerySet
 
 from billing.models import Account, MembershipChange
 from gateway_project.activity.models import Activity
-from gateway_project.db import pool
+from gateway_project.db import newest_first
 from gateway_project.text import csv_text, timestamps
 
 COLUMNS = ["at", "who", "act", "summary", "object", "before", "after", "address"]
@@ -85,30 +86,19 @@ def describe(account: Account, acts: list[Activity]) -> list[Row]:
 
 def csv_parts(account: Account, selected: ActFilter) -> Generator[bytes, None, None]:
     """Make the CSV file of what the filter selects, a batch of lines at a time."""
-    members, head = _members(account), csv_text.write_lines([COLUMNS])
-    for batch in _batches(find(account, selected)):
-        lines = [_cells(_values(act, members)) for act in batch]
-        pool.release_connection()
-        yield head + csv_text.write_lines(lines)
-        head = b""
-    if head:
-        yield head
+    batches = _read_batches(account, selected)
+    return csv_text.write_parts(COLUMNS, (map(_cells, batch) for batch in batches))
 
 
 def read_all(account: Account, selected: ActFilter) -> Iterator[dict[str, Any]]:
     """Return what the filter selects as values by the names of COLUMNS, a batch at a time."""
+    return chain.from_iterable(_read_batches(account, selected))
+
+
+def _read_batches(account: Account, selected: ActFilter) -> Iterator[list[dict[str, Any]]]:
     members = _members(account)
-    for batch in _batches(find(account, selected)):
-        rows = [_values(act, members) for act in batch]
-        pool.release_connection()
-        yield from rows
-
-
-def _batches(acts: QuerySet[Activity]) -> Iterator[list[Activity]]:
-    batch = list(acts[:_BATCH])
-    while batch:
-        yield batch
-        batch = list(acts.filter(pk__lt=batch[-1].pk)[:_BATCH])
+    for batch in newest_first.read_batches(find(account, selected), _BATCH):
+        yield [_values(act, members) for act in batch]
 
 
 def _members(account: Account) -> set[int]:

@@ -1,16 +1,17 @@
 """The tables of billing in an export: rows as they are read by people and programs, with amounts in dollars."""
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 
 from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter
 from billing.account_settings.contributions import Read
 from billing.ledger import reading
 from billing.models import Account, BillingDetails
-from gateway_project.db import pool
+from gateway_project.db import newest_first
 from gateway_project.text import dollars, timestamps
 
 _ROWS_AT_ONCE = 500
@@ -19,12 +20,7 @@ Rows = Iterator[dict[str, Any]]
 
 def in_batches(rows: QuerySet[Any]) -> Iterator[Any]:
     """Return the rows, the newest first by their keys, a batch at a time. Between batches no connection is held."""
-    rows = rows.order_by("-pk")
-    batch: list[Model] = list(rows[:_ROWS_AT_ONCE])
-    while batch:
-        pool.release_connection()
-        yield from batch
-        batch = list(rows.filter(pk__lt=batch[-1].pk)[:_ROWS_AT_ONCE])
+    return chain.from_iterable(newest_first.read_batches(rows.order_by("-pk"), _ROWS_AT_ONCE))
 
 
 def _account(account: Account) -> Rows:

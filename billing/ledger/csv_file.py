@@ -4,7 +4,6 @@ The file is streamed, one batch in memory at a time, and few files at a time. Te
 formula.
 """
 
-from collections.abc import Generator
 from typing import Any
 
 from django.http import StreamingHttpResponse
@@ -41,19 +40,10 @@ def download(
     account: Account, entry_filter: reading.EntryFilter = reading.ALL_ENTRIES, *, downloader: str
 ) -> StreamingHttpResponse:
     """Return the streaming reply. Raises RateLimitExceeded when ``downloader`` has too many files under way."""
-    parts = _parts(account, entry_filter)
+    parts = csv_text.write_parts(COLUMNS, (map(_row, batch) for batch in reading.read_batches(account, entry_filter)))
     return downloads.respond(
         parts, filename="ledger.csv", content_type=CONTENT_TYPE, downloader=downloader, subject="the ledger"
     )
-
-
-def _parts(account: Account, entry_filter: reading.EntryFilter) -> Generator[bytes, None, None]:
-    head = csv_text.write_lines([COLUMNS])
-    for batch in reading.read_batches(account, entry_filter):
-        yield head + csv_text.write_lines(map(_row, batch))
-        head = b""
-    if head:
-        yield head
 
 
 def _row(entry: LedgerEntry) -> list[Any]:

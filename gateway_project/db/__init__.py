@@ -5,7 +5,7 @@
 - ``circuit_breaker``        refuses work at once while the database does not answer
 - ``lost_connections``       connections that the server has closed
 - ``pool``                   configuration, the request pool's connections, reads, the database's clock, a time limit
-- ``newest_first``           pages of a large table, by the ORM
+- ``newest_first``           pages and batches of a large table, by the ORM
 - ``schema_snapshot``        the tables of an empty database, all at once
 - ``backend``                Django's engine, with connections that are checked before use
 - ``repetition``             work in the background, whose failure ends one attempt only

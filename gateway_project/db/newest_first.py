@@ -1,12 +1,15 @@
-"""Reads a large table by its keys, newest first, page by page.
+"""Reads a large table by its keys, newest first: one page, or all of it in batches.
 
 A page is found by the key of the row before it. So the last page costs as much as the first, and new rows move nothing.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
+
+from gateway_project.db import pool
 
 
 @dataclass(frozen=True)
@@ -27,3 +30,12 @@ def read_page(rows: QuerySet[Any], rows_max: int, *, newer_than: Any = None, old
         found = list((rows if older_than is None else rows.filter(pk__lt=older_than))[: rows_max + 1])
         page, has_newer, has_older = found[:rows_max], older_than is not None, len(found) > rows_max
     return Page(page, page[0].pk if page and has_newer else None, page[-1].pk if page and has_older else None)
+
+
+def read_batches(rows: QuerySet[Any], rows_max: int) -> Iterator[list[Any]]:
+    """Yield all of the rows, which are ordered by their keys, in batches. Between batches no connection is held."""
+    batch = list(rows[:rows_max])
+    while batch:
+        pool.release_connection()
+        yield batch
+        batch = list(rows.filter(pk__lt=batch[-1].pk)[:rows_max])

@@ -2,13 +2,23 @@
 
 import csv
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from io import StringIO
 from typing import Any
 
 # A formula begins with one of these in spreadsheet programs, in any form that compatibility normalization makes the same: some
 # programs read full-width characters as the narrow ones.
 _FORMULA_BEGINS = frozenset("=+-@\N{MINUS SIGN}")
+
+
+def write_parts(columns: list[str], batches: Iterable[Iterable[Iterable[Any]]]) -> Generator[bytes, None, None]:
+    """Yield a CSV file, a batch of rows at a time. The head comes with the first batch, or alone if there is none."""
+    head = write_lines([columns])
+    for rows in batches:
+        yield head + write_lines(rows)
+        head = b""
+    if head:
+        yield head
 
 
 def write_lines(rows: Iterable[Iterable[Any]]) -> bytes:
