@@ -18,7 +18,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``serializers``        the JSON of the API; cents and camelCase only here
 - ``filters``            the query parameters of the ledger
 - ``views``              GET /api/billing/...; ``urls`` are its addresses
-- ``forms``              a form field for amounts in dollars
+- ``forms``              parts of forms: amounts in dollars, and the selected account
 - ``statement_pages``    the statement and its CSV file; ``page_urls`` are the addresses of all pages
 - ``audit``              invariants of the ledger, holds and payments
 - ``admin``              the support pages of accounts, entries and holds

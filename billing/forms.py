@@ -1,10 +1,11 @@
-"""A form field for amounts that people type in dollars."""
+"""Parts of forms: a field for amounts that people type in dollars, and the account for which a form was opened."""
 
 from typing import Any
 
 from django import forms
 
 from billing import money
+from billing.models import Account
 from gateway_project.text import dollars
 
 
@@ -37,3 +38,23 @@ class DollarsField(forms.CharField):
         if cents > self.max_cents:
             raise forms.ValidationError(f"The maximum is {dollars.format_cents(self.max_cents)}.")
         return cents
+
+
+class SelectedAccountForm(forms.Form):
+    """A form that is sent for ``for_account``, which a subclass sets first: not for one that was selected meanwhile."""
+
+    account = forms.CharField(widget=forms.HiddenInput)
+    for_account: Account
+    purpose: str  # what the form does there
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["account"].initial = str(self.for_account.pk)
+
+    def clean(self) -> None:
+        super().clean()
+        name, id = self.for_account.name, str(self.for_account.pk)
+        if self.cleaned_data.get("account") != id:
+            # The form was opened for one account; then another was selected in a second window. Say where it would lead.
+            self.data = {**self.data.dict(), "account": id}  # type: ignore[attr-defined]
+            self.add_error(None, f"The selected account is now {name}. Send the form again to {self.purpose} there.")

@@ -9,7 +9,7 @@ from django import forms
 from django.utils.text import capfirst
 
 from billing import money
-from billing.forms import DollarsField
+from billing.forms import DollarsField, SelectedAccountForm
 from billing.models import Account
 from gateway_project.db import pool
 from gateway_project.desk.forms import ActForm
@@ -172,25 +172,11 @@ def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, texts)))
 
 
-class KeyForm(DetailsForm, LimitForm):
+class KeyForm(SelectedAccountForm, DetailsForm, LimitForm):
     """A new key. Validate it while the account is locked: a double click must not make two keys."""
 
-    account = forms.CharField(widget=forms.HiddenInput)
-
     field_order = ["name", "last_day", "spending_type", "spending_limit", "spending_period", "allowed_models", "tags"]
-
-    def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
-        super().__init__(for_account, *args, **kwargs)
-        self.fields["account"].initial = str(for_account.pk)
-
-    def clean(self) -> None:
-        super().clean()
-        if self.cleaned_data.get("account") != str(self.for_account.pk):
-            # The form was opened for one account; then another was selected in a second window. Say whose key it would be.
-            self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
-            self.add_error(
-                None, f"The selected account is now {self.for_account.name}. Send the form again to create the key there."
-            )
+    purpose = "create the key"
 
     @property
     def new_key(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing.accounts.member_pages import member_of, member_page, member_page_for, requires
 from billing.accounts.roles import DESCRIPTIONS, Permission
+from billing.forms import SelectedAccountForm
 from billing.members import changes, invitations
 from billing.members.changes import ChangeRefused
 from billing.members.invitations import InvitationRefused
@@ -31,28 +32,18 @@ class RoleForm(forms.Form):
     role = forms.TypedChoiceField(choices=_CHOICES, coerce=Role, widget=forms.RadioSelect)
 
 
-class InvitationForm(RoleForm):
+class InvitationForm(SelectedAccountForm, RoleForm):
     email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "off"}))
-    account = forms.CharField(widget=forms.HiddenInput)
 
     field_order = ["email", "role"]
+    purpose = "invite someone"
 
     def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
         self.for_account = for_account
-        self.fields["account"].initial = str(for_account.pk)
+        super().__init__(*args, **kwargs)
 
     def clean_email(self) -> str:
         return backend.canonical(self.cleaned_data["email"])
-
-    def clean(self) -> None:
-        super().clean()
-        if self.cleaned_data.get("account") != str(self.for_account.pk):
-            # The form was opened for one account; then another was selected in a second window. Say where it would lead.
-            self.data = {**self.data.dict(), "account": str(self.for_account.pk)}  # type: ignore[attr-defined]
-            self.add_error(
-                None, f"The selected account is now {self.for_account.name}. Send the form again to invite someone there."
-            )
 
 
 @dataclass(frozen=True)
