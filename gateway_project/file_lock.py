@@ -1,4 +1,4 @@
-"""Keeps other processes of this host from doing the same with a directory."""
+"""Keeps other processes of this host from doing the same with a directory, and makes durable what was renamed in it."""
 
 import fcntl
 import os
@@ -22,6 +22,15 @@ def locked(directory: Path, wait_seconds: float = 0) -> Iterator[bool]:
         while not (is_locked := _try_lock(descriptor)) and time.monotonic() < gives_up_at:
             time.sleep(_PAUSE_SECONDS)
         yield is_locked
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the renames in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -148,16 +148,7 @@ def _write(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(draft)
         raise
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the renames in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    file_lock.sync_directory(path.parent)
 
 
 def put_back(completion_id: str, text: str) -> None:

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from django.conf import settings
 
+from gateway_project import file_lock
 from gateway_project.db import cell
 
 _READ_BYTES = 1 << 20
@@ -48,13 +49,13 @@ def write(day: date, lines: Iterable[str]) -> File:
                 for line in lines:
                     packed.write(line.encode() + b"\n")
                     rows += 1
-            _sync(raw.fileno())
+            os.fsync(raw.fileno())
         file = File(name, rows, part.stat().st_size, _sha256(part))
         part.replace(directory / name)
     finally:
         part.unlink(missing_ok=True)
     _write_manifest(directory, day, file)
-    _sync_directory(directory)
+    file_lock.sync_directory(directory)
     return file
 
 
@@ -81,7 +82,7 @@ def _write_manifest(directory: Path, day: date, file: File) -> None:
     with open(part, "x", opener=_open_for_us) as raw:
         json.dump({"day": str(day), **asdict(file)}, raw)
         raw.flush()
-        _sync(raw.fileno())
+        os.fsync(raw.fileno())
     part.replace(directory / f"{file.name.removesuffix('.jsonl.gz')}.json")
 
 
@@ -93,15 +94,3 @@ def _open_for_us(path: str, flags: int) -> int:
 def _sha256(path: Path) -> str:
     with path.open("rb") as raw:
         return hashlib.file_digest(raw, "sha256").hexdigest()
-
-
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
