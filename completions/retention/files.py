@@ -19,8 +19,6 @@ from django.conf import settings
 from gateway_project import file_lock
 from gateway_project.db import cell
 
-_READ_BYTES = 1 << 20
-
 
 class Damaged(Exception):
     """A file of the archive is missing, or is not the one that was written."""

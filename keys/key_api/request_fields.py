@@ -11,6 +11,7 @@ from billing import money
 from billing.models import Account
 from gateway_project import errors
 from gateway_project.db import pool
+from gateway_project.web.openapi.fields import optional
 from keys import allowed_models, lifecycle
 from keys.limits import rate_limits
 from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType
@@ -26,7 +27,6 @@ _FIELDS = {
     "allowedModels": "allowed_models",
     "tags": "tags",
 }
-_TAG = RegexValidator(r"^[^,\x00-\x1f]+$", "must have no commas or control characters")
 
 
 class Integer(serializers.IntegerField):
@@ -60,32 +60,28 @@ class Time(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-def _optional(field: type[serializers.Field[Any, Any, Any, Any]], **options: Any) -> Any:
-    return field(required=False, allow_null=True, **options)
-
-
 @extend_schema_serializer(component_name="UpdateApiKeyRequest")
 class ChangeSerializer(serializers.Serializer[Any]):
     """Fields of a key. null clears one. The three of the spending limit are set together."""
 
     name = Text(max_length=100, required=False, help_text="The name of the key.")
-    expiresAt = _optional(Time, help_text="From then on the key is refused. null: it never expires.")
-    spendingLimit = _optional(
+    expiresAt = optional(Time, help_text="From then on the key is refused. null: it never expires.")
+    spendingLimit = optional(
         Integer, min_value=0, max_value=money.CENTS_MAX, help_text="In cents. null: no limit. Give spendingType with it."
     )
-    spendingType = _optional(serializers.ChoiceField, choices=SpendingType.values, help_text="FIXED: once. RECURRING: again.")
-    spendingPeriod = _optional(
+    spendingType = optional(serializers.ChoiceField, choices=SpendingType.values, help_text="FIXED: once. RECURRING: again.")
+    spendingPeriod = optional(
         serializers.ChoiceField, choices=SpendingPeriod.values, help_text="Of a RECURRING limit: it resets at 00:00 UTC."
     )
-    requestsPerMinute = _optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
-    tokensPerMinute = _optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
-    allowedModels = _optional(
+    requestsPerMinute = optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
+    tokensPerMinute = optional(Integer, min_value=1, max_value=RATE_MAX, help_text="null: as the account.")
+    allowedModels = optional(
         serializers.ListField,
         child=Text(max_length=allowed_models.MODEL_CHARACTERS_MAX),
         max_length=allowed_models.MODELS_MAX,
         help_text="Ids of models. null or empty: all models.",
     )
-    tags = _optional(
+    tags = optional(
         serializers.ListField,
         child=Text(
             max_length=TAG_CHARACTERS_MAX, validators=[RegexValidator(r"^[^,\x00-\x1f]+$", "has a comma or control character")]
