@@ -29,7 +29,6 @@ package: the contracts are in pyproject.toml.
 - ``deadline``          deadlines of waits, looked at a few times a second
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API
-- ``file_lock``         a lock that processes of a host take on a directory; makes renames in it durable
 - ``formats``           how Django writes times and days
 - ``identifiers``       UUIDv7 ids
 - ``installation``      where templates, configuration and data are

@@ -17,6 +17,7 @@ nothing of the relay, which calls it.
 - ``stored_rows``    deletes what an account has stored, and counts its bytes
 - ``checkpoints``    how far running completions have come, for the case that their process dies
 - ``outbox``         settlements stored on disk while the database is unavailable
+- ``file_lock``      a lock that processes of a host take on a directory; makes renames in it durable
 - ``reserve``        room on the disk for the outbox, and refusals when there is none
 - ``journal``        charges of the last minutes on disk, in case that the database loses them in a failover
 - ``dead_letters``   settlements on disk that cannot be applied, for an operator

@@ -27,10 +27,10 @@ from typing import IO
 from django.conf import settings
 from django.db import connection
 
-from completions.charging import outbox
+from completions.charging import file_lock, outbox
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
-from gateway_project import errors, file_lock
+from gateway_project import errors
 from gateway_project.cells import everywhere
 from gateway_project.db import pool, repetition
 

@@ -33,7 +33,7 @@ from django.conf import settings
 from django.db import InternalError
 from msgspec import structs
 
-from completions.charging import checkpoints, readmission, reserve
+from completions.charging import checkpoints, file_lock, readmission, reserve
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
@@ -41,7 +41,7 @@ from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
 from completions.chat import TIERS, Usage
 from completions.models import Completion
-from gateway_project import errors, file_lock, metrics
+from gateway_project import errors, metrics
 from gateway_project.cells import directory, known
 from gateway_project.db import cell, pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, Skipped, WaitTimedOut

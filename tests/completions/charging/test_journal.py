@@ -18,12 +18,11 @@ from django.db import connection, transaction
 
 from billing.models import LedgerEntry
 from completions import checks, tasks
-from completions.charging import journal, outbox, settlement
+from completions.charging import file_lock, journal, outbox, settlement
 from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
 from completions.chat import Usage
 from completions.models import Completion
-from gateway_project import file_lock
 from tests import factories
 from tests.completions import settlements
 from tests.completions.rows import assert_charged, lost_nanos

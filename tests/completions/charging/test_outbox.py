@@ -21,7 +21,7 @@ from msgspec import structs
 from billing import locks
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
-from completions.charging import checkpoints, outbox, settlement
+from completions.charging import checkpoints, file_lock, outbox, settlement
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.outbox import Outcome
@@ -29,7 +29,7 @@ from completions.charging.records import CompletionRecord
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
-from gateway_project import file_lock, metrics
+from gateway_project import metrics
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 from tests.chat import everything_written
