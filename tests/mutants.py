@@ -694,7 +694,7 @@ for question, broken_by in {
         f"nobody_asks_whether_{question}",
         "verify_ledger is blind in one eye.",
         code(
-            "billing.ledger.audit:check",
+            "billing.ledger.audit:_covered",
             "if scope.covers(each)",
             f"if scope.covers(each) and each.name != {question!r}",
         ),

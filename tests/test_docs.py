@@ -31,8 +31,8 @@ from completions.catalog import file as catalog_file
 from completions.models import Completion, Price, Provider
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
-from gateway_project import errors, logs, metrics
-from gateway_project.monitoring import collector, facts
+from gateway_project import contributions, errors, logs, metrics
+from gateway_project.monitoring import collector
 from gateway_project.urls import health
 from keys import management_keys
 from keys.key_api.request_fields import NewKeySerializer, RotationSerializer
@@ -188,8 +188,8 @@ def declared_metrics() -> dict[str, str]:
         if isinstance(metric, MetricWrapperBase):
             [family] = metric.describe()
             declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
-    declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared("FACTS")}
-    declared |= {gauge.name: "host" for gauge in facts.declared("HOST_GAUGES")}
+    declared |= {fact.name: ", ".join(fact.labels) for fact in contributions.collect("facts", "FACTS")}
+    declared |= {gauge.name: "host" for gauge in contributions.collect("facts", "HOST_GAUGES")}
     gauge = re.compile(r'_gauge\("(gateway_\w+)".*?(?:\["(\w+)"\]\))?$', re.MULTILINE)
     declared |= dict(gauge.findall(Path(collector.__file__).read_text()))
     return declared

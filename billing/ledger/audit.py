@@ -17,19 +17,15 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from functools import cache
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
-from django.apps import apps
 from django.db import connection, transaction
 from django.db.backends.utils import CursorWrapper
-from django.utils.module_loading import module_has_submodule
 
 from billing.ledger import archived_days
 from billing.ledger.archived_days import Kept
-from gateway_project import identifiers
+from gateway_project import contributions, identifiers
 from gateway_project.db import cell
 
 ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened
@@ -161,28 +157,25 @@ def verify(account_id: UUID | None = None, progress: Callable[[str], object] = l
 
 def check(cursor: CursorWrapper, scope: Scope, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
     """Check the invariants that the scope covers, in the caller's transaction."""
-    return _Check(cursor, scope).run([each for each in _declared("INVARIANTS") if scope.covers(each)], progress)
+    return _Check(cursor, scope).run(_covered(scope), progress)
 
 
 def check_few(cursor: CursorWrapper) -> list[Violation]:
     """Check the invariants whose rows stay few, of everything."""
-    return _Check(cursor, Scope()).run([each for each in _declared("INVARIANTS") if each.reach == Reach.FEW])
+    return _Check(cursor, Scope()).run([each for each in _covered(Scope()) if each.reach == Reach.FEW])
 
 
 def invariants(account_id: UUID | None = None) -> list[Invariant]:
     """Return the invariants of the installed apps, in their order. For one account: without constraints and triggers."""
-    return [each for each in _declared("INVARIANTS") if Scope(account_id).covers(each)]
+    return _covered(Scope(account_id))
 
 
-@cache
-def _declared(name: str) -> tuple[Any, ...]:
-    """Return the lists of this name in the audits of the installed apps as one, in the apps' order."""
-    modules = [f"{app.name}.audit" for app in apps.get_app_configs() if module_has_submodule(app.module, "audit")]
-    return tuple(each for module in modules for each in getattr(import_module(module), name, []))
+def _covered(scope: Scope) -> list[Invariant]:
+    return [each for each in contributions.collect("audit", "INVARIANTS") if scope.covers(each)]
 
 
 def _day_tables() -> dict[str, str]:
-    return dict(pair for tables in _declared("DAY_TABLES") for pair in tables.items())
+    return dict(pair for tables in contributions.collect("audit", "DAY_TABLES") for pair in tables.items())
 
 
 @contextmanager
@@ -203,7 +196,8 @@ class _Check:
         self._replaced = {} if scope.is_whole else _day_tables()
         self._values = scope.values(archived_days.read_kept(cursor))
         if not scope.is_whole:
-            self._select(f"DISTINCT reference FROM ({' UNION ALL '.join(_declared('LATE_IDS'))}) AS late", LEDGER_TABLES)
+            late_ids = " UNION ALL ".join(contributions.collect("audit", "LATE_IDS"))
+            self._select(f"DISTINCT reference FROM ({late_ids}) AS late", LEDGER_TABLES)
             self._values["late_ids"] = [reference for (reference,) in cursor.fetchall()]
 
     def run(self, checked: list[Invariant], progress: Callable[[str], object] = lambda line: None) -> list[Violation]:

@@ -1,9 +1,8 @@
 """The support desk: what the admin shows that several apps contribute to.
 
 An app has a package ``desk`` for what it contributes, in modules with the names of those here. They are collected as the facts
-of monitoring are: nothing here imports an app.
+of monitoring are (``gateway_project.contributions``): nothing here imports an app.
 
-- ``contributions``  collects the apps' modules
 - ``panels``         what the home page shows
 - ``cells``          the cell whose lists staff see
 - ``search``         the search box of every page: finds what staff may view by an id, an address or a name

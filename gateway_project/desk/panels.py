@@ -11,9 +11,8 @@ from datetime import datetime
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gateway_project import bar_chart
+from gateway_project import bar_chart, contributions
 from gateway_project.db import pool
-from gateway_project.desk import contributions
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Panel:
 
 def declared() -> list[Panel]:
     """Return the panels of all apps, in the order of their places."""
-    return sorted(contributions.collect("panels", "PANELS"), key=lambda panel: panel.place)
+    return sorted(contributions.collect("desk.panels", "PANELS"), key=lambda panel: panel.place)
 
 
 def read(request: HttpRequest) -> list[tuple[Panel, Content]]:

@@ -17,10 +17,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.text import capfirst
 
+from gateway_project import contributions
 from gateway_project.cells import everywhere
 from gateway_project.cells.models import OwnedModel
 from gateway_project.db import cell
-from gateway_project.desk import contributions
 
 FOUND_MAX = 20
 TERM_CHARACTERS_MAX = 300
@@ -70,7 +70,7 @@ class Found:
 
 def finders() -> tuple[Finder, ...]:
     """Return the finders of all apps, in the apps' order."""
-    return contributions.collect("search", "FINDERS")
+    return contributions.collect("desk.search", "FINDERS")
 
 
 def conceal(text: str) -> str:

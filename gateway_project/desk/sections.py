@@ -10,7 +10,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from gateway_project.desk import contributions
+from gateway_project import contributions
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ShownSection:
 
 def declared() -> list[Section]:
     """Return the sections of all apps in their order."""
-    return sorted(contributions.collect("sections", "SECTIONS"), key=lambda section: section.place)
+    return sorted(contributions.collect("desk.sections", "SECTIONS"), key=lambda section: section.place)
 
 
 def read(request: HttpRequest, account: Any) -> list[ShownSection]:

@@ -6,12 +6,9 @@ measures these when it reports. A statement must be short however many rows ther
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from django.apps import apps
 from django.conf import settings
-from django.utils.module_loading import module_has_submodule
 
 from gateway_project.monitoring import task_runs
 from gateway_project.monitoring.models import Process
@@ -38,14 +35,6 @@ class HostGauge:
     name: str
     help: str
     read: Callable[[], int]
-
-
-def declared(name: str) -> list[Any]:
-    """Return the lists FACTS or HOST_GAUGES of the installed apps as one, in the apps' order."""
-    modules = [
-        import_module(f"{app.name}.facts") for app in apps.get_app_configs() if module_has_submodule(app.module, "facts")
-    ]
-    return [each for module in modules for each in getattr(module, name, [])]
 
 
 def last_end_statement(task: str) -> str:
