@@ -9,24 +9,19 @@ from completions.models import Provider
 from completions.retention import archive
 from completions.retention import usage as old_usage
 from completions.usage import sums
-from gateway_project.celery import app
-from gateway_project.cells import everywhere
+from gateway_project.celery import periodic
 from gateway_project.db import pool
-from gateway_project.monitoring import task_runs
 
 logger = logging.getLogger("gateway.sweeper")
 
 
-@app.task(name="completions.tasks.release_expired_holds", **pool.task_retries(3))
-@task_runs.recorded
+@periodic(retries=3)
 def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many."""
     return sweeper.release_expired_holds()
 
 
-@app.task(name="completions.tasks.forget_idempotent_requests", **pool.task_retries(3))
-@task_runs.recorded
-@everywhere.each
+@periodic(retries=3, each_cell=True)
 def forget_idempotent_requests() -> int:
     """Delete the idempotency keys that have expired. Return how many."""
     deleted = idempotency.delete_expired(pool.database_time())
@@ -35,9 +30,7 @@ def forget_idempotent_requests() -> int:
     return deleted
 
 
-@app.task(name="completions.tasks.forget_stored_responses", **pool.task_retries(3))
-@task_runs.recorded
-@everywhere.each
+@periodic(retries=3, each_cell=True)
 def forget_stored_responses() -> int:
     """Delete the stored responses that have expired, or that their accounts keep no more. Return how many."""
     deleted = stored_responses.delete_expired(pool.database_time())
@@ -46,9 +39,7 @@ def forget_stored_responses() -> int:
     return deleted
 
 
-@app.task(name="completions.tasks.sum_up_hours", **pool.task_retries(3))
-@task_runs.recorded
-@everywhere.each
+@periodic(retries=3, each_cell=True)
 def sum_up_hours() -> int:
     """Sum up the completions of the last hours, and how many of them were answered, which pages show. Return how many hours."""
     now = pool.database_time()
@@ -56,32 +47,25 @@ def sum_up_hours() -> int:
     return hours.sum_up(now)
 
 
-@app.task(name="completions.tasks.sum_up_usage", **pool.task_retries(3))
-@task_runs.recorded
-@everywhere.each
+@periodic(retries=3, each_cell=True)
 def sum_up_usage() -> int:
     """Sum up what accounts used since the last run, for their usage pages. Return how many requests."""
     return sums.sum_up()
 
 
-@app.task(name="completions.tasks.archive_details", **pool.task_retries(20))  # its next turn is a day later
-@task_runs.recorded
-@everywhere.each
+@periodic(retries=20, each_cell=True)  # its next turn is a day later
 def archive_details() -> int:
     """Archive the details of completions that are older than the operator keeps them. Return how many days."""
     return archive.run(pool.database_time())
 
 
-@app.task(name="completions.tasks.drop_old_usage", **pool.task_retries(20))
-@task_runs.recorded
-@everywhere.each
+@periodic(retries=20, each_cell=True)
 def drop_old_usage() -> int:
     """Delete sums of usage that are older than the operator keeps them. Return how many rows."""
     return old_usage.drop_old(pool.database_time())
 
 
-@app.task(name="completions.tasks.sync_catalog", **pool.task_retries(20))  # its next turn is a day later
-@task_runs.recorded
+@periodic(retries=20)  # its next turn is a day later
 def sync_catalog() -> int:
     """Compare the catalog with the lists of the providers that are followed. Return how many differences are new."""
     found = 0

@@ -6,6 +6,7 @@ Web processes load it when a page of staff first starts a task.
 import logging
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import time
 from typing import Any
@@ -18,6 +19,8 @@ from celery.signals import setup_logging
 from django.conf import settings
 
 from gateway_project import installation
+
+Declare = Callable[[Callable[[], Any]], Any]  # a decorator, which makes a task of a function
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
 
@@ -36,6 +39,30 @@ def _beat_schedule() -> dict[str, dict[str, Any]]:
 
 def _schedule(due: float | time) -> float | crontab:
     return crontab(hour=due.hour, minute=due.minute) if isinstance(due, time) else due
+
+
+def periodic(*, retries: int, each_cell: bool = False, also_after: tuple[type[Exception], ...] = ()) -> Declare:
+    """Declare a task of the schedule, by its dotted path. Each run that ends without an error is recorded.
+
+    It runs again, up to ``retries`` times, if the database is unavailable, or after an error of ``also_after``. The pauses
+    double, from 5 seconds to 10 minutes: 3 take half a minute, 20 more than two hours. With ``each_cell`` it runs in each cell,
+    and returns the sum of the results.
+    """
+    from gateway_project.cells import everywhere  # loads models, which Django must be ready for
+    from gateway_project.db import pool
+    from gateway_project.monitoring import task_runs
+
+    def declare(work: Callable[[], Any]) -> Any:
+        return app.task(
+            name=f"{work.__module__}.{work.__name__}",
+            autoretry_for=(*pool.UNAVAILABLE, *also_after),
+            max_retries=retries,
+            retry_backoff=5,
+            retry_backoff_max=600,
+            retry_jitter=False,
+        )(task_runs.recorded(everywhere.each(work) if each_cell else work))
+
+    return declare
 
 
 def start_command(**kwargs: Any) -> None:

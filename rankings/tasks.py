@@ -5,17 +5,14 @@ import threading
 from django.conf import settings
 from django.db import connection
 
-from gateway_project.celery import app
-from gateway_project.db import pool
-from gateway_project.monitoring import task_runs
+from gateway_project.celery import app, periodic
 from rankings import refresh as refreshing
 from rankings.models import Source
 
 CHECK_SECONDS = 60
 
 
-@app.task(name="rankings.tasks.refresh_due_sources", **pool.task_retries(3))
-@task_runs.recorded
+@periodic(retries=3)
 def refresh_due_sources() -> None:
     """Start a task for each source. Runs often: the row of each source says when its next run is due."""
     for source in Source:

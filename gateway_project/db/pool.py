@@ -156,15 +156,6 @@ def read(query: Callable[[], Value]) -> Value:
         return query()
 
 
-def task_retries(count: int) -> dict[str, Any]:
-    """Return options of a Celery task that runs again, up to ``count`` times, if the database is unavailable.
-
-    The pauses double, from 5 seconds to 10 minutes: 3 take half a minute, 20 more than two hours.
-    """
-    waits = {"retry_backoff": 5, "retry_backoff_max": 600, "retry_jitter": False}
-    return {"autoretry_for": UNAVAILABLE, "max_retries": count, **waits}
-
-
 def _close_if_lost() -> bool:
     """Close this thread's connection if it was lost in use. Return False if it works, or never was or is no longer open."""
     with time_limit():
