@@ -25,7 +25,7 @@ import gevent
 from django.conf import settings
 
 from completions.chat import Call, ChatRequest, Chunk, Route, Usage, WholeReply
-from completions.providers import base, embeddings, exchange, ignored_fields
+from completions.providers import base, embeddings, exchange, ignored_fields, wire
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
@@ -76,11 +76,11 @@ class EchoAdapter:
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         echo = _Echo.read(call)
-        yield [_chunk({"role": "assistant", "content": ""})]
+        yield [wire.chunk({"role": "assistant", "content": ""})]
         for token in _generate(call, echo):
-            yield [] if token is None else [_chunk({"content": token}, text_bytes=len(token.encode()))]
+            yield [] if token is None else [wire.chunk({"content": token}, text_bytes=len(token.encode()))]
         usage = [Chunk(b"[]", usage=echo.usage)] if echo.usage else []
-        yield [_chunk({}, finish_reason=echo.finish_reason), *usage]
+        yield [wire.chunk({}, finish_reason=echo.finish_reason), *usage]
 
 
 class EchoEmbeddings(embeddings.EmbeddingsAdapter):
@@ -240,8 +240,3 @@ def _count_prompt(request: ChatRequest, pause: Callable[[], None]) -> int:
             count += counted
             pause()
     return count
-
-
-def _chunk(delta: dict[str, str], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
-    choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))

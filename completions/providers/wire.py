@@ -1,4 +1,4 @@
-"""What the wire formats have in common: JSON that our own reply can carry, token counts, sizes of text. Pure."""
+"""What the wire formats have in common: JSON that our own reply can carry, token counts, sizes of text, chunks. Pure."""
 
 import json
 import math
@@ -6,8 +6,10 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from completions.chat import Chunk
 from completions.request.fields import Fields, refuse
 from gateway_project import errors
+from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 
 _BRACKETS_MAX = 500  # half of the levels that Python has for calls
@@ -79,6 +81,12 @@ def text_bytes(text: str) -> int:
     """Return the size of the text in UTF-8. Half a surrogate pair counts three bytes."""
     # Some upstreams cut their text in the middle of an emoji, and escaped JSON can carry either half.
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def chunk(delta: Fields, *, text_bytes: int = 0, finish_reason: str | None = None, **members: Any) -> Chunk:
+    """Return a chunk with one choice. Its ``members``, such as logprobs, stand between its delta and its finish reason."""
+    choices = [{"index": 0, "delta": delta, **members, "finish_reason": finish_reason}]
+    return Chunk(compact_json.dumps_ascii(choices), text_bytes, has_finish_reason=finish_reason is not None)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -114,7 +114,7 @@ class StreamReader(TextEventReader):
         if self._has_begun:
             return []
         self._has_begun = True
-        return [*self._start, _chunk({"role": "assistant", "content": ""}), *self._usage_chunks()]
+        return [*self._start, wire.chunk({"role": "assistant", "content": ""}), *self._usage_chunks()]
 
     def _begin_block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         if block["type"] != "tool_use":
@@ -143,7 +143,7 @@ class StreamReader(TextEventReader):
         tool_call = self._tool_calls.get(index)
         if tool_call is None:
             detail = self._thinking.end() if self._thinking and self._thinking.block else None
-            return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
+            return [*self._begin(), wire.chunk({"reasoning_details": [detail]})] if detail else []
         if tool_call.has_arguments:
             return []
         # No arguments arrived: the tool has no parameters, or the server sent them with the block. Clients parse them as JSON.
@@ -157,7 +157,7 @@ class StreamReader(TextEventReader):
         chunks = self._begin()
         if stop_reason is not None and not self.has_finish_reason:
             self.has_finish_reason = True
-            chunks.append(_chunk({}, finish_reason=_finish_reason(stop_reason)))
+            chunks.append(wire.chunk({}, finish_reason=_finish_reason(stop_reason)))
         return chunks + self._usage_chunks()
 
     def _text_chunks(self, part: dict[str, Any]) -> list[Chunk]:
@@ -179,7 +179,7 @@ class StreamReader(TextEventReader):
     def _generated_chunks(self, delta: dict[str, Any], text: str) -> list[Chunk]:
         text_bytes = wire.text_bytes(text)
         self._text_bytes += text_bytes
-        return [*self._begin(), _chunk(delta, text_bytes=text_bytes)]
+        return [*self._begin(), wire.chunk(delta, text_bytes=text_bytes)]
 
     def _update_counts(self, usage: Any) -> None:
         """Update the counts from a usage object. Its counts are totals of the reply so far, and null where unchanged."""
@@ -277,11 +277,6 @@ class _Thinking:
         else:
             return ""
         return self._seal({"block": kept, "at": self._at})
-
-
-def _chunk(delta: dict[str, Any], *, text_bytes: int = 0, finish_reason: str | None = None) -> Chunk:
-    choices = [{"index": 0, "delta": delta, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------

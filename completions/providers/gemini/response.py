@@ -5,6 +5,7 @@ A whole reply and an event are the same object, a GenerateContentResponse: https
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from completions.chat import Chunk, Usage, WholeReply
@@ -37,6 +38,7 @@ _FINISH_REASONS = {
         "content_filter",
     ),
 }
+_chunk = partial(wire.chunk, logprobs=None)
 _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 
 
@@ -105,11 +107,6 @@ class StreamReader:
             delta["tool_calls"] = [{"index": self._calls + index, **call} for index, call in enumerate(generated.calls)]
         self._calls += len(generated.calls)
         return delta
-
-
-def _chunk(delta: dict[str, Any], *, finish_reason: str | None = None, logprobs: Any = None, text_bytes: int = 0) -> Chunk:
-    choices = [{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes, has_finish_reason=finish_reason is not None)
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------

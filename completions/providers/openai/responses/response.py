@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -12,7 +13,6 @@ from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
 from completions.providers.sealed_reasoning import Seal
-from gateway_project.text import compact_json
 
 Fields = dict[str, Any]
 
@@ -42,6 +42,7 @@ _STATUSES = {
 _ABOUT_REQUEST = re.compile("image|policy|^invalid_")
 _SEARCH = "web_search_call"
 _SENT_BACK = ("type", "id", "summary", "content", "encrypted_content")  # of an item of reasoning
+_chunk = partial(wire.chunk, logprobs=None)
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -172,11 +173,6 @@ class _Call:
     def delta(self, text: str) -> Fields:
         kind, member = _CALLS[self.item_type]
         return {"tool_calls": [{"index": self.number, kind: {member: text}}]}
-
-
-def _chunk(delta: Fields, *, text_bytes: int = 0, finish_reason: str | None = None, logprobs: Any = None) -> Chunk:
-    choices = [{"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}]
-    return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=bool(finish_reason))
 
 
 # --- Reasoning --------------------------------------------------------------------------------------------------
