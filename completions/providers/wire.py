@@ -1,7 +1,11 @@
-"""What the wire formats have in common: JSON that our own reply can carry, token counts, sizes of text, chunks. Pure."""
+"""What the wire formats have in common: JSON that our own reply can carry, token counts, sizes of text, chunks.
+
+Also which messages are instructions, for formats that take instructions in one place only. Pure.
+"""
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import msgspec
@@ -12,6 +16,7 @@ from gateway_project import errors
 from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 
+INSTRUCTION_ROLES = ("system", "developer")
 _BRACKETS_MAX = 500  # half of the levels that Python has for calls
 _TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token count
 
@@ -81,6 +86,20 @@ def text_bytes(text: str) -> int:
     """Return the size of the text in UTF-8. Half a surrogate pair counts three bytes."""
     # Some upstreams cut their text in the middle of an emoji, and escaped JSON can carry either half.
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def instructions(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
+    """Return the system and developer messages, each with its path."""
+    return ((path, message) for path, message in _with_paths(messages) if message["role"] in INSTRUCTION_ROLES)
+
+
+def conversation(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
+    """Return all other messages, each with its path."""
+    return ((path, message) for path, message in _with_paths(messages) if message["role"] not in INSTRUCTION_ROLES)
+
+
+def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
+    return ((f"messages[{index}]", message) for index, message in enumerate(messages))
 
 
 def chunk(delta: Fields, *, text_bytes: int = 0, finish_reason: str | None = None, **members: Any) -> Chunk:

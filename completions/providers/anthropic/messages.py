@@ -6,7 +6,7 @@ that are not a JSON object.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from completions.providers import wire
@@ -17,7 +17,6 @@ Block = dict[str, Any]
 Turn = dict[str, Any]
 Thoughts = Callable[[Fields], list[Fields]]  # returns the blocks of thinking of a message, each with its place in the reply
 
-INSTRUCTION_ROLES = ("system", "developer")
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _DOCUMENT_TYPES = ("application/pdf",)
 _DATA_URL = re.compile(r"data:([\w.+/-]+);base64,", re.IGNORECASE)
@@ -26,12 +25,7 @@ _INVALID_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic refuses these; the i
 
 def instructions(messages: list[Fields]) -> list[Block]:
     """Return the text of all system and developer messages: Anthropic takes instructions in one place only."""
-    return [
-        block
-        for path, message in _with_paths(messages)
-        if message["role"] in INSTRUCTION_ROLES
-        for block in _content(message, path)
-    ]
+    return [block for path, message in wire.instructions(messages) for block in _content(message, path)]
 
 
 def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) -> list[Turn]:
@@ -42,9 +36,7 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
     """
     turns: list[Turn] = []
     thoughts: dict[int, list[Fields]] = {}  # by the index of their turn
-    for path, message in _with_paths(messages):
-        if message["role"] in INSTRUCTION_ROLES:
-            continue
+    for path, message in wire.conversation(messages):
         role, blocks = _translate(message, path)
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
@@ -70,10 +62,6 @@ def cache_control(fields: Fields) -> Fields:
     if not isinstance(mark, dict) or mark.get("type") != "ephemeral":
         return {}
     return {"cache_control": {"type": "ephemeral", **({"ttl": "1h"} if prompt.wants_hour_cache(fields) else {})}}
-
-
-def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
-    return ((f"messages[{index}]", message) for index, message in enumerate(messages))
 
 
 def _translate(message: Fields, path: str) -> tuple[str, list[Block]]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest
-from completions.providers import sealed_reasoning
+from completions.providers import sealed_reasoning, wire
 from completions.providers.anthropic import messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
@@ -303,7 +303,7 @@ def _continues_without_thinking(call: Call) -> bool:
             is_said = message.get("tool_calls") or message_text(message).strip()
             if sealed_reasoning.opened(call, message) or (is_said and not has_result):
                 return False
-        elif has_result and message["role"] not in messages.INSTRUCTION_ROLES:
+        elif has_result and message["role"] not in wire.INSTRUCTION_ROLES:
             break
     return has_result
 

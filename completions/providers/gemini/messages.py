@@ -5,7 +5,7 @@ not take: custom tools, some audio formats, images and files that are not data w
 object, and a result whose call is not in the conversation.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from completions.providers import wire
@@ -15,7 +15,6 @@ Part = dict[str, Any]
 Content = dict[str, Any]
 Signatures = Callable[[Fields], list[Fields]]  # returns the signatures of a message's thoughts, each with the id of its call
 
-_INSTRUCTION_ROLES = ("system", "developer")
 _AUDIO_FORMATS = ("wav", "mp3", "aiff", "aac", "ogg", "flac")
 # Google's own placeholder, for a call that another maker's model made or whose signature the client has lost. Since Gemini 3 a
 # turn whose first call has no signature is refused with 400 (ai.google.dev/gemini-api/docs/thought-signatures).
@@ -24,12 +23,7 @@ _UNSIGNED = "skip_thought_signature_validator"
 
 def instructions(messages: list[Fields]) -> list[Part]:
     """Return the text of all system and developer messages: Gemini takes instructions in one place only."""
-    return [
-        part
-        for path, message in _with_paths(messages)
-        if message["role"] in _INSTRUCTION_ROLES
-        for part in _content(message, path)
-    ]
+    return [part for path, message in wire.instructions(messages) for part in _content(message, path)]
 
 
 def conversation(messages: list[Fields], *, signs_calls: bool, signatures_of: Signatures | None = None) -> list[Content]:
@@ -40,9 +34,7 @@ def conversation(messages: list[Fields], *, signs_calls: bool, signatures_of: Si
     signatures: dict[str | None, str] = {}  # by the id of the call; None: that of the text of the message
     contents: list[Content] = []
     function_names: dict[str, str] = {}  # by the id of the call
-    for path, message in _with_paths(messages):
-        if message["role"] in _INSTRUCTION_ROLES:
-            continue
+    for path, message in wire.conversation(messages):
         if signatures_of:
             signatures.pop(None, None)
             signatures |= {given["call"]: given["signature"] for given in signatures_of(message)}
@@ -54,10 +46,6 @@ def conversation(messages: list[Fields], *, signs_calls: bool, signatures_of: Si
     if not contents:
         refuse("messages", "must have a message with content that is not an instruction")
     return contents
-
-
-def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
-    return ((f"messages[{index}]", message) for index, message in enumerate(messages))
 
 
 def _translate(
