@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Protocol
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
+from completions.request.fields import refuse
 from gateway_project import errors
 
 
@@ -103,6 +104,15 @@ class Adapter(Protocol):
 
         Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the upstream.
         """
+
+
+def refuse_unsupported(request: ChatRequest, *names: str) -> None:
+    """Refuse several choices, and these fields, for a provider that has neither. Raises InvalidRequest."""
+    if request.choices > 1:
+        refuse("n", "must be 1 for this model")
+    for name in names:
+        if request.fields.get(name):
+            refuse(name, "is not supported by this model")
 
 
 # --- Errors for the caller --------------------------------------------------------------------------------------

@@ -50,8 +50,7 @@ class EchoAdapter:
     speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
-        if request.choices > 1:
-            refuse("n", "must be 1 for this model")
+        base.refuse_unsupported(request)
         _Script.read(request)
 
     def ignored_fields(self, call: Call) -> list[str]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest
-from completions.providers import sealed_reasoning, wire
+from completions.providers import base, sealed_reasoning, wire
 from completions.providers.anthropic import messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.request.fields import Fields, check_object, refuse
@@ -50,7 +50,8 @@ _TOOL_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what the Messages API cannot do, or would do differently from what was asked."""
-    _check_reply_format(request)
+    # They would be missing from the reply. Seeds and penalties are dropped instead: the reply looks the same.
+    base.refuse_unsupported(request, "logprobs", "functions")
     _conversation(request)
     _output_format(request.fields)
     _stop_sequences(request.fields)
@@ -123,15 +124,6 @@ def _conversation(request: ChatRequest, thoughts_of: messages.Thoughts | None = 
 
 
 # --- The format of the reply ------------------------------------------------------------------------------------
-
-
-def _check_reply_format(request: ChatRequest) -> None:
-    """Refuse what would be missing from the reply. Seeds and penalties are dropped instead: the reply looks the same."""
-    if request.choices > 1:
-        refuse("n", "must be 1 for this model")
-    for name in ("logprobs", "functions"):
-        if request.fields.get(name):
-            refuse(name, "is not supported by this model")
 
 
 def _output_format(fields: Fields) -> Fields:

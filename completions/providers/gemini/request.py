@@ -13,7 +13,7 @@ from typing import Any
 
 from completions.chat import Call, ChatRequest, Reasoning
 from completions.pricing import cost
-from completions.providers import sealed_reasoning
+from completions.providers import base, sealed_reasoning
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.schema import ExpansionBudget
@@ -61,10 +61,7 @@ _TOOL_CHOICE_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what Gemini cannot do, or would do differently from what was asked."""
-    if request.choices > 1:
-        refuse("n", "must be 1 for this model")
-    if request.fields.get("functions"):
-        refuse("functions", "is not supported by this model")
+    base.refuse_unsupported(request, "functions")
     _translate(request, upstream_model="", max_tokens=1)
 
 

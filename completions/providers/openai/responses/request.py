@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest
-from completions.providers import sealed_reasoning
+from completions.providers import base, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.responses import items
@@ -21,7 +21,6 @@ from completions.request.fields import (
     read_choice,
     read_object,
     read_string,
-    refuse,
 )
 
 _TOKENS_MIN = 16  # OpenAI refuses a lower maximum
@@ -47,11 +46,7 @@ _SENT_IN_BLOCKS = frozenset({"title"})  # as the name of a file
 
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what this API cannot do, or would do differently from what was asked."""
-    if request.choices > 1:
-        refuse("n", "must be 1 for this model")
-    for name in ("functions", "stop"):
-        if request.fields.get(name):
-            refuse(name, "is not supported by this model")
+    base.refuse_unsupported(request, "functions", "stop")
     items.translate(request.messages)
     _tools(request.fields)
 
