@@ -110,46 +110,33 @@ class ServedBy(NamedTuple):
 
 
 _COLUMNS = tuple(CompletionRecord.__struct_fields__)
+_INSERT = f"""
+    INSERT INTO completions_completion ({", ".join(_COLUMNS)})
+    SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
+        price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
+        prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
+        repeats text, charged_before_nanos bigint, request_id text, service_tier text, end_user text, tags jsonb)
+    """  # noqa: S608  names of this code
+_UPDATE = f"""
+    UPDATE completions_completion SET {", ".join(f"{name} = ended.{name}" for name in CompletionOutcome.__struct_fields__[1:])},
+        finished_at = statement_timestamp()
+    FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
+        attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
+        provider_request_id text, settlement text,
+        prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
+        completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint)
+    WHERE completions_completion.id = ended.id
+    """  # noqa: S608  names of this code
 
 
 def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:
     """SQL that inserts the rows of admitted completions."""
-    return Statement(
-        """
-        INSERT INTO completions_completion
-            (id, account_id, key_id, model_id, price_id, provider_id, is_stream, spending_day, counted_tokens,
-            prompt_estimate, images, limit_nanos, limit_since, created_at, repeats, charged_before_nanos,
-            request_id, service_tier, end_user, tags)
-        SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
-            price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
-            prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
-            repeats text, charged_before_nanos bigint, request_id text, service_tier text, end_user text, tags jsonb)
-        """,
-        [{name: getattr(each, name) for name in _COLUMNS} for each in completions],
-    )
+    return Statement(_INSERT, [{name: getattr(each, name) for name in _COLUMNS} for each in completions])
 
 
 def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> Statement:
     """SQL that writes how completions ended into their rows."""
-    return Statement(
-        """
-        UPDATE completions_completion SET model_id = ended.model_id, price_id = ended.price_id,
-            provider_id = ended.provider_id, attempts = ended.attempts, first_token_ms = ended.first_token_ms,
-            streamed_ms = ended.streamed_ms, failed_attempts = ended.failed_attempts,
-            provider_request_id = ended.provider_request_id, settlement = ended.settlement,
-            prompt_tokens = ended.prompt_tokens, cached_tokens = ended.cached_tokens,
-            cache_write_tokens = ended.cache_write_tokens, cache_write_1h_tokens = ended.cache_write_1h_tokens,
-            completion_tokens = ended.completion_tokens, cost_nanos = ended.cost_nanos,
-            service_tier = ended.service_tier, web_searches = ended.web_searches, finished_at = statement_timestamp()
-        FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
-            attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
-            provider_request_id text, settlement text,
-            prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
-            completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint)
-        WHERE completions_completion.id = ended.id
-        """,
-        outcomes,
-    )
+    return Statement(_UPDATE, outcomes)
 
 
 def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:
