@@ -114,7 +114,7 @@ def _per_token(nanos_per_million: int) -> str:
 
 _NAME = {"type": "string", "pattern": f"^{NAME_PATTERN}$"}
 _OBJECT = {"type": "object", "additionalProperties": True}
-_METADATA = {
+TAGS = {
     "type": "object",
     "maxProperties": schema.TAGS_MAX,
     "additionalProperties": {"type": "string", "maxLength": schema.LABEL_CHARACTERS_MAX},
@@ -286,6 +286,7 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
 
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
 _STOP = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": schema.STOPS_MAX}]}
+_MODALITIES = {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string", "const": "text"}}
 _LOGIT_BIAS = {"type": "object", "additionalProperties": {"type": "number", "minimum": -100, "maximum": 100}}
 _PRICE = {"oneOf": [{"type": "number", "minimum": 0, "maximum": schema.PRICE_MAX}, {"type": "string"}]}
 _MAX_PRICE = {
@@ -416,6 +417,13 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
         max_length=schema.TOOLS_MAX,
         help_text="What the model may call.",
     )
+    functions = optional(
+        serializers.ListField,
+        child=FunctionDefinitionSerializer(),
+        min_length=1,
+        max_length=schema.TOOLS_MAX,
+        help_text="OpenAI's older form of tools.",
+    )
     tool_choice = optional(SchemaField, _TOOL_CHOICE, help_text="none, auto, required, or an object that names a tool.")
     parallel_tool_calls = optional(serializers.BooleanField, help_text="Whether the model may call several tools at once.")
     response_format = ReplyFormatSerializer(required=False, allow_null=True, help_text="The format of the reply.")
@@ -426,14 +434,24 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
         required=False, allow_null=True, help_text="How much to reason, in OpenRouter's words, and whether to show it."
     )
     verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
+    modalities = optional(SchemaField, _MODALITIES, help_text="Replies are text.")
+    cache_control = optional(SchemaField, _OBJECT, help_text="Caches the prompt, for five minutes or an hour, at Anthropic.")
+    service_tier = optional(
+        serializers.CharField,
+        help_text="flex or priority: where the model has prices for it. Every other value has no effect.",
+    )
     user = optional(
         serializers.CharField,
         max_length=schema.LABEL_CHARACTERS_MAX,
         help_text="Your own id of who asks. The usage page groups by it.",
     )
+    safety_identifier = optional(
+        serializers.CharField, max_length=schema.LABEL_CHARACTERS_MAX, help_text="OpenAI's newer name for user."
+    )
+    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI to find the prompt in its cache.")
     metadata = optional(
         SchemaField,
-        _METADATA,
+        TAGS,
         help_text=f"Up to {schema.TAGS_MAX} tags: strings, under names of 1 to {schema.TAG_NAME_CHARACTERS_MAX} characters. "
         "The usage page groups by them.",
     )
@@ -609,7 +627,7 @@ class CompletionSerializer(serializers.Serializer[Any]):
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     request_id = serializers.CharField(allow_null=True, help_text="The x-request-id of its reply.")
     user = serializers.CharField(allow_null=True, help_text="As its request said: user, or else safety_identifier.")
-    metadata = SchemaField(_METADATA, help_text="As its request said.")
+    metadata = SchemaField(TAGS, help_text="As its request said.")
     key = serializers.CharField(help_text="The id of the key that sent it.")
     model = serializers.CharField(help_text="The model that answered; while it runs, perhaps the one that was asked for.")
     provider = serializers.CharField(help_text="The provider that answered, or was asked last.")

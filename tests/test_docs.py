@@ -28,6 +28,9 @@ from prometheus_client.metrics import MetricWrapperBase
 from billing.filters import LedgerPageFilterSet
 from billing.ledger import audit
 from completions.catalog import file as catalog_file
+from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer
+from completions.inbound.messages.serializers import MessageRequestSerializer
+from completions.inbound.responses.serializers import ModelResponseRequestSerializer
 from completions.models import Completion, Price, Provider
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
@@ -467,12 +470,22 @@ def test_documented_paths_are_exactly_those_of_the_openapi_document():
     assert set(re.findall(r"^## ((?:GET|POST|PUT|PATCH|DELETE) /\S+)$", API, re.MULTILINE)) == declared
 
 
-def test_documented_request_fields_and_bounds_are_those_of_the_serializer():
-    table = {row[0].strip("`"): row for row in rows(section(API, "## POST /v1/chat/completions"))}
-    fields = ChatCompletionRequestSerializer().fields
+@pytest.mark.parametrize(
+    ("page", "heading", "serializer"),
+    [
+        ("completions", "## POST /v1/chat/completions", ChatCompletionRequestSerializer),
+        ("messages", "### The request", MessageRequestSerializer),
+        ("responses", "### The request", ModelResponseRequestSerializer),
+        ("embeddings", "## POST /v1/embeddings", EmbeddingRequestSerializer),
+    ],
+    ids=["chat", "messages", "responses", "embeddings"],
+)
+def test_documented_request_fields_and_bounds_are_those_of_the_serializer(page, heading, serializer):
+    shown = section((ROOT / "docs" / "api" / f"{page}.md").read_text(), heading).partition("####")[0]
+    table, fields = {row[0].strip("`"): row for row in rows(shown)}, serializer().fields
     assert set(table) == set(fields)
     for name, field in fields.items():
-        assert table[name][2] == ("yes" if field.required else "no")
+        assert (table[name][2] == "yes") == field.required
         for bound in ("min_value", "max_value", "max_length", "min_length"):
             value = getattr(field, bound, None)
             assert value is None or str(value) in table[name][3], (name, bound)

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from completions.inbound.embeddings import request
 from completions.request import schema
-from completions.serializers import ProviderPreferencesSerializer
+from completions.serializers import TAGS, ProviderPreferencesSerializer
 from gateway_project.web.openapi.fields import Constant, SchemaField
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -19,11 +19,6 @@ _INPUT = {
         {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX, "items": _TEXT},
         {"type": "array", "minItems": 1, "maxItems": request.INPUTS_MAX, "items": _TOKENS},
     ]
-}
-_TAGS = {
-    "type": "object",
-    "maxProperties": schema.TAGS_MAX,
-    "additionalProperties": {"type": "string", "maxLength": schema.LABEL_CHARACTERS_MAX},
 }
 _EMBEDDING = {"oneOf": [{"type": "array", "items": {"type": "number"}}, {"type": "string", "format": "byte"}]}
 
@@ -53,7 +48,7 @@ class EmbeddingRequestSerializer(serializers.Serializer[Any]):
     user = serializers.CharField(
         required=False, allow_null=True, max_length=schema.LABEL_CHARACTERS_MAX, help_text="An id of your end user."
     )
-    metadata = SchemaField(_TAGS, required=False, allow_null=True, help_text="Tags of your own.")
+    metadata = SchemaField(TAGS, required=False, allow_null=True, help_text="Tags of your own.")
     provider = ProviderPreferencesSerializer(required=False, allow_null=True, help_text="Which providers may answer.")
 
 

@@ -130,6 +130,7 @@ class MessageRequestSerializer(MessageTokensCountRequestSerializer):
         max_value=request.TOP_K_MAX,
         help_text="The model chooses among so many of the likeliest tokens.",
     )
+    context_management = optional(SchemaField, _OBJECT, help_text="May only ask to keep the whole conversation.")
     metadata = optional(SchemaField, _OBJECT, help_text="user_id, a string: your own id of who asks.")
     service_tier = optional(serializers.ChoiceField, choices=("auto", "standard_only"), help_text="Has no effect.")
     stream = serializers.BooleanField(

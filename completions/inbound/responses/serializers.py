@@ -7,12 +7,12 @@ from rest_framework import serializers
 
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
+from completions.serializers import TAGS
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 
 _OBJECT = {"type": "object", "additionalProperties": True}
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
 _INCLUDE = {"type": "string", "enum": list(request.INCLUDED)}
-_TAGS = {"type": "object", "maxProperties": schema.TAGS_MAX, "additionalProperties": {"type": "string"}}
 _LONG = f"null if it is longer than {request.REPEATED_BYTES_MAX} bytes."
 _STATUS = "in_progress, completed or incomplete."
 
@@ -122,10 +122,16 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     include = optional(
         serializers.ListField, child=SchemaField(_INCLUDE), help_text="What else the reply has, such as probabilities."
     )
-    metadata = optional(SchemaField, _TAGS, help_text="Tags of your own. The usage page groups by them.")
+    metadata = optional(SchemaField, TAGS, help_text="Tags of your own. The usage page groups by them.")
     client_metadata = optional(SchemaField, _OBJECT, help_text="Codex's, about itself. No provider is sent it.")
-    user = optional(serializers.CharField, help_text="Your own id of who asks. The usage page groups by it.")
-    safety_identifier = optional(serializers.CharField, help_text="OpenAI's newer name for user.")
+    user = optional(
+        serializers.CharField,
+        max_length=schema.LABEL_CHARACTERS_MAX,
+        help_text="Your own id of who asks. The usage page groups by it.",
+    )
+    safety_identifier = optional(
+        serializers.CharField, max_length=schema.LABEL_CHARACTERS_MAX, help_text="OpenAI's newer name for user."
+    )
     prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI to find the prompt in its cache.")
     prompt_cache_retention = optional(
         serializers.ChoiceField, choices=request.CACHE_RETENTIONS, help_text="How long OpenAI keeps the prompt in its cache."
@@ -319,7 +325,7 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     instructions = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
     max_output_tokens = serializers.IntegerField(allow_null=True, help_text="As the request said.")
     max_tool_calls = serializers.IntegerField(allow_null=True, help_text="As the request said.")
-    metadata = SchemaField(_TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")
+    metadata = SchemaField(TAGS, allow_null=True, help_text=f"As the request said. {_LONG}")
     parallel_tool_calls = serializers.BooleanField(help_text="As the request said; true by default.")
     previous_response_id = serializers.CharField(allow_null=True, help_text="As the request said.")
     prompt_cache_key = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
