@@ -2,7 +2,7 @@
 
 .venv/bin/python -m bench.streams [STREAMS [SECONDS [ARRIVALS]]]
 
-Without ARRIVALS, of so many a second, all come at once.
+ARRIVALS is how many streams begin each second. Without it, all begin at once.
 """
 
 import asyncio
@@ -55,7 +55,8 @@ async def _measure(
     for number in range(streams):
         readers.append(asyncio.create_task(_read(port, request, is_slow=number == 0)))
         await asyncio.sleep(pause_seconds)
-    await asyncio.sleep(seconds * 0.8 - (time.monotonic() - began_at))
+    assert (left_seconds := seconds * 0.8 - (time.monotonic() - began_at)) > 0, "the first streams end before the last begin"
+    await asyncio.sleep(left_seconds)
     peak_bytes = worker.memory_info().rss
     counts = sorted(await asyncio.gather(*readers[1:]))
     readers[0].cancel()

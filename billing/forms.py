@@ -41,7 +41,7 @@ class DollarsField(forms.CharField):
 
 
 class SelectedAccountForm(forms.Form):
-    """A form that is sent for ``for_account``, which a subclass sets first: not for one that was selected meanwhile."""
+    """A form for one account, which is refused after another was selected. A subclass sets ``for_account`` first."""
 
     account = forms.CharField(widget=forms.HiddenInput)
     for_account: Account

@@ -27,8 +27,8 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``uptime``               how many requests were answered, by hour and day, for the status page
 - ``history``              the owner's pages of past requests, and the words for how one went
 - ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
-- ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``retention``            drops details of completions after a time, into an archive or for good
+- ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists
 - ``margins``      what providers cost and what was charged, by model and provider
 - ``hours``, ``measurements``  what the completions of each hour cost; how often and how soon providers answered

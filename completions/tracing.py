@@ -24,7 +24,7 @@ from completions.relay import attempts
 from completions.relay.dispatch import Dispatch
 from gateway_project import errors, installation, metrics
 from gateway_project.net import http
-from gateway_project.web.request_facts import facts_of
+from gateway_project.web.request_notes import notes_of
 
 _HEADERS = {"traceparent": "HTTP_TRACEPARENT", "tracestate": "HTTP_TRACESTATE"}
 _SHUT_DOWN_MILLISECONDS = 2_000
@@ -66,7 +66,7 @@ def _traced_request(tracer: Tracer, complete: Callable[..., Any]) -> Callable[..
             f"POST /{route}",
             context=_propagator.extract(carrier),
             kind=SpanKind.SERVER,
-            attributes={"http.request.method": "POST", "http.route": f"/{route}", "gateway.request_id": facts_of(plain).id},
+            attributes={"http.request.method": "POST", "http.route": f"/{route}", "gateway.request_id": notes_of(plain).id},
         )
         _request_span.set(span)
         try:

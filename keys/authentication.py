@@ -24,7 +24,7 @@ from gateway_project.cache import TTLCache
 from gateway_project.cells import directory, known
 from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import GroupCommit
-from gateway_project.web.request_facts import facts_of_api
+from gateway_project.web.request_notes import notes_of_api
 from keys import secret
 from keys.limits import limit_state_cache, reads, refusal_cache, requests_in_flight
 from keys.models import ApiKey
@@ -70,7 +70,7 @@ class CallerAuthentication(BaseAuthentication):
         caller = _identify(_completion_secret(request))
         if known.added:
             cell.enter(directory.cell_of(caller.account_id))
-        facts_of_api(request).key_id = caller.key_id
+        notes_of_api(request).key_id = caller.key_id
         return caller, caller
 
     def authenticate_header(self, request: Request) -> str:

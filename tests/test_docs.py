@@ -485,6 +485,7 @@ def test_documented_request_fields_and_bounds_are_those_of_the_serializer(page, 
     table, fields = {row[0].strip("`"): row for row in rows(shown)}, serializer().fields
     assert set(table) == set(fields)
     for name, field in fields.items():
+        assert re.fullmatch("yes|no|with .+", table[name][2])
         assert (table[name][2] == "yes") == field.required
         for bound in ("min_value", "max_value", "max_length", "min_length"):
             value = getattr(field, bound, None)

@@ -10,7 +10,7 @@ from completions.measurements import NOTHING, Measured
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 
-PRICE, LATENCY = "price", "latency"  # what is left is by throughput
+PRICE, LATENCY = "price", "latency"  # the third sort is by throughput
 
 _WINDOW = timedelta(hours=1)
 _Measurements = dict[measurements.Route, Measured]

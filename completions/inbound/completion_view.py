@@ -34,7 +34,7 @@ from gateway_project.net import disconnects
 from gateway_project.text import compact_json
 from gateway_project.web import django_internals, strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
-from gateway_project.web.request_facts import facts_of_api
+from gateway_project.web.request_notes import notes_of_api
 from keys.authentication import Caller, CallerAuthentication
 from keys.limits import limit_state_cache, refusal_cache
 from keys.models import ApiKey
@@ -49,7 +49,7 @@ class RatedView(APIView):
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
-        key_id = facts_of_api(request).key_id
+        key_id = notes_of_api(request).key_id
         if key_id and _RATE_HEADER not in response.headers and response.status_code != 401:
             for name, value in limit_state_cache.estimate_headers(key_id).items():
                 response.setdefault(name, value)
@@ -111,7 +111,7 @@ class RequestView(RatedView):
         with large_work.turn(work_bytes) as pause:
             syntax_max = self.syntax_max or settings.REQUEST_SYNTAX_MAX
             fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
-            facts_of_api(request).model_id = fields.get("model")
+            notes_of_api(request).model_id = fields.get("model")
             return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
 
     def quote(self, request: Request) -> HttpResponse:
@@ -210,7 +210,7 @@ class CompletionView(RequestView):
             replayed = _reply(admitted.body, is_stream=admitted.is_stream, headers={"Idempotent-Replayed": "true"})
             return _kept_until_sent(replayed, caller, slot)
         self.dispatched = dispatch = Dispatch(admitted, request._request.META.get("gunicorn.socket"))
-        facts_of_api(request).completion_id = admitted.completion.id
+        notes_of_api(request).completion_id = admitted.completion.id
         chat = admitted.request
         if not chat.contents.remote_images:
             return self._relay(chat, caller, slot, dispatch)
@@ -250,7 +250,7 @@ class CompletionView(RequestView):
         if "HTTP_IDEMPOTENCY_KEY" in request._request.META:
             with large_work.turn(work_bytes):
                 idempotency_key = idempotency.read_key(request, self.fingerprinted(fields))
-        return admission.admit(chat, offers, caller, idempotency_key, request_id=facts_of_api(request).id)
+        return admission.admit(chat, offers, caller, idempotency_key, request_id=notes_of_api(request).id)
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Add the headers about the dispatch, also to an error after the first attempt."""

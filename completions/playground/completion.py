@@ -17,7 +17,7 @@ from completions.request import schema
 from completions.request.fields import Fields
 from gateway_project.db import pool
 from gateway_project.text import compact_json
-from gateway_project.web.request_facts import facts_of_api
+from gateway_project.web.request_notes import notes_of_api
 from keys.authentication import Caller
 
 
@@ -34,7 +34,7 @@ class FormAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> Any:
         caller = request.parser_context["kwargs"]["form"].caller
-        facts_of_api(request).key_id = caller.key_id
+        notes_of_api(request).key_id = caller.key_id
         return caller, caller
 
 

@@ -151,10 +151,10 @@ def _request_id(response: http.UpstreamResponse) -> str | None:
     return None
 
 
-class Reads:
-    """The reads of a response.
+class PacedReader:
+    """Reads a response piece by piece, bounds its silence, and says when a heartbeat is due.
 
-    ``pace`` is told how long each read occupied the process, and may wait before the next one.
+    ``pace`` is told how long each piece occupied the process, and may wait before the next one.
     """
 
     __slots__ = ("_arrived_at", "_beat_at", "_heard_at", "_pace", "_response", "_turn_at")
@@ -162,10 +162,10 @@ class Reads:
     def __init__(self, response: http.UpstreamResponse, pace: Pace) -> None:
         self._response, self._pace = response, pace
         self._heard_at = self._beat_at = self._turn_at = time.monotonic()
-        self._arrived_at: float | None = None  # the read whose bytes were returned last
+        self._arrived_at: float | None = None  # when the bytes returned last arrived; None once ``pace`` was told
 
-    def next(self) -> bytes | None:
-        """Return the bytes of the next read, b"" at the end, and None whenever a heartbeat is due.
+    def read(self) -> bytes | None:
+        """Return what arrives next, b"" at the end, and None whenever a heartbeat is due.
 
         A heartbeat is due whether or not bytes arrive: they may be the upstream's own comments, which are not passed on. Raises
         TimedOut when nothing arrives for ``idle_seconds``.
@@ -261,9 +261,9 @@ def read_stream(post: Callable[[], Posted], reader: EventReader) -> Generator[li
     posted = post()
     response = yield from posted.begun()
     call, start = posted.call, bytearray()  # the bytes before the first chunk, up to a bound
-    reads, decoder = Reads(response, call.pace), sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
+    paced, decoder = PacedReader(response, call.pace), sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
     try:
-        while not reader.has_ended and (received := reads.next()) != b"":
+        while not reader.has_ended and (received := paced.read()) != b"":
             if received is None:
                 yield []
                 continue
@@ -275,7 +275,7 @@ def read_stream(post: Callable[[], Posted], reader: EventReader) -> Generator[li
             if failure:
                 raise failure
         if not reader.has_finish_reason:
-            raise _cut_off(reader)
+            raise _cut_off_error(reader)
     except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
         if not reader.has_finish_reason:
             upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse)
@@ -285,7 +285,7 @@ def read_stream(post: Callable[[], Posted], reader: EventReader) -> Generator[li
         response.close()
 
 
-def _cut_off(reader: EventReader) -> http.ConnectionBroken | UnusableResponse:
+def _cut_off_error(reader: EventReader) -> http.ConnectionBroken | UnusableResponse:
     if reader.has_passed_on:
         return http.ConnectionBroken("the stream ended without a finish reason")
     return UnusableResponse("the stream ended before it began")

@@ -59,7 +59,7 @@ class ReplyStream:
 
 
 def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Generator[Event, None, None]:
-    """Yield what is sent for each read, and settle. One generator: each that is nested costs an open stream a kilobyte."""
+    """Yield what is sent for each read, and settle. One generator, since each nested one costs an open stream a kilobyte."""
     with slot, checkpoints.track(dispatch.admitted.completion) as checkpoint:
         progress = _Progress(dispatch, checkpoint, reply_format)
         begun = _begin(progress)
@@ -71,30 +71,30 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
             return
         chunks: list[Chunk] | None
         chunks, upstream = begun
-        wait, write = draining.interruptible(_shutting_down), _WriteDeadline(dispatch)
+        wait, deadline = draining.interruptible(_shutting_down), _WriteDeadline(dispatch)
         # Elsewhere a disconnect changes nothing before the end, and is noticed when a chunk cannot be written.
         watched = dispatch.client if dispatch.is_cancellable else None
-        with write:
+        error_event: bytes | None = None
+        with deadline:
             try:
                 while chunks is not None:
                     if written := progress.relay(chunks):
-                        write.begin_write()
+                        deadline.begin_write()
                         yield written
-                        write.end_write()
+                        deadline.end_write()
                     if watched is None:
                         with wait:
                             chunks = next(upstream, None)
                     else:
                         chunks = _next(upstream, wait, watched)
-                last = None
             except http.ClientDisconnected:
                 progress.settle_disconnected(upstream)
                 return
             except ProviderFailed as failure:
                 dispatch.record_failure(failure)
-                last = progress.fail(failure)
+                error_event = progress.fail(failure)
             except GeneratorExit:
-                write.end_write()
+                deadline.end_write()
                 progress.settle_disconnected(upstream)
                 raise
             except BaseException:  # the gateway's own fault
@@ -103,15 +103,15 @@ def _events(dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> Genera
                 raise
             finally:
                 upstream.close()
-            last = progress.finish() if last is None else last
-            write.begin_write()
-            yield last
+            last_event = progress.finish() if error_event is None else error_event
+            deadline.begin_write()
+            yield last_event
 
 
 def _begin(progress: "_Progress") -> tuple[list[Chunk], ChunkStream] | errors.ApiError:
-    """Return the first chunks, and the stream of the others. Return the error of a stream that is given up, to be read on.
+    """Return the first chunks, and the stream of the others. Raises the ApiError of a failure.
 
-    Raises the ApiError of any other failure.
+    Return the error instead if the stream begins too late, and is read on for a repetition of the request.
     """
     dispatch = progress.dispatch
     try:

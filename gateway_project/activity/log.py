@@ -15,7 +15,7 @@ from gateway_project import errors
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.web.client_address import client_address
-from gateway_project.web.request_facts import noted_of
+from gateway_project.web.request_notes import notes_or_empty
 
 _TEXT_MAX = Activity._meta.get_field("object_text").max_length
 _HOUR = timedelta(hours=1)
@@ -55,8 +55,8 @@ def record(
     """
     assert connection.in_atomic_block
     user = getattr(request, "user", None)  # of a request of the API an account
-    noted = noted_of(request)
-    program = noted.program
+    notes = notes_or_empty(request)
+    program = notes.program
     is_unlimited = act in _UNLIMITED or (is_defence and not program)
     if request is not None and not is_unlimited and not getattr(user, "is_staff", False):
         _require_pace(account_id, user, is_program=bool(program))
@@ -73,7 +73,7 @@ def record(
         after=_json(after),
         reason=reason,
         ticket=ticket,
-        request_id=noted.id,
+        request_id=notes.id,
         address=(client_address(request) or None) if request else None,
     )
 

@@ -22,7 +22,7 @@ class Page:
 
 
 def read_page(rows: QuerySet[Any], rows_max: int, *, newer_than: Any = None, older_than: Any = None) -> Page:
-    """Return the first of the rows, which are ordered by their keys, or those next to a key in a direction."""
+    """Return at most ``rows_max`` rows of a query by descending key: the newest, or those next to a key."""
     if newer_than is not None:
         found = list(rows.filter(pk__gt=newer_than).order_by("pk")[: rows_max + 1])
         page, has_newer, has_older = found[:rows_max][::-1], len(found) > rows_max, True
@@ -33,7 +33,7 @@ def read_page(rows: QuerySet[Any], rows_max: int, *, newer_than: Any = None, old
 
 
 def read_batches(rows: QuerySet[Any], rows_max: int) -> Iterator[list[Any]]:
-    """Yield all of the rows, which are ordered by their keys, in batches. Between batches no connection is held."""
+    """Yield all rows of a query by descending key, in batches. Between batches no connection is held."""
     batch = list(rows[:rows_max])
     while batch:
         pool.release_connection()

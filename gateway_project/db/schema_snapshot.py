@@ -1,6 +1,6 @@
 """The tables of an empty database, all at once: ``schema.sql`` is what the migrations make, as ``pg_dump`` writes it.
 
-Django computes the state of all models after each of a hundred operations, so the migrations of an empty database take seconds.
+Django computes the state of all models anew after each operation, so migrating an empty database takes seconds.
 ``make schema`` writes the file. Migrations that are newer than the file run after it, as they do in any other database.
 """
 

@@ -15,7 +15,7 @@ BEAT = "beat"
 
 
 def recorded(task: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Record each run of the task that ends without an error. Stands below ``app.task``, so that a retry includes it."""
+    """Record each run of the task that ends without an error. ``celery.periodic`` applies it."""
 
     @wraps(task)
     def run(*args: Parameters.args, **options: Parameters.kwargs) -> Result:

@@ -29,7 +29,7 @@ _UNWATCHED = nullcontext()
 
 
 class _watched:  # noqa: N801  a context manager
-    """Watches a client while the block waits. It keeps no references to itself, which only the collector would end."""
+    """Watches a client while the block waits. After the block no cycle of references is left for the collector."""
 
     __slots__ = ("_client", "_exception", "_timer", "_waiter", "_watcher")
 

@@ -1,7 +1,7 @@
 """What the project adds to Django's and DRF's request handling. Imports no app.
 
 - ``request_log``         an id and a log line for every request
-- ``request_facts``       what is noted of a request on its way
+- ``request_notes``       what is noted of a request on its way
 - ``security_headers``    headers for browsers that every reply has
 - ``client_address``      the IP address of a client, behind any number of proxies
 - ``hosts``               routes by host name; which requests are for the API

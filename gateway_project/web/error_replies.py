@@ -14,7 +14,7 @@ from rest_framework.negotiation import DefaultContentNegotiation
 from gateway_project import errors, logs
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
-from gateway_project.web.request_facts import noted_of
+from gateway_project.web.request_notes import notes_or_empty
 
 logger = logging.getLogger("gateway.api")
 
@@ -30,9 +30,8 @@ def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
     """Return the reply to ``error``. The message of an InternalError names only the request id."""
     logs.explain(error)
     if isinstance(error, errors.InternalError):
-        error.message = (
-            f"Something went wrong on our side. If you contact support, quote request {noted_of(request).id or 'unknown'}."
-        )
+        request_id = notes_or_empty(request).id or "unknown"
+        error.message = f"Something went wrong on our side. If you contact support, quote request {request_id}."
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 
 

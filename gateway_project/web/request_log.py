@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 
 from gateway_project import errors, identifiers, logs, metrics
 from gateway_project.db import cell, pool
-from gateway_project.web import request_facts
+from gateway_project.web import request_notes
 from gateway_project.web.next_layer import without_conversion
 
 logger = logging.getLogger("gateway.request")
@@ -30,14 +30,14 @@ class RequestLogMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.monotonic()
-        facts = request_facts.RequestFacts(f"req_{identifiers.uuid7_hex()}")
-        vars(request)["facts"] = facts
-        line = logs.begin_request(facts.id)
+        notes = request_notes.RequestNotes(f"req_{identifiers.uuid7_hex()}")
+        vars(request)["notes"] = notes
+        line = logs.begin_request(notes.id)
         cell.enter(cell.FIRST)
         response = self.get_response(request)
         # The reply is complete. A client that reads it slowly must not keep a connection that other requests wait for.
         pool.release_connection()
-        response.headers["x-request-id"] = facts.id
+        response.headers["x-request-id"] = notes.id
         if not (response.streaming or "Content-Length" in response.headers or response.status_code in (204, 304)):
             # Without this header gunicorn sends the reply in chunks, which takes three writes instead of one.
             response.headers["Content-Length"] = str(len(response.content))
@@ -69,7 +69,7 @@ def _level(line: logs.RequestLine, response: HttpResponse) -> int:
 
 
 def _facts(request: HttpRequest, response: HttpResponse, path: str, route: str, seconds: float) -> dict[str, Any]:
-    noted = request_facts.facts_of(request)
+    notes = request_notes.notes_of(request)
     return {
         "method": request.method,
         "path": path,
@@ -77,9 +77,9 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, route: str, 
         "status": response.status_code,
         "duration_ms": round(seconds * 1000, 1),
         "streaming": response.streaming,
-        "key": noted.key_id or noted.management_key_id,
+        "key": notes.key_id or notes.management_key_id,
         # The completion and its cost, if there is one. For a stream a later line logs the cost.
-        "completion": noted.completion_id,
+        "completion": notes.completion_id,
         "cost": response.headers.get("x-gateway-cost"),
     }
 

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.db import pool
-from gateway_project.web.request_facts import facts_of_api
+from gateway_project.web.request_notes import notes_of_api
 from keys import authentication, management_keys, secret
 from keys.limits import reads
 from keys.models import ManagementKey
@@ -41,8 +41,8 @@ class ManagementAuthentication(BaseAuthentication):
             raise errors.InvalidApiKey(COMPLETION_KEY_MESSAGE)
         key = _find(given)
         require_active(key)
-        noted = facts_of_api(request)
-        noted.management_key_id, noted.program = key.pk, f"management key {key}"
+        notes = notes_of_api(request)
+        notes.management_key_id, notes.program = key.pk, f"management key {key}"
         requests.count(key.pk)
         management_keys.note_use(key)
         return key.account, key

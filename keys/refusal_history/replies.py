@@ -10,7 +10,7 @@ from typing import Any
 from django.http import HttpResponse
 
 from gateway_project.web import error_replies
-from gateway_project.web.request_facts import facts_of
+from gateway_project.web.request_notes import notes_of
 from keys.refusal_history import collector
 
 
@@ -18,8 +18,8 @@ def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpRespo
     """Return the reply to an exception of a view. DRF calls this as its EXCEPTION_HANDLER."""
     error, request = error_replies.translate(exception), context["request"]._request
     response = error_replies.respond(error, request)
-    noted = facts_of(request)
-    if noted.key_id:
-        refusal = collector.new_refusal(error, datetime.now(UTC), noted.id, noted.model_id)
-        collector.process_collector.record(noted.key_id, refusal)
+    notes = notes_of(request)
+    if notes.key_id:
+        refusal = collector.new_refusal(error, datetime.now(UTC), notes.id, notes.model_id)
+        collector.process_collector.record(notes.key_id, refusal)
     return response

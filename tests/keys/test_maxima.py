@@ -15,7 +15,7 @@ from billing.models import Role
 from billing.sign_in import second_factor
 from gateway_project import errors
 from gateway_project.activity.models import Activity
-from gateway_project.web.request_facts import RequestFacts
+from gateway_project.web.request_notes import RequestNotes
 from keys import acts, lifecycle, management_keys, rotation
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply
 from tests import factories
@@ -153,7 +153,7 @@ def test_what_people_do_in_defence_is_never_refused(alice, settings, rf):
         with pytest.raises(errors.RateLimitExceeded):
             refused()
     assert Activity.objects.count() == 7
-    request.facts = RequestFacts(program="management key terraform")  # a program rotates and lowers within a count of its own
+    request.notes = RequestNotes(program="management key terraform")  # a program rotates and lowers within a count of its own
     limit(300)
     with pytest.raises(errors.RateLimitExceeded):
         acts.rotate(request, key, timedelta())

@@ -28,7 +28,7 @@ from gateway_project.text import compact_json
 from gateway_project.web import error_replies
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
-from gateway_project.web.request_facts import facts_of_api
+from gateway_project.web.request_notes import notes_of_api
 
 _BETAS = "HTTP_ANTHROPIC_BETA"
 _IGNORED = "x-gateway-ignored-fields"
@@ -46,14 +46,14 @@ class _AnthropicReplies(RatedView):
     def handle_exception(self, exc: Exception) -> Any:
         error = caller_errors.renamed(error_replies.translate(exc), lambda path: places.rename(path, self.places))
         response: Any = super().handle_exception(error)
-        request_id = facts_of_api(self.request).id
+        request_id = notes_of_api(self.request).id
         response.content = compact_json.dumps(reply.error_object(error, request_id))
         response.status_code = reply.error_status(error)
         return response
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
-        response["request-id"] = facts_of_api(request).id
+        response["request-id"] = notes_of_api(request).id
         for name, value in rate_limits.headers(response.headers, datetime.now(UTC)).items():
             response[name] = value
         if ignored := response.get(_IGNORED):

@@ -39,7 +39,7 @@ from gateway_project.web import error_replies, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.descriptions import extend_schema
-from gateway_project.web.request_facts import facts_of_api
+from gateway_project.web.request_notes import notes_of_api
 from keys.authentication import Caller
 from keys.models import ApiKey
 
@@ -64,7 +64,7 @@ class _ReadsResponses(RequestView):
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         with large_work.turn(work_bytes) as pause:
             fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
-            facts_of_api(request).model_id = fields.get("model")
+            notes_of_api(request).model_id = fields.get("model")
             if not history.names_any(fields):
                 return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
         return fields, self._read_resolved(fields, work_bytes)

@@ -39,8 +39,8 @@ WHERE tables.oid = ANY (SELECT to_regclass(name) FROM unnest(%s::text[]) AS name
 """
 
 
-# With any of these it is not about all migrations, or not about running them.
-_OTHER_WAYS = ("app_label", "fake", "fake_initial", "plan", "check_unapplied", "prune", "run_syncdb")
+# With any of these options not all migrations run.
+_PARTIAL_OPTIONS = ("app_label", "fake", "fake_initial", "plan", "check_unapplied", "prune", "run_syncdb")
 
 
 class Command(migrate.Command):
@@ -48,7 +48,7 @@ class Command(migrate.Command):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("--from-migrations", action="store_true", help="Run each migration, in an empty database, too.")
+        parser.add_argument("--from-migrations", action="store_true", help="Run each migration, even in an empty database.")
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         pool.stop_pooling()  # a pool would say that it got no connection, and not why
@@ -62,7 +62,7 @@ class Command(migrate.Command):
         with connection.execute_wrapper(self._execute_patiently):
             self._set_lock_seconds(connection, LOCK_SECONDS)
             try:
-                if not options.pop("from_migrations") and not any(map(options.get, _OTHER_WAYS)):
+                if not options.pop("from_migrations") and not any(map(options.get, _PARTIAL_OPTIONS)):
                     self._load_snapshot(connection, options["verbosity"])
                 self._migrate_cell(cell.FIRST, args, options)
                 for number in migration.added_cells(connection.alias):
@@ -74,8 +74,8 @@ class Command(migrate.Command):
                         cursor.execute(direct_connections.session_sql())
 
     def _load_snapshot(self, connection: BaseDatabaseWrapper, verbosity: int) -> None:
-        if schema_snapshot.load(connection) and verbosity:
-            self.stdout.write("The database was empty: all its tables were made at once.")
+        if self._repeat(lambda: schema_snapshot.load(connection), lambda: True) and verbosity:
+            self.stdout.write("The database is empty. Created all tables from schema.sql.")
 
     def _migrate_cell(self, number: int, args: Any, options: dict[str, Any]) -> None:
         with cell.use(number):

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from billing.models import Role
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web.request_facts import RequestFacts
+from gateway_project.web.request_notes import RequestNotes
 from tests import factories
 from tests.pages.conftest import make_staff, other_owner, owner, owner_of, rows, signed_in  # noqa: F401  fixtures
 
@@ -22,7 +22,7 @@ def note(account, act, summary, *, actor=None, program="", target=None, **values
     request = None
     if actor or program:
         request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7")
-        vars(request).update(user=actor or account, facts=RequestFacts(program=program))
+        vars(request).update(user=actor or account, notes=RequestNotes(program=program))
     with transaction.atomic():
         log.record(request, act, target or account, summary, account_id=account.pk, **values)
     return Activity.objects.latest("pk")

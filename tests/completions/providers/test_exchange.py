@@ -70,7 +70,7 @@ class EndlessResponse:
 def test_a_stream_that_never_pauses_yields_to_other_greenlets():
     turns = []
     gevent.spawn(turns.append, "other")
-    reads, deadline = exchange.Reads(cast(Any, EndlessResponse()), chat.no_pace), time.monotonic() + 60
+    paced, deadline = exchange.PacedReader(cast(Any, EndlessResponse()), chat.no_pace), time.monotonic() + 60
     while not turns and time.monotonic() < deadline:
-        reads.next()
+        paced.read()
     assert turns == ["other"]

@@ -118,7 +118,7 @@ def test_metrics_are_for_programs_on_a_developers_machine(probe, peer):
 
 
 @pytest.mark.parametrize(
-    "request_facts",
+    "request_notes",
     [
         *({"REMOTE_ADDR": peer} for peer in ELSEWHERE),
         {"HTTP_X_FORWARDED_FOR": "203.0.113.9"},
@@ -128,8 +128,8 @@ def test_metrics_are_for_programs_on_a_developers_machine(probe, peer):
     ],
     ids=str,
 )
-def test_metrics_of_a_developers_machine_are_not_for_others(probe, request_facts):
-    chat.assert_error(probe.get("/metrics", **request_facts), 404, "invalid_request_error")
+def test_metrics_of_a_developers_machine_are_not_for_others(probe, request_notes):
+    chat.assert_error(probe.get("/metrics", **request_notes), 404, "invalid_request_error")
 
 
 @pytest.mark.parametrize("peer", [*LOCAL, *ELSEWHERE])

@@ -9,22 +9,22 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 
 
-class RequestFacts(msgspec.Struct):
+class RequestNotes(msgspec.Struct):
     """The ids of a request, of who sends it and of what it is about. None of them is secret."""
 
     id: str = ""  # in the reply, in error messages and in all log lines
     key_id: str | None = None  # of the API key that a view authenticated
     management_key_id: str | None = None
     program: str = ""  # which acts where no person does
-    model_id: Any = ""  # that the body asks for, whatever it is
+    model_id: Any = ""  # the body's ``model``, before it is checked
     completion_id: str | None = None
 
 
-# Written in C, since each completion asks several times. RequestLogMiddleware gives every request its facts.
-facts_of: Callable[[HttpRequest], RequestFacts] = attrgetter("facts")
-facts_of_api: Callable[[Request], RequestFacts] = attrgetter("_request.facts")
+# Written in C, since each completion asks several times. RequestLogMiddleware gives every request its notes.
+notes_of: Callable[[HttpRequest], RequestNotes] = attrgetter("notes")
+notes_of_api: Callable[[Request], RequestNotes] = attrgetter("_request.notes")
 
 
-def noted_of(request: HttpRequest | None) -> RequestFacts:
-    """Return the facts of a request, or empty ones where there is no request, or one that did not pass the middleware."""
-    return getattr(request, "facts", None) or RequestFacts()
+def notes_or_empty(request: HttpRequest | None) -> RequestNotes:
+    """Return the notes of a request, or empty ones where there is no request, or one that did not pass the middleware."""
+    return getattr(request, "notes", None) or RequestNotes()
