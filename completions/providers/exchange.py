@@ -178,8 +178,8 @@ class PacedReader:
                 gevent.sleep(0)
                 self._turn_at = time.monotonic()
         silent_at, due_at = self._heard_at + self._response.idle_seconds, self._beat_at + settings.STREAM_HEARTBEAT_SECONDS
-        if self._heard_at < due_at:
-            received = self._response.read_some(max(min(silent_at, due_at) - time.monotonic(), 0))
+        while (now := time.monotonic()) < due_at:
+            received = self._response.read_some(max(min(silent_at, due_at) - now, 0))
             if received is not None:
                 self._arrived_at = time.monotonic()
                 return received

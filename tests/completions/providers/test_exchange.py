@@ -8,6 +8,7 @@ import pytest
 
 from completions import chat
 from completions.providers import exchange
+from gateway_project.net import http
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import DONE, EARLY_HINTS, FINISH, HANG, ROLE, usage, whole, words
 from tests.upstream import stream as streamed
@@ -74,3 +75,22 @@ def test_a_stream_that_never_pauses_yields_to_other_greenlets():
     while not turns and time.monotonic() < deadline:
         paced.read()
     assert turns == ["other"]
+
+
+class EndingResponse:
+    """A response whose total deadline passes in its first wait."""
+
+    idle_seconds = 5
+
+    def __init__(self):
+        self.has_waited = False
+
+    def read_some(self, timeout_seconds):
+        if self.has_waited:
+            raise http.TimedOut("total")
+        self.has_waited = True
+
+
+def test_the_total_deadline_brings_its_error_and_no_heartbeat_before():
+    with pytest.raises(http.TimedOut, match="total"):
+        exchange.PacedReader(cast(Any, EndingResponse()), chat.no_pace).read()
