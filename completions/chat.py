@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -292,6 +292,38 @@ class Deadlines:
     total_seconds: int
 
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class ModelRules(msgspec.Struct, frozen=True):
+    """What a provider takes for a model. The defaults refuse nothing; ``providers.model_rules`` has the known models.
+
+    ``forced_tools``: a choice of tools may force a call; with ``thinks_when_forced`` of a model that thinks, too.
+    ``thinks_unasked``: it thinks, or may, where nothing is said. ``thinking_off``: what keeps it from that; "between_tools"
+    only before its reply, "" nothing. ``off_effort_max``: the highest effort beside that. ``efforts``: the levels it takes.
+    ``budget_min`` and ``budget_max``, in tokens of thinking; a maximum of 0: it takes no budget. ``adaptive``: it decides
+    itself how much it thinks. ``sampling``: which of temperature and top_p it takes. ``penalties``: of frequency and presence.
+    ``prefill``: it continues a last message of the assistant. ``system_messages``: in the middle of a conversation.
+    """
+
+    forced_tools: bool = True
+    thinks_when_forced: bool = True
+    thinks_unasked: bool = False
+    thinking_off: Literal["", "disabled", "between_tools"] = "disabled"
+    off_effort_max: Effort = "max"
+    efforts: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+    budget_min: int = 0
+    budget_max: int = 0
+    adaptive: bool = False
+    sampling: Literal["all", "one", "unless_thinking", "none"] = "all"
+    penalties: bool = True
+    prefill: bool = True
+    system_messages: bool = True
+
+
+NO_RULES = ModelRules()
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One way to reach a model: a provider, and the model's name there. ``kind`` is that of its adapter."""
@@ -311,6 +343,7 @@ class Route:
     is_key_refused: bool = False  # the provider refused this key: this route is there to be probed
     probed_from: float = 0.0  # by the monotonic clock: then it may be, at the earliest
     cancels: bool = False  # the provider stops charging when the connection is closed
+    rules: ModelRules = NO_RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -492,6 +492,12 @@ class Route(models.Model):
     priority = models.PositiveSmallIntegerField(default=1)
     weight = models.PositiveSmallIntegerField(default=1)
     is_enabled = models.BooleanField(default=True)
+    rules = models.JSONField(
+        default=dict,
+        db_default={},
+        editable=False,
+        help_text="What a catalog file says that the model takes there, instead of the gateway's own rules.",
+    )
     # The column keeps its first name: to rename it would need two releases.
     rests_until = models.DateTimeField(
         "circuit open until",

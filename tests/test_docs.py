@@ -585,6 +585,7 @@ def known_fields(path: Path, text: str, table: str) -> set[str]:
         ("### `[providers.NAME]`", '[providers.x]\nkind = "openai"\nzz = 1', "zz"),
         ('### `[models."ID"]`', '[models."x"]\nenabled = true\nprice = {}\nroutes = []\nzz = 1', "zz"),
         ("### `price`", '[models."x"]\nprice = { zz = 1 }', "price.zz"),
+        ("### `rules`", '[models."x"]\nrules = { zz = 1 }', "rules.zz"),
         ("### `routes`", '[models."x"]\nroutes = [ { zz = 1 } ]', "routes[0].zz"),
     ],
 )

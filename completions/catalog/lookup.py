@@ -20,6 +20,7 @@ from completions.models import (
     Route,
     TokenPrices,
 )
+from completions.providers import model_rules
 from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
 from gateway_project.db import pool
@@ -255,6 +256,7 @@ def _route(route: Route) -> chat.Route:
         is_key_refused=provider.is_key_refused,
         probed_from=time.monotonic() + PROBE_SECONDS - refused_time.total_seconds() if refused_time else 0.0,
         cancels=provider.cancels,
+        rules=model_rules.of_route(route.adapter, provider.base_url, route.upstream_model, route.rules),
     )
 
 

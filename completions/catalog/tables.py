@@ -7,8 +7,9 @@ fields are errors.
 import datetime
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
+import msgspec
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -19,12 +20,14 @@ from pydantic import (
     Tag,
     ValidationError,
     ValidationInfo,
+    create_model,
     field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticKnownError
 
 from billing import money
+from completions import chat
 from completions.catalog import rules
 from completions.models import Category, ModelKind, Provider, Route
 
@@ -156,6 +159,17 @@ class PriceTable(_Table):
         return {f"{name}_nanos": nanos for name, nanos in self}
 
 
+def _stated(rule: msgspec.structs.FieldInfo) -> Any:
+    """Return the field of a rule that a file may state: an array stands for a tuple."""
+    items: Any = get_args(rule.type)
+    return (list[items[0]] if get_origin(rule.type) is tuple else rule.type, None)
+
+
+_RULES: dict[str, Any] = {rule.name: _stated(rule) for rule in msgspec.structs.fields(chat.ModelRules)}
+# The ``rules`` of a model or of a route, in the words of ``chat.ModelRules``.
+RulesTable: Any = create_model("RulesTable", __base__=_Table, **_RULES)
+
+
 class RouteTable(_Table):
     """One of the ``routes`` of a model."""
 
@@ -165,6 +179,7 @@ class RouteTable(_Table):
     priority: _SmallCount = 1
     weight: _SmallCount = 1
     cost: PriceTable | None = None
+    rules: RulesTable | None = None
 
     @field_validator("provider")
     @classmethod
@@ -202,6 +217,7 @@ class ModelTable(_Table):
     license: Annotated[str, _text(100)] | None = None
     is_enabled: bool | None = Field(None, alias="enabled")
     price: PriceTable | None = None
+    rules: RulesTable | None = None
     routes: list[RouteTable] = []
 
     @model_validator(mode="before")
@@ -255,8 +271,13 @@ class ModelTable(_Table):
     @property
     def columns(self) -> Columns:
         """The columns of the model. ``is_enabled`` is among them only if the table has ``enabled``."""
-        columns = self.model_dump(exclude={"price", "routes"})
+        columns = self.model_dump(exclude={"price", "routes", "rules"})
         return {name: value for name, value in columns.items() if (name, value) != ("is_enabled", None)}
+
+    def rules_of(self, route: RouteTable) -> Columns:
+        """Return the rules that the file states for a route: those of the model, and instead of them its own."""
+        stated = [table.model_dump(exclude_unset=True) for table in (self.rules, route.rules) if table is not None]
+        return {name: value for table in stated for name, value in table.items()}
 
 
 def _provider_tag(values: Any) -> str:
@@ -371,4 +392,7 @@ def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> typ
             return RouteTable
         case ["models", _, "routes", _, "cost"]:
             return PriceTable
+        case ["models", _, "rules"] | ["models", _, "routes", _, "rules"]:
+            table: type[_Table] = RulesTable
+            return table
     return CatalogFile

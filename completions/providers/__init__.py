@@ -11,6 +11,7 @@ error_body      what an upstream says about an error, in any of the shapes that 
 custom_tools    custom tools as functions, for providers that have none
 sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
+model_rules     what each generation of models takes, and refuses
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks
 embeddings      what replies with embeddings have in common
 echo            a provider without a network, for development and tests

@@ -98,6 +98,11 @@ def conversation(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
     return ((path, message) for path, message in _with_paths(messages) if message["role"] not in INSTRUCTION_ROLES)
 
 
+def last_speaker(messages: list[Fields]) -> str:
+    """Return the role of the last message that is no instruction; "" if there is none."""
+    return next((each["role"] for each in reversed(messages) if each["role"] not in INSTRUCTION_ROLES), "")
+
+
 def _with_paths(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
     return ((f"messages[{index}]", message) for index, message in enumerate(messages))
 

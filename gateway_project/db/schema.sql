@@ -1291,6 +1291,7 @@ CREATE TABLE public.completions_route (
     model_id character varying(200) NOT NULL,
     provider_id character varying(50) NOT NULL,
     api character varying(10) DEFAULT 'chat'::character varying NOT NULL,
+    rules jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT a_route_has_a_weight CHECK ((weight >= 1)),
     CONSTRAINT completions_route_priority_check CHECK ((priority >= 0)),
     CONSTRAINT completions_route_weight_check CHECK ((weight >= 0))
@@ -3621,6 +3622,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0014_searches_have_prices', now()),
 	('completions', '0015_models_have_a_maximum_in_flight', now()),
 	('completions', '0015_prices_by_two_and_margins', now()),
+	('completions', '0016_routes_have_rules', now()),
 	('completions', '0016_validate_the_maximum_of_models', now()),
 	('completions', '0017_completions_keep_their_request', now()),
 	('completions', '0018_completions_are_found_by_request', now()),

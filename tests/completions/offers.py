@@ -3,11 +3,13 @@
 from typing import Any
 
 from completions.chat import Call, ChatRequest, Deadlines, Offer, PriceList, Route
+from completions.providers import model_rules
 
 
 def make_offer(kind: str = "openai", upstream_model: str = "m", price: PriceList | None = None, **fields: Any) -> Offer:
     base_url = fields.pop("base_url", "http://127.0.0.1:9")
-    route = Route(1, kind, kind, base_url, "k", upstream_model, Deadlines(5, 120, 120, 900))
+    rules = model_rules.of_route(kind, base_url, upstream_model, fields.pop("rules", None))
+    route = Route(1, kind, kind, base_url, "k", upstream_model, Deadlines(5, 120, 120, 900), rules=rules)
     defaults = {"context_window": 10**9, "max_output_tokens": 4_096, "image_support": True, "image_tokens_max": 6_000}
     return Offer(
         model_id="acme/m",

@@ -35,6 +35,7 @@ from gateway_project import errors
 
 THINKING_TOKENS_MIN = 1_024
 TOP_K_MAX = 1_000_000
+THINKING_TYPES = ("enabled", "adaptive", "between_tools", "disabled")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 BETAS_MAX = 20
 _OWN_FIELDS = ("echo", "models", "provider")  # the gateway's, which Anthropic's API does not have
@@ -158,10 +159,10 @@ def _reasoning(body: Fields) -> Fields:
 
 def _thinking_effort(thinking: Fields, effort: str | None, max_tokens: int) -> str:
     kind = read_required(thinking, "type", "thinking")
-    if kind == "disabled":
+    if kind in ("disabled", "between_tools"):
         return "none"
-    if kind not in ("enabled", "adaptive"):
-        refuse("thinking.type", "must be one of enabled, adaptive, disabled")
+    if kind not in THINKING_TYPES:
+        refuse("thinking.type", f"must be one of {', '.join(THINKING_TYPES)}")
     of_budget = _effort_of_budget(thinking, max_tokens) if kind == "enabled" else _DEFAULT_EFFORT
     return effort or of_budget
 

@@ -55,7 +55,8 @@ class MessageToolSerializer(serializers.Serializer[Any]):
 
 class MessageThinkingSerializer(serializers.Serializer[Any]):
     type = serializers.ChoiceField(
-        choices=("enabled", "adaptive", "disabled"), help_text="Whether the model thinks; adaptive: as it sees fit."
+        choices=request.THINKING_TYPES,
+        help_text="Whether the model thinks; adaptive: as it sees fit; between_tools: not before its reply.",
     )
     budget_tokens = serializers.IntegerField(
         required=False,

@@ -7,15 +7,14 @@ Only the fields named here are sent. Others could cost what no price in the cata
 ``mcp_servers``, tools that run at Anthropic.
 """
 
-import re
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from completions.chat import Call, ChatRequest
+from completions.chat import Call, ChatRequest, ModelRules
 from completions.providers import base, sealed_reasoning, wire
-from completions.providers.anthropic import messages
+from completions.providers.anthropic import fallbacks, messages
 from completions.providers.ignored_fields import HONOURED, find
+from completions.providers.model_rules import PREFILL, nearest_effort
 from completions.request.fields import Fields, check_object, refuse
 from completions.request.messages import message_text
 
@@ -24,7 +23,7 @@ _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies t
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}
 # These are sent to some models, or instead of one another. The others are always translated, or refused by ``check``.
-_DEPEND_ON_MODEL = frozenset({"reasoning", "reasoning_effort", "temperature", "top_p"})
+_DEPEND_ON_MODEL = frozenset({"reasoning", "reasoning_effort", "temperature", "tool_choice", "top_p"})
 _NAME_THE_USER = frozenset({"metadata", "safety_identifier", "user"})
 _TRANSLATED_FIELDS = (
     HONOURED
@@ -37,7 +36,6 @@ _TRANSLATED_FIELDS = (
         "parallel_tool_calls",
         "response_format",
         "stop",
-        "tool_choice",
         "tools",
         "top_logprobs",
     }
@@ -60,31 +58,31 @@ def check(request: ChatRequest) -> None:
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages."""
-    fields = call.request.fields
-    conversation = _conversation(call.request, partial(sealed_reasoning.opened, call))
-    tools, model = _tools(fields), Model.named(call.route.upstream_model)
-    thinking = _thinking(call, model, tools.get("tool_choice", {}))
+    fields, rules = call.request.fields, call.route.rules
+    tools = _tools(fields)
+    thinking = _thinking(call, tools.get("tool_choice", {}))
     output_config = {**thinking.pop("output_config", {}), **_output_format(fields)}
-    return {
+    sent = {
         "model": call.route.upstream_model,
         "max_tokens": call.max_tokens,
         "stream": stream,
-        **conversation,
+        **_conversation(call.request, partial(sealed_reasoning.opened, call)),
         **tools,
         **thinking,
         **({"output_config": output_config} if output_config else {}),
-        **_sampling(fields, model, is_thinking="thinking" in thinking),
+        **_sampling(fields, rules, is_thinking="thinking" in thinking),
         **_stop_sequences(fields),
         **_user(fields),
         **messages.cache_control(fields),
     }
+    return fallbacks.without_prefill(fallbacks.without_force(sent, rules), rules)
 
 
 def headers(call: Call) -> dict[str, str]:
     """Return the header for models that need one to think between calls of tools."""
-    fields = call.request.fields
+    fields, rules = call.request.fields, call.route.rules
     is_thinking = fields.get("reasoning_effort") not in (None, "none") and fields.get("tools")
-    return {"anthropic-beta": _INTERLEAVED} if is_thinking and Model.named(call.route.upstream_model).takes_budget else {}
+    return {"anthropic-beta": _INTERLEAVED} if is_thinking and rules.budget_max and not rules.adaptive else {}
 
 
 def ignored_fields(call: Call) -> list[str]:
@@ -94,6 +92,8 @@ def ignored_fields(call: Call) -> list[str]:
     fields = call.request.fields
     if not fields.keys().isdisjoint(_DEPEND_ON_MODEL):
         ignored += _ignored_by_model(call)
+    if not call.route.rules.prefill and _continues_a_reply(call.request):
+        ignored.append(PREFILL)
     if not fields.keys().isdisjoint(_NAME_THE_USER):
         user_id = _user(fields).get("metadata", {}).get("user_id")
         ignored += [name for name in ("user", "safety_identifier") if fields.get(name) not in (None, user_id)]
@@ -103,19 +103,27 @@ def ignored_fields(call: Call) -> list[str]:
 
 def switches_reasoning_off(call: Call) -> bool:
     """Return whether the model does not think: it is told not to, or thinks only when it is asked to."""
-    model = Model.named(call.route.upstream_model)
-    return call.request.reasoning.effort == "none" and (model.thinks_by_default or not model.may_think_unasked)
+    rules = call.route.rules
+    can_be_off = rules.thinking_off == "disabled" or (rules.thinking_off != "" and not call.request.fields.get("tools"))
+    return call.request.reasoning.effort == "none" and (can_be_off or not rules.thinks_unasked)
 
 
 def _ignored_by_model(call: Call) -> list[str]:
-    fields, model = call.request.fields, Model.named(call.route.upstream_model)
+    fields, rules = call.request.fields, call.route.rules
     tool_choice = _tool_choice(fields) if fields.get("tools") else {}
-    thinking = _thinking(call, model, tool_choice)
-    sampling = _sampling(fields, model, is_thinking="thinking" in thinking)
+    thinking = _thinking(call, tool_choice)
+    sampling = _sampling(fields, rules, is_thinking="thinking" in thinking)
     ignored = [name for name in ("temperature", "top_p") if fields.get(name) is not None and name not in sampling]
+    ignored += ["tool_choice"] if fallbacks.is_forced(tool_choice) and not rules.forced_tools else []
     effort = call.request.reasoning.effort
-    is_heeded = effort is None or thinking or (effort == "none" and not model.may_think_unasked)
+    is_off = effort == "none" and (rules.thinking_off == "disabled" or not rules.thinks_unasked)
+    is_heeded = effort is None or (is_off if effort == "none" else thinking)
     return ignored if is_heeded else [*ignored, call.request.reasoning.name]
+
+
+def _continues_a_reply(request: ChatRequest) -> bool:
+    is_last = wire.last_speaker(request.messages) == "assistant"
+    return is_last and fallbacks.is_prefilled(messages.conversation(request.messages))
 
 
 def _conversation(request: ChatRequest, thoughts_of: messages.Thoughts | None = None) -> Fields:
@@ -194,87 +202,31 @@ def _chosen(choice: Any) -> Fields:
 # --- What depends on the model ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
-    """A model's family and generation, which decide how it is told to think and whether it takes sampling parameters.
-
-    A name without a generation counts as newer than all others, so that fields which newer models refuse are left out.
-    """
-
-    family: str
-    version: tuple[int, int]
-
-    @classmethod
-    def named(cls, upstream_model: str) -> "Model":
-        found = re.search(r"claude-(?:([a-z]+)-)?(\d+)(?:[-.](\d{1,2})(?!\d))?", upstream_model)
-        return cls(found[1] or "", (int(found[2]), int(found[3] or 0))) if found else cls("", (99, 0))
-
-    @property
-    def takes_budget(self) -> bool:
-        """Whether thinking takes a budget in tokens: 400 since 4.7, and advised against in 4.6, which introduced "adaptive"."""
-        return (3, 7) <= self.version < (4, 6)
-
-    @property
-    def may_take_budget(self) -> bool:
-        return (3, 7) <= self.version < (4, 7)
-
-    @property
-    def always_thinks(self) -> bool:
-        """Whether it refuses to disable thinking."""
-        return self.family in ("fable", "mythos")
-
-    @property
-    def takes_effort(self) -> bool:
-        return self.version >= (4, 6)
-
-    @property
-    def takes_sampling(self) -> bool:
-        """Whether ``temperature`` and ``top_p`` are accepted: 400 since 4.7."""
-        return self.version < (4, 7)
-
-    @property
-    def takes_system_messages(self) -> bool:
-        """Whether instructions may stand in the middle of a conversation: since Opus 4.8, and not in Sonnet 5 (400)."""
-        return self.family in ("opus", "fable", "mythos") and (4, 8) <= self.version < (99, 0)
-
-    @property
-    def thinks_when_tool_is_forced(self) -> bool:
-        """Older models: 400, "Thinking may not be enabled when tool_choice forces tool use"."""
-        return self.version >= (4, 8)
-
-    @property
-    def may_think_unasked(self) -> bool:
-        """Whether a reply may have thinking that was not asked for: since 5."""
-        return self.version >= (5, 0)
-
-    @property
-    def thinks_by_default(self) -> bool:
-        """Whether thinking has to be disabled: since 5. Fable and Mythos refuse to disable it; unknown names might."""
-        return (5, 0) <= self.version < (99, 0) and not self.always_thinks
-
-
-def _thinking(call: Call, model: Model, tool_choice: Fields) -> Fields:
+def _thinking(call: Call, tool_choice: Fields) -> Fields:
     """Return ``reasoning_effort`` as the fields that the model understands; empty where it cannot think."""
-    effort = call.request.reasoning.effort
+    effort, rules = call.request.reasoning.effort, call.route.rules
     if effort is None:
         return {}
     if effort == "none":
-        return {"thinking": {"type": "disabled"}} if model.thinks_by_default else {}
-    is_tool_forced = tool_choice.get("type") in ("any", "tool")
-    if is_tool_forced and not model.thinks_when_tool_is_forced:
+        return _without_thinking(rules)
+    if fallbacks.is_forced(tool_choice) and rules.forced_tools and not rules.thinks_when_forced:
         return {}
-    if model.takes_effort:
-        return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": _effort(effort, model)}}
+    if rules.adaptive:
+        level = nearest_effort(effort, rules)
+        config = {"output_config": {"effort": level}} if level else {}
+        return {"thinking": {"type": "adaptive", "display": "summarized"}, **config}
     budget = max(call.request.reasoning.budget_tokens or budget_tokens(effort, call.max_tokens), THINKING_TOKENS_MIN)
-    if not model.takes_budget or budget >= call.max_tokens or _continues_without_thinking(call):
+    if not rules.budget_max or budget >= call.max_tokens or _continues_without_thinking(call):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _effort(effort: str, model: Model) -> str:
-    if effort == "xhigh" and model.version < (4, 7):
-        return "high"
-    return "low" if effort == "minimal" else effort
+def _without_thinking(rules: ModelRules) -> Fields:
+    if not rules.thinks_unasked:
+        return {}
+    if rules.thinking_off:
+        return {"thinking": {"type": rules.thinking_off}}
+    return {"output_config": fallbacks.lowest_effort(rules)}
 
 
 def budget_tokens(effort: str, max_tokens: int) -> int:
@@ -300,10 +252,10 @@ def _continues_without_thinking(call: Call) -> bool:
     return has_result
 
 
-def _sampling(fields: Fields, model: Model, *, is_thinking: bool) -> Fields:
+def _sampling(fields: Fields, rules: ModelRules, *, is_thinking: bool) -> Fields:
     """Return temperature or top_p, at most one: newer models refuse both together, and thinking excludes either."""
     temperature, top_p = fields.get("temperature"), fields.get("top_p")
-    if is_thinking or not model.takes_sampling:
+    if is_thinking or rules.sampling == "none":
         return {}
     if temperature is not None:
         return {"temperature": min(temperature, 1)}

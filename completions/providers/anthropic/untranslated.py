@@ -7,10 +7,11 @@ changed which a model would refuse: of a conversation that another maker's model
 import re
 from collections.abc import Iterator
 
-from completions.chat import Call
+from completions.chat import Call, ModelRules
 from completions.providers import sealed_reasoning
-from completions.providers.anthropic import messages
-from completions.providers.anthropic.request import THINKING_TOKENS_MIN, Model, budget_tokens
+from completions.providers.anthropic import fallbacks, messages
+from completions.providers.anthropic.request import THINKING_TOKENS_MIN, budget_tokens
+from completions.providers.model_rules import PREFILL, nearest_effort
 from completions.request.fields import Fields
 from completions.request.messages import as_reminder
 
@@ -37,16 +38,21 @@ _PASSED_BETAS = frozenset(
         "token-efficient-tools-2025-02-19",
     }
 )
+_OFF = ("disabled", "between_tools")
+_DEFAULT_EFFORT = "high"  # Anthropic's
+_THINKING_TOP_P_MIN = 0.95
 _COMPUTER_BETA = re.compile(r"computer-use-\d{4}-\d{2}-\d{2}")  # one for each version of the tool
 
 
 def body(call: Call, given: Fields, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages: the caller's, with the model's name there and the tokens that the hold pays for."""
-    replaced = ("thinking", "output_config")
-    fields = {name: value for name, value in given.items() if value is not None and name not in (*_NOT_SENT, *replaced)}
-    model = Model.named(call.route.upstream_model)
-    fields |= {name: value for name, value in zip(replaced, _reasoning(call, given, model), strict=True) if value}
-    fields["messages"] = list(_conversation(given["messages"], takes_system=model.takes_system_messages))
+    rules, replaced = call.route.rules, ("thinking", "output_config")
+    *reasoning, _ = _reasoning(call, given, rules)
+    left_out = {*_NOT_SENT, *replaced, *_refused_sampling(given, reasoning[0], rules)}
+    fields = {name: value for name, value in given.items() if value is not None and name not in left_out}
+    fields |= {name: value for name, value in zip(replaced, reasoning, strict=True) if value}
+    fields["messages"] = list(_conversation(given["messages"], takes_system=rules.system_messages))
+    fields = fallbacks.without_prefill(fallbacks.without_force(fields, rules), rules)
     return {**fields, "model": call.route.upstream_model, "max_tokens": call.max_tokens, "stream": stream}
 
 
@@ -63,13 +69,16 @@ def _is_passed(beta: str) -> bool:
 def ignored_fields(call: Call, given: Fields) -> list[str]:
     """Return what is left out, the betas that are not passed on, and what only the gateway's own echo reads."""
     betas = [f"anthropic-beta.{beta}" for beta in call.request.betas if not _is_passed(beta)]
-    thinking, config = _reasoning(call, given, Model.named(call.route.upstream_model))
-    unthought = ["thinking"] if given.get("thinking") and not thinking else []
-    has_effort = bool((given.get("output_config") or {}).get("effort"))
-    unthought += ["output_config.effort"] if has_effort and not (config.get("effort") or thinking) else []
+    rules = call.route.rules
+    thinking, _, unheeded = _reasoning(call, given, rules)
+    unheeded += [name for name in _refused_sampling(given, thinking, rules) if (name, given[name]) != ("temperature", 1)]
+    unheeded += ["tool_choice"] if fallbacks.is_forced(given.get("tool_choice") or {}) and not rules.forced_tools else []
+    if not rules.prefill and given["messages"][-1]["role"] == "assistant":
+        sent = list(_conversation(given["messages"], takes_system=rules.system_messages))
+        unheeded += [PREFILL] if fallbacks.is_prefilled(sent) else []
     unsigned = ["messages.thinking"] if call.request.has_unsigned_thinking else []
     unsigned += ["messages.reasoning_details"] if "reasoning_details" in call.request.contents.message_fields else []
-    return [*unthought, *unsigned, *betas, *(name for name in ("echo",) if name in call.request.fields)]
+    return [*unheeded, *unsigned, *betas, *(name for name in ("echo",) if name in call.request.fields)]
 
 
 # --- The conversation -----------------------------------------------------------------------------------------------
@@ -106,30 +115,67 @@ def _acceptable(block: Fields) -> Fields:
 # --- Thinking -------------------------------------------------------------------------------------------------------
 
 
-def _reasoning(call: Call, given: Fields, model: Model) -> tuple[Fields, Fields]:
-    """Return ``thinking`` and ``output_config`` as the model takes them: with a budget, or adaptive and an effort.
+def _reasoning(call: Call, given: Fields, rules: ModelRules) -> tuple[Fields, Fields, list[str]]:
+    """Return ``thinking`` and ``output_config`` as the model takes them, and the fields whose demand that does not meet.
 
     ``thinking`` is empty where the model would refuse any.
     """
-    thinking, config = given.get("thinking") or {}, given.get("output_config") or {}
-    effort = config.get("effort") or "high"  # Anthropic's default
-    if not model.takes_effort:
-        config = {name: value for name, value in config.items() if name != "effort"}
-    match thinking.get("type"):
-        case "enabled" if model.takes_effort and not model.may_take_budget:
-            return {**_without_budget(thinking), "type": "adaptive"}, config
-        case "enabled":
-            return _budgeted(call, given, thinking, thinking["budget_tokens"]), config
-        case "adaptive" if not model.takes_effort:
-            budget = budget_tokens(effort, call.max_tokens)
-            return _budgeted(call, given, thinking, budget) if model.takes_budget else {}, config
-        case "disabled" if model.always_thinks:
-            return {}, config
-    return thinking, config
+    asked, config = given.get("thinking") or {}, given.get("output_config") or {}
+    thinking, unheeded = _thinking(call, given, asked, rules)
+    effort = config.get("effort") or _implied_effort(call, asked, thinking, rules)
+    level = nearest_effort(effort, rules) if effort else None
+    if level and thinking.get("type") in _OFF and fallbacks.is_above(level, rules.off_effort_max):
+        level = rules.off_effort_max
+    is_budget = asked.get("type") == "adaptive" and thinking.get("type") == "enabled"  # which spends about as much
+    if config.get("effort") not in (None, level) and not is_budget:
+        unheeded.append("output_config.effort")
+    return thinking, {**config, "effort": level} if level else _without(config, "effort"), unheeded
 
 
-def _without_budget(thinking: Fields) -> Fields:
-    return {name: value for name, value in thinking.items() if name != "budget_tokens"}
+def _thinking(call: Call, given: Fields, asked: Fields, rules: ModelRules) -> tuple[Fields, list[str]]:
+    """Return ``thinking`` as the model takes it: with a budget, or adaptive. Off is what is nearest to that."""
+    kind = asked.get("type")
+    if not kind or kind == rules.thinking_off:
+        return asked, []
+    if kind in _OFF:
+        return {"type": rules.thinking_off} if rules.thinking_off else {}, ["thinking"]
+    if fallbacks.is_forced(given.get("tool_choice") or {}) and rules.forced_tools and not rules.thinks_when_forced:
+        return {}, ["thinking"]
+    if kind == "adaptive" and rules.adaptive:
+        return asked, []
+    if rules.budget_max:
+        effort = (given.get("output_config") or {}).get("effort") or _DEFAULT_EFFORT
+        budget = asked["budget_tokens"] if kind == "enabled" else budget_tokens(effort, call.max_tokens)
+        thinking = _budgeted(call, given, asked, budget)
+        return thinking, [] if thinking else ["thinking"]
+    if rules.adaptive:
+        return {**_without(asked, "budget_tokens"), "type": "adaptive"}, ["thinking.budget_tokens"]
+    return {}, ["thinking"]
+
+
+def _implied_effort(call: Call, asked: Fields, thinking: Fields, rules: ModelRules) -> str | None:
+    """Return the effort that is nearest to a budget which the model does not take, up to the default; the lowest for "off"."""
+    if asked.get("type") in _OFF and not thinking:
+        return fallbacks.lowest_effort(rules).get("effort")
+    if asked.get("type") != "enabled" or thinking.get("type") != "adaptive":
+        return None
+    effort = call.request.reasoning.effort
+    return None if effort is None or fallbacks.is_above(effort, "medium") else effort
+
+
+def _refused_sampling(given: Fields, thinking: Fields, rules: ModelRules) -> list[str]:
+    """Return what the model would refuse. A model that thinks takes a few values (extended thinking, feature compatibility)."""
+    asked = [name for name in ("temperature", "top_p", "top_k") if given.get(name) is not None]
+    if rules.sampling == "none":
+        return asked
+    if thinking and thinking["type"] not in _OFF:
+        taken = {"temperature": given.get("temperature") == 1, "top_p": (given.get("top_p") or 0) >= _THINKING_TOP_P_MIN}
+        return [name for name in asked if not taken.get(name)]
+    return ["top_p"] if rules.sampling == "one" and {"temperature", "top_p"} <= set(asked) else []
+
+
+def _without(fields: Fields, left_out: str) -> Fields:
+    return {name: value for name, value in fields.items() if name != left_out}
 
 
 def _budgeted(call: Call, given: Fields, thinking: Fields, budget: int) -> Fields:

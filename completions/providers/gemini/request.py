@@ -7,17 +7,17 @@ Only the fields named here are sent. Others could cost what no price in the cata
 runs at Google.
 """
 
-import re
 from functools import partial
 from typing import Any
 
-from completions.chat import Call, ChatRequest, Reasoning
+from completions.chat import NO_RULES, Call, ChatRequest, ModelRules, Reasoning
 from completions.pricing import cost
-from completions.providers import base, sealed_reasoning
+from completions.providers import base, sealed_reasoning, wire
 from completions.providers.gemini import messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.schema import ExpansionBudget
 from completions.providers.ignored_fields import HONOURED, find
+from completions.providers.model_rules import CONTINUE, PREFILL, nearest_effort
 from completions.request.fields import Fields, check_object, check_string, read_integer, refuse
 
 _EXPANSION_BYTES_MAX = 262_144  # to expand more definitions would hold up the other requests of the worker
@@ -56,41 +56,49 @@ _TRANSLATED_FIELDS = HONOURED | {
     "top_logprobs",
 }
 _TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
+_REFUSED_WITH = {"sampling": ("temperature", "top_p", "top_k"), "penalties": ("frequency_penalty", "presence_penalty")}
+_DEFAULTS = {"temperature": 1, "frequency_penalty": 0, "presence_penalty": 0}
 _TOOL_CHOICE_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what Gemini cannot do, or would do differently from what was asked."""
     base.refuse_unsupported(request, "functions")
-    _translate(request, upstream_model="", max_tokens=1)
+    _translate(request, NO_RULES, max_tokens=1)
 
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of generateContent and of streamGenerateContent, which is the same: the address asks for a stream."""
     signatures_of = partial(sealed_reasoning.opened, call)
-    return _translate(call.request, call.route.upstream_model, call.max_tokens, signatures_of)
+    return _translate(call.request, call.route.rules, call.max_tokens, signatures_of)
 
 
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     sent_in_messages = _TRANSLATED_MESSAGE_FIELDS | sealed_reasoning.carried_fields(call)
+    fields, rules = call.request.fields, call.route.rules
     ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages)
-    return ignored if call.request.fields.get("parallel_tool_calls") is not False else [*ignored, "parallel_tool_calls"]
+    ignored += ["parallel_tool_calls"] if fields.get("parallel_tool_calls") is False else []
+    ignored += [name for name in _refused(fields, rules) if fields[name] != _DEFAULTS.get(name)]
+    if not rules.prefill and wire.last_speaker(call.request.messages) == "assistant":
+        ignored += [PREFILL] if _is_prefilled(messages.conversation(call.request.messages, signs_calls=False)) else []
+    return ignored if _heeds_effort(call.request.reasoning, rules) else [*ignored, call.request.reasoning.name]
 
 
 def switches_reasoning_off(call: Call) -> bool:
-    """Return whether the model does not think. Gemini 3 has no level for that, and no Pro model takes a budget of 0."""
-    model = call.route.upstream_model
-    can_be_off = not _takes_thinking_levels(model) and "pro" not in model
-    return can_be_off and call.request.reasoning.effort == "none"
+    """Return whether the model does not think: it takes a budget of 0, or thinks only when it is asked to."""
+    rules = call.route.rules
+    return call.request.reasoning.effort == "none" and (rules.thinking_off == "disabled" or not rules.thinks_unasked)
 
 
 def _translate(
-    request: ChatRequest, upstream_model: str, max_tokens: int, signatures_of: messages.Signatures | None = None
+    request: ChatRequest, rules: ModelRules, max_tokens: int, signatures_of: messages.Signatures | None = None
 ) -> Fields:
-    takes_levels = _takes_thinking_levels(upstream_model)
     instructions = messages.instructions(request.messages)
-    contents = messages.conversation(request.messages, signs_calls=takes_levels, signatures_of=signatures_of)
+    # Since Gemini 3, which has levels of thinking, calls have signatures.
+    contents = messages.conversation(request.messages, signs_calls=bool(rules.efforts), signatures_of=signatures_of)
+    if not rules.prefill and _is_prefilled(contents):
+        contents.append({"role": "user", "parts": [{"text": CONTINUE}]})
     # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
     budget = ExpansionBudget(min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
     return {
@@ -99,11 +107,11 @@ def _translate(
         **_tools(request.fields, budget),
         "generationConfig": {
             "maxOutputTokens": max_tokens,
-            **_sampling(request.fields),
+            **_sampling(request.fields, rules),
             **_stop_sequences(request.fields),
             **_logprobs(request.fields),
             **_response_format(request.fields, budget),
-            **_thinking(request.reasoning, upstream_model, takes_levels),
+            **_thinking(request.reasoning, rules),
         },
     }
 
@@ -111,7 +119,21 @@ def _translate(
 # --- Generation -------------------------------------------------------------------------------------------------
 
 
-def _sampling(fields: Fields) -> Fields:
+def _is_prefilled(contents: list[Fields]) -> bool:
+    """Return whether the last content is text of the model."""
+    return bool(contents) and contents[-1]["role"] == "model" and "text" in contents[-1]["parts"][-1]
+
+
+def _refused(fields: Fields, rules: ModelRules) -> list[str]:
+    """Return the fields of sampling that the model refuses or ignores."""
+    refused = _REFUSED_WITH["sampling"] if rules.sampling == "none" else ()
+    refused += () if rules.penalties else _REFUSED_WITH["penalties"]
+    return [name for name in refused if fields.get(name) is not None]
+
+
+def _sampling(given: Fields, rules: ModelRules) -> Fields:
+    refused = _refused(given, rules)
+    fields = {name: value for name, value in given.items() if name not in refused} if refused else given
     sampling: Fields = {theirs: fields[ours] for ours, theirs in _SAMPLING_FIELDS.items() if fields.get(ours) is not None}
     if (top_k := read_integer(fields, "top_k", 1, _TOP_K_MAX)) is not None:  # not a field of OpenAI's: schema does not check it
         sampling["topK"] = top_k
@@ -150,36 +172,32 @@ def _response_format(fields: Fields, budget: ExpansionBudget) -> Fields:
     return {"responseMimeType": "application/json", "responseSchema": gemini_schema.translate(schema, path, budget)}
 
 
-def _thinking(reasoning: Reasoning, upstream_model: str, takes_levels: bool) -> Fields:
-    """Return the thinking config. Without an effort there is none: the model may be one that cannot think.
+def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
+    """Return the thinking config: a level, or a budget. There is none without an effort, and of models that cannot think.
 
-    Thoughts are included in the reply whenever thinking was asked for.
+    Thoughts are included in the reply whenever thinking was asked for. What cannot be switched off thinks as little as it can.
     """
     effort = reasoning.effort
     if effort is None:
         return {}
     config: Fields = {"includeThoughts": effort != "none"}
-    if takes_levels:
-        return {"thinkingConfig": {**config, "thinkingLevel": _level(effort, upstream_model)}}
-    return {"thinkingConfig": {**config, "thinkingBudget": _budget_tokens(reasoning, effort)}}
+    if level := nearest_effort(effort, rules):
+        return {"thinkingConfig": {**config, "thinkingLevel": level}}
+    if not rules.budget_max:
+        return {}
+    return {"thinkingConfig": {**config, "thinkingBudget": _budget_tokens(reasoning, effort, rules)}}
 
 
-def _budget_tokens(reasoning: Reasoning, effort: str) -> int:
-    """Return the budget. Every model that takes one takes that of "max"."""
-    return min(reasoning.budget_tokens or _BUDGETS_TOKENS[effort], _BUDGETS_TOKENS["max"])
+def _budget_tokens(reasoning: Reasoning, effort: str, rules: ModelRules) -> int:
+    if effort == "none" and rules.thinking_off:
+        return 0
+    return max(rules.budget_min, min(reasoning.budget_tokens or _BUDGETS_TOKENS[effort], rules.budget_max))
 
 
-def _level(effort: str, upstream_model: str) -> str:
-    """Return the nearest level: "none" does not exist, and a Pro model does not have "minimal" either."""
-    if effort in ("none", "minimal"):
-        return "low" if "pro" in upstream_model else "minimal"
-    return "high" if effort in ("xhigh", "max") else effort
-
-
-def _takes_thinking_levels(upstream_model: str) -> bool:
-    """Since Gemini 3. A name without a generation, such as gemini-flash-latest, counts as newer than that."""
-    generation = re.search(r"gemini-(\d+)", upstream_model)
-    return int(generation[1]) >= 3 if generation else upstream_model.startswith("gemini-")
+def _heeds_effort(reasoning: Reasoning, rules: ModelRules) -> bool:
+    if reasoning.effort == "none":
+        return rules.thinking_off == "disabled" or not rules.thinks_unasked
+    return reasoning.effort is None or bool(rules.efforts or rules.budget_max)
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------

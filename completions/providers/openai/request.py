@@ -12,9 +12,10 @@ from functools import cache, lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from completions.chat import Call, ChatRequest, Route
+from completions.chat import NO_RULES, Call, ChatRequest, Route
 from completions.providers import custom_tools, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
+from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import messages
 from completions.request.prompt import UNPAID_FIELDS
 
@@ -74,6 +75,8 @@ _COMMON_IN_MESSAGES = frozenset({"role", "content", "tool_calls", "tool_call_id"
 # Upstreams that ignore what they do not know. Models that think want their thoughts back with the calls that they made.
 _USUAL_IN_MESSAGES = _COMMON_IN_MESSAGES | {"function_call", "name", "reasoning_content", "refusal"}
 _SENT_IN_BLOCKS = frozenset({"cache_control", "title"})  # as a field of a part, and as the name of a file
+_SAMPLING, _PENALTIES = ("temperature", "top_p"), ("frequency_penalty", "presence_penalty")
+_DEFAULTS = {"temperature": 1, "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0}
 _STREAM_OPTIONS = {"include_obfuscation", "include_usage"}
 
 
@@ -166,6 +169,8 @@ def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /chat/completions."""
     quirk = _quirk(call.route)
     fields = _copied_fields(call if quirk.takes_custom_tools else custom_tools.in_call(call), quirk)
+    if call.route.rules is not NO_RULES:
+        fields = within_rules(fields, call)
     max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
     fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
     if call.request.tier:
@@ -188,6 +193,8 @@ def pads_streams(route: Route) -> bool:
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     ignored = _unsent_fields(call)
+    if call.route.rules is not NO_RULES:
+        ignored += refused_fields(call)
     return [name for name in ignored if name != "service_tier"] if call.request.tier else ignored
 
 
@@ -225,8 +232,39 @@ def _loses(call: Call, message: Fields, *, takes_details: bool) -> bool:
 def switches_reasoning_off(call: Call) -> bool:
     """Return whether the upstream's own switch is off. Elsewhere a model may ignore it: gpt-oss reasons whatever it is told."""
     quirk = _quirk(call.route)
+    if "none" not in call.route.rules.efforts:
+        return False
     given = {**call.request.fields, **_reasoning(call.request, quirk)}
     return bool(quirk.reasoning_off) and all(_has(given.get(name), value) for name, value in quirk.reasoning_off.items())
+
+
+# --- What the model refuses -------------------------------------------------------------------------------------
+
+
+def within_rules(fields: Fields, call: Call) -> Fields:
+    """Return the fields that the model takes, with the nearest effort that it has."""
+    refused = _refused(call)
+    kept = {name: value for name, value in fields.items() if name not in refused}
+    if "reasoning_effort" in kept:
+        level = nearest_effort(kept.pop("reasoning_effort"), call.route.rules)
+        kept |= {"reasoning_effort": level} if level else {}
+    return kept
+
+
+def refused_fields(call: Call) -> list[str]:
+    """Return the fields that the model is not sent, or not as they are. What it does anyway is no loss."""
+    given, asked = call.request.fields, call.request.reasoning
+    refused = [name for name in _refused(call) if given.get(name) not in (None, _DEFAULTS[name])]
+    level = nearest_effort(asked.effort, call.route.rules) if asked.effort else None
+    is_heeded = level == asked.effort or (level is None and asked.effort == "none")
+    return refused if is_heeded else [*refused, asked.name]
+
+
+def _refused(call: Call) -> tuple[str, ...]:
+    rules, effort = call.route.rules, call.request.reasoning.effort
+    may_think = rules.thinks_unasked if effort is None else effort != "none"
+    refuses_sampling = rules.sampling == "none" or (rules.sampling == "unless_thinking" and may_think)
+    return (_SAMPLING if refuses_sampling else ()) + (() if rules.penalties else _PENALTIES)
 
 
 def _has(given: Any, wanted: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from completions.chat import Call, ChatRequest
 from completions.providers import base, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
+from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.responses import items
 from completions.request.fields import (
@@ -58,6 +59,7 @@ def body(call: Call, *, stream: bool) -> Fields:
     """
     request = call.request
     fields = {name: value for name, value in request.fields.items() if value is not None}
+    fields = openai_request.within_rules(fields, call)
     return {
         **{name: fields[name] for name in _COPIED if name in fields and fields[name] != _DEFAULTS.get(name)},
         "model": call.route.upstream_model,
@@ -79,6 +81,7 @@ def ignored_fields(call: Call) -> list[str]:
     sent_in_messages = _TRANSLATED_MESSAGE_FIELDS | sealed_reasoning.carried_fields(call)
     sent = _TRANSLATED_FIELDS | {"service_tier"} if call.request.tier else _TRANSLATED_FIELDS
     ignored = find(call.request, sent, sent_in_messages, _SENT_IN_BLOCKS)
+    ignored += [name for name in openai_request.refused_fields(call) if name not in ignored]
     return [*ignored, "store"] if call.request.fields.get("store") else ignored
 
 
@@ -88,12 +91,13 @@ def ignored_fields(call: Call) -> list[str]:
 def _reasoning(call: Call) -> Fields:
     """Return how much the model is to reason. Where it is told, it is asked for a summary of it, which the reply may show."""
     asked = call.request.reasoning
-    if asked.effort is None:
+    level = nearest_effort(asked.effort, call.route.rules) if asked.effort else None
+    if level is None:
         return {}
     shows = asked.effort != "none" and not asked.is_excluded
     length = call.request.fields.get("reasoning_summary")
     summary = {"summary": length if length in _SUMMARIES else "auto"} if shows else {}
-    return {"reasoning": {"effort": asked.effort, **summary}}
+    return {"reasoning": {"effort": level, **summary}}
 
 
 def _include(call: Call) -> Fields:

@@ -50,14 +50,14 @@ def sent(
 # --- Instructions in the middle of a conversation -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-5-5", "claude-fable-5"])
+@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5"])
 def test_models_that_take_them_get_them_as_they_came(model):
     body, ignored = sent(HELLO, SYSTEM, model=model)
     assert body["messages"] == [HELLO, SYSTEM]
     assert ignored == []
 
 
-@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-4-7", "claude-sonnet-5-5", "some-model"])
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-opus-4-7", "claude-sonnet-5", "some-model"])
 @pytest.mark.parametrize("content", ["Be brief.", [{"type": "text", "text": "Be brief.", **MARK}]], ids=["text", "blocks"])
 def test_others_of_anthropic_get_them_from_the_user(model, content):
     body, ignored = sent(HELLO, {"role": "system", "content": content}, model=model)

@@ -239,7 +239,7 @@ def test_a_request_reaches_anthropic_as_it_came(api, alice, sonnet, upstream):
         "tools": [{"name": "add", "input_schema": {"type": "object"}, "eager_input_streaming": True, **mark}],
         "thinking": {"type": "enabled", "budget_tokens": 1_024, "display": "summarized"},
         "max_tokens": 2_000,
-        "top_k": 5,
+        "top_p": 0.95,
         "metadata": {"user_id": "u"},
     }
     beta = "interleaved-thinking-2025-05-14"

@@ -205,19 +205,20 @@ def test_models_without_thinking_receive_no_thinking_field(model):
 @pytest.mark.parametrize(
     ("model", "sent"),
     [
-        (NEWEST, {"type": "disabled"}),
-        ("claude-sonnet-5", {"type": "disabled"}),
-        ("claude-opus-4-8", None),
-        (BUDGET, None),
-        ("claude-fable-5", None),
-        ("claude-mythos-5", None),
-        ("our-claude", None),
+        (NEWEST, {"output_config": {"effort": "low"}}),
+        ("claude-sonnet-5-5", {"thinking": {"type": "between_tools"}}),
+        ("claude-haiku-5-5", {"thinking": {"type": "disabled"}}),
+        ("claude-sonnet-5", {"thinking": {"type": "disabled"}}),
+        ("claude-opus-4-8", {}),
+        (BUDGET, {}),
+        ("claude-fable-5", {"output_config": {"effort": "low"}}),
+        ("claude-mythos-5", {"output_config": {"effort": "low"}}),
+        ("our-claude", {"output_config": {"effort": "low"}}),
     ],
 )
-def test_effort_none_disables_thinking_where_it_is_the_default_and_can_be(model, sent):
+def test_effort_none_disables_thinking_or_lowers_the_effort_of_a_model_that_thinks_by_itself(model, sent):
     asked = body(model=model, reasoning_effort="none")
-    assert asked.get("thinking") == sent
-    assert "output_config" not in asked
+    assert {name: value for name, value in asked.items() if name in ("thinking", "output_config")} == sent
     assert "thinking" not in body(model=model)
 
 
@@ -251,7 +252,7 @@ def test_thinking_is_omitted_after_a_tool_result_on_models_that_want_signed_thin
         (BUDGET, {"enabled": False}, None),
         (BUDGET, {"exclude": True}, None),
         (NEWEST, {"max_tokens": 2_000}, {"type": "adaptive", "display": "summarized"}),
-        (NEWEST, {"enabled": False}, {"type": "disabled"}),
+        ("claude-opus-5", {"enabled": False}, {"type": "disabled"}),
     ],
 )
 def test_openrouters_reasoning_is_thinking(model, reasoning, thinking):
@@ -304,7 +305,9 @@ def test_field_without_a_counterpart_is_refused_by_name(fields, param):
 @pytest.mark.parametrize(
     ("model", "effort", "is_off"),
     [
-        (NEWEST, "none", True),
+        ("claude-opus-5", "none", True),
+        ("claude-sonnet-5-5", "none", True),
+        (NEWEST, "none", False),  # it cannot be told not to
         (NEWEST, "low", False),
         (NEWEST, None, False),
         (BUDGET, "none", True),  # it thinks only when it is asked to

@@ -123,7 +123,7 @@ def test_tool_field_without_a_counterpart_is_refused_by_name(fields, param):
 
 def test_sampling_fields_are_renamed():
     given = {"temperature": 0.5, "top_p": 1, "top_k": 40, "seed": -1, "frequency_penalty": 0.1, "presence_penalty": -0.1}
-    assert config(**given, stop="\n\n", logprobs=True, top_logprobs=3) == {
+    assert config(upstream_model="gemini-2.0-flash", **given, stop="\n\n", logprobs=True, top_logprobs=3) == {
         "temperature": 0.5,
         "topP": 1,
         "topK": 40,

@@ -1,0 +1,60 @@
+"""The nearest that a model takes instead of what it refuses, in the words of the Messages API. Pure.
+
+``completions.providers.model_rules`` says what a model takes. What is asked for in vain here is named in a header of the reply.
+"""
+
+from completions.chat import ModelRules
+from completions.providers.model_rules import CONTINUE
+from completions.request.fields import Fields
+from completions.request.reasoning import EFFORTS
+
+_ANY = "Reply to this request with a call of at least one of the tools, and not in words alone."
+_ONE = "Reply to this request with a call of the tool {name}, and not in words alone."
+
+
+def is_forced(choice: Fields) -> bool:
+    """Return whether a choice of tools forces a call."""
+    return choice.get("type") in ("any", "tool")
+
+
+def without_force(fields: Fields, rules: ModelRules) -> Fields:
+    """Return the body with a choice of tools that the model takes. What it may not be forced to, it is told.
+
+    The note ends the instructions: there it stays the same from turn to turn, as thinking that is sent back demands.
+    """
+    choice = fields.get("tool_choice") or {}
+    if rules.forced_tools or not is_forced(choice):
+        return fields
+    system = fields.get("system") or []
+    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
+    note = _ONE.format(name=choice["name"]) if choice["type"] == "tool" else _ANY
+    freed = {name: value for name, value in choice.items() if name != "name"}
+    return {**fields, "system": [*blocks, {"type": "text", "text": note}], "tool_choice": {**freed, "type": "auto"}}
+
+
+def without_prefill(fields: Fields, rules: ModelRules) -> Fields:
+    """Return the body with a last turn of the user, who asks to go on, where the model does not continue its own."""
+    if rules.prefill or not is_prefilled(fields["messages"]):
+        return fields
+    asked = {"role": "user", "content": [{"type": "text", "text": CONTINUE}]}
+    return {**fields, "messages": [*fields["messages"], asked]}
+
+
+def is_prefilled(turns: list[Fields]) -> bool:
+    """Return whether the last turn is text of the assistant. One in which Anthropic's own tools run is a pause."""
+    last = turns[-1] if turns else {}
+    content = last.get("content")
+    if last.get("role") != "assistant" or not content:
+        return False
+    if isinstance(content, str):
+        return True
+    return content[-1]["type"] == "text" and not any(block["type"] == "server_tool_use" for block in content)
+
+
+def lowest_effort(rules: ModelRules) -> Fields:
+    """Return the effort of a model whose thinking cannot be switched off."""
+    return {"effort": rules.efforts[0]} if rules.efforts else {}
+
+
+def is_above(effort: str, highest: str) -> bool:
+    return EFFORTS.index(effort) > EFFORTS.index(highest)
