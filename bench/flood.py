@@ -86,7 +86,7 @@ def _kinds(secrets: dict[str, str], strangers: list[str]) -> dict[str, tuple[set
         "tokens per minute": ({429}, lambda: _request(secrets["tokens per minute"])),
         "a model that is not for the key": ({404}, lambda: _request(secrets["a model that is not for the key"])),
         "a model that does not exist": ({404}, lambda: _request(any_key, model="bench/none")),
-        "the spending limit": ({429}, lambda: _request(secrets["the spending limit"])),
+        "the spending limit": ({402}, lambda: _request(secrets["the spending limit"])),
         "too few credits": ({402}, lambda: _request(broke)),
         "... with `max_tokens` at random": ({402}, lambda: _request(broke, max_tokens=random.randint(100, 4_000))),
         "... with an `Idempotency-Key` each": ({402, 429}, lambda: _request(broke, idempotency_key=str(uuid.uuid4()))),

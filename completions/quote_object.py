@@ -6,7 +6,7 @@ Admission decides, on rows that it does not lock, and nothing of its decision is
 from collections.abc import Sequence
 from typing import Any
 
-from completions.charging import admission, batch
+from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer, Route
 from completions.pricing import cost
@@ -30,6 +30,8 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
         held_nanos, admitted_offers = admitted.held_nanos, admitted.admitted_offers
     except (errors.InsufficientQuota, errors.RateLimitExceeded) as error:
+        if isinstance(error, errors.MoneyRefused):
+            oldest_hold.tell(error, caller)
         refusal, held_nanos, admitted_offers = error, None, ()
     return {
         "object": "quote",

@@ -658,12 +658,8 @@ class QuotedRouteSerializer(serializers.Serializer[Any]):
     max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="The maximum cost of its answer, in US dollars, exactly.")
 
 
-class QuoteRefusalSerializer(serializers.Serializer[Any]):
+class QuoteRefusalSerializer(specification.ErrorDetailsSerializer):
     status = serializers.IntegerField(help_text="402 or 429")
-    message = serializers.CharField(help_text="For people; the words may change.")
-    type = serializers.CharField(help_text="The kind of error, as OpenAI's API has it.")
-    code = serializers.CharField(help_text="For programs.")
-    param = serializers.CharField(allow_null=True, help_text="The field or parameter that is wrong.")
 
 
 class QuoteSerializer(serializers.Serializer[Any]):

@@ -5,7 +5,7 @@ retries follow ``x-should-retry`` and ``Retry-After``.
 """
 
 import math
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 # The longest Retry-After that is useful: with a longer one, some clients sleep that long and others retry at once.
@@ -38,12 +38,12 @@ class ApiError(Exception):
     """
 
     status = 500
-    type = "api_error"
+    type = "server_error"  # OpenAI's for all that may be repeated: coding agents end their task at one that they do not know
     code = "internal_error"
     description = ""  # of the condition, in words for owners' and support's pages
     advice = ""  # what the caller can do then
     fixed_headers: dict[str, str] = {}
-    details: dict[str, Any] | None = None  # for programs, in the one language that has a place for them: Messages
+    details: dict[str, Any] | None = None  # for programs: further members of the error; in Messages a member of their own
 
     def __init__(
         self,
@@ -61,7 +61,8 @@ class ApiError(Exception):
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body as a dict."""
-        return {"error": {"message": self.message, "type": self.type, "code": self.code, "param": self.param}}
+        error = {"message": self.message, "type": self.type, "code": self.code, "param": self.param}
+        return {"error": error | self.details if self.details else error}
 
 
 # --- Invalid requests: a retry does not help --------------------------------------------------------------------
@@ -181,13 +182,48 @@ class UnsupportedMediaType(InvalidRequest):
 # --- Credits and limits ----------------------------------------------------------------------------------------
 
 
-class InsufficientQuota(ApiError):
+class MoneyRefused(ApiError):
+    """The account's funds, or what a key may spend, do not pay for the request.
+
+    ``limit_source`` says which of the two: "account" or "key". ``held_nanos`` are held of it by running requests; of a key
+    those that count from ``first_day`` on. ``resets_at`` is when a key's limit begins anew, if it does.
+    """
+
+    limit_source = "account"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        limit_source: str | None = None,
+        held_nanos: int = 0,
+        first_day: date | None = None,
+        resets_at: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.limit_source = limit_source or self.limit_source
+        self.held_nanos, self.first_day = held_nanos, first_day
+        resets = {"resets_at": resets_at} if resets_at else {}
+        # One division is rounded once, so that the shortest digits that JSON writes for it are the exact ones.
+        held = {"held": held_nanos / 1_000_000_000, "held_since": None}
+        self.details = {"limit_source": self.limit_source, **resets, **held}
+
+
+class InsufficientQuota(MoneyRefused):
     """The account has too few credits, even if all its holds were released."""
 
     status, type, code = 402, "insufficient_quota", "insufficient_quota"
     fixed_headers = {"x-should-retry": "false"}
     description = "The account had too few credits"
     advice = "Add credit or send a smaller max_tokens. The maximum cost of a request must be available."
+
+
+class SpendingLimitReached(InsufficientQuota):
+    """The key's own limit leaves nothing, or too little for this request."""
+
+    limit_source = "key"
+    description = "The key's spending limit"
+    advice = "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens."
 
 
 class RateLimitExceeded(ApiError):
@@ -220,20 +256,12 @@ class TooMuchUnpaid(RateLimitExceeded):
     advice = f"{_WAIT} If that happens often, use a model whose streams begin sooner, or do not stream."
 
 
-class TiedUp(RateLimitExceeded):
+class TiedUp(RateLimitExceeded, MoneyRefused):
     """The account's credits or the key's spending limit would suffice, but running requests hold them."""
 
     fixed_headers = retry_after(timedelta(seconds=1))
     description = "Running requests held the money"
     advice = f"{_WAIT} Running requests release what they do not use. A smaller max_tokens holds less."
-
-
-class SpendingLimitReached(RateLimitExceeded):
-    """The key's own limit leaves nothing, or too little for this request. Pass ``Retry-After`` only when the limit resets."""
-
-    fixed_headers = {"x-should-retry": "false"}
-    description = "The key's spending limit"
-    advice = "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens."
 
 
 # --- Failures of upstreams and of the gateway -------------------------------------------------------------------

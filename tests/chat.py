@@ -57,7 +57,9 @@ def assert_error(reply: Any, status: int, code: str, param: str | None = None) -
     assert "set-cookie" not in reply
     assert list(reply.json()) == ["error"]
     error = reply.json()["error"]
-    assert set(error) == {"message", "type", "code", "param"}
+    further = set(error) - {"message", "type", "code", "param"}
+    assert further - {"resets_at"} == ({"limit_source", "held", "held_since"} if "limit_source" in error else set())
+    assert "limit_source" in error or code != "insufficient_quota"
     assert error["message"].endswith((".", "?")), error["message"]
     assert not error["message"].endswith(".."), error["message"]
     assert (error["code"], error["param"]) == (code, param)

@@ -1524,7 +1524,7 @@ mutant(
     "a_refused_request_is_a_loss",
     "The loss that is reported counts requests that their provider refused, and did no work for.",
     code("completions.relay.charge:settle_broken_off", "not failure.upstream_worked and not reported", "False"),
-    "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-api_error-upstream_error-whole]",
+    "test_error_table.py::test_an_upstream_that_fails_costs_nothing[500-502-server_error-upstream_error-whole]",
 )
 mutant(
     "a_whole_reply_that_hangs_is_charged",

@@ -453,9 +453,11 @@ def test_the_objects_in_the_list_of_models_match_the_example_of_one(carol):
     )
 
 
-def test_an_error_matches_its_example(carol):
-    [block] = [json.loads(block) for block in blocks(section(API, "# Errors"), "json")]
+def test_an_error_matches_its_example(carol, alice):
+    block, of_money = (json.loads(block) for block in blocks(section(API, "# Errors"), "json"))
     assert chat.ask(carol, temperature=3).json() == block
+    limited = client_for(factories.make_key(alice, limit_cents=0, type="RECURRING", period="DAILY")[1])
+    assert set(chat.ask(limited).json()["error"]) == set(of_money["error"])
 
 
 def test_a_reply_has_the_rate_limit_headers_of_the_example(carol):

@@ -230,7 +230,6 @@ RATES = {
     "x-ratelimit-remaining-{}": r"\d+",
     "x-ratelimit-reset-{}": r"\d+ms|\d+s|\d+m\d+s",
 }
-TO_RESET = {**FINAL, "retry-after": r"\d{1,7}", "retry-after-ms": r"\d{1,10}"}
 
 BAD_KEY = (401, INVALID, "invalid_api_key", None, {"www-authenticate": "Bearer"})
 NO_MODEL = (404, INVALID, "model_not_found", "model", {})
@@ -340,21 +339,20 @@ GROUPS: dict[str, dict[str, tuple[Any, ...]]] = {
     "the money": {
         "account tied up": (tied_up_account, *TOO_MUCH, SOON),
         "window tied up": (tied_up_window, *TOO_MUCH, SOON),
-        "FIXED limit": (lambda scenario: scenario.spend_limit("FIXED"), *TOO_MUCH, NEVER),
-        "FIXED limit has too little left": (lambda scenario: scenario.spend_limit("FIXED", left_nanos=1), *TOO_MUCH, NEVER),
+        "FIXED limit": (lambda scenario: scenario.spend_limit("FIXED"), *TOO_LITTLE),
+        "FIXED limit has too little left": (lambda scenario: scenario.spend_limit("FIXED", left_nanos=1), *TOO_LITTLE),
         "DAILY limit has too little left": (
             lambda scenario: scenario.spend_limit("RECURRING", "DAILY", left_nanos=100_000),
-            *TOO_MUCH,
-            TO_RESET,
+            *TOO_LITTLE,
         ),
-        "DAILY limit": (lambda scenario: scenario.spend_limit("RECURRING", "DAILY"), *TOO_MUCH, TO_RESET),
-        "WEEKLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "WEEKLY"), *TOO_MUCH, TO_RESET),
-        "MONTHLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "MONTHLY"), *TOO_MUCH, TO_RESET),
+        "DAILY limit": (lambda scenario: scenario.spend_limit("RECURRING", "DAILY"), *TOO_LITTLE),
+        "WEEKLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "WEEKLY"), *TOO_LITTLE),
+        "MONTHLY limit": (lambda scenario: scenario.spend_limit("RECURRING", "MONTHLY"), *TOO_LITTLE),
         "too few credits": (broke, *TOO_LITTLE),
         "in debt": (in_debt, *TOO_LITTLE),
     },
     "the gateway": {
-        "unforeseen": (malformed_encryption_key, 500, "api_error", "internal_error", None, {}),
+        "unforeseen": (malformed_encryption_key, 500, "server_error", "internal_error", None, {}),
     },
 }
 TABLE = {condition: row for group in GROUPS.values() for condition, row in group.items()}
@@ -414,18 +412,18 @@ def test_every_error_of_the_table_has_a_class():
 @pytest.mark.parametrize(
     ("upstream_status", "status", "type", "code"),
     [
-        (500, 502, "api_error", "upstream_error"),
-        (502, 502, "api_error", "upstream_error"),
+        (500, 502, "server_error", "upstream_error"),
+        (502, 502, "server_error", "upstream_error"),
         # They concern the gateway's own account at the provider, so the client can do nothing about them.
-        (401, 502, "api_error", "upstream_error"),
-        (402, 502, "api_error", "upstream_error"),
-        (403, 502, "api_error", "upstream_error"),
-        (404, 502, "api_error", "upstream_error"),
-        (429, 503, "api_error", "upstream_error"),
-        (503, 503, "api_error", "upstream_error"),
-        (529, 503, "api_error", "upstream_error"),
-        (408, 504, "api_error", "upstream_error"),
-        (504, 504, "api_error", "upstream_error"),
+        (401, 502, "server_error", "upstream_error"),
+        (402, 502, "server_error", "upstream_error"),
+        (403, 502, "server_error", "upstream_error"),
+        (404, 502, "server_error", "upstream_error"),
+        (429, 503, "server_error", "upstream_error"),
+        (503, 503, "server_error", "upstream_error"),
+        (529, 503, "server_error", "upstream_error"),
+        (408, 504, "server_error", "upstream_error"),
+        (504, 504, "server_error", "upstream_error"),
         (400, 400, INVALID, INVALID),
         (422, 400, INVALID, INVALID),
     ],
@@ -451,7 +449,7 @@ def test_without_the_database_completions_reply_503(scenario, is_key_cached, str
         assert scenario.request().send().status_code == 200
     before = chat.everything_written()
     reply = outage.with_the_database_unavailable(lambda: scenario.request().send(stream=stream))
-    assert chat.assert_error(reply, 503, "service_unavailable")["type"] == "api_error"
+    assert chat.assert_error(reply, 503, "service_unavailable")["type"] == "server_error"
     assert_headers(reply, {"retry-after": "2"})
     assert chat.everything_written() == before
 
@@ -544,7 +542,7 @@ ORDER: list[tuple[Callable[[Scenario, Request], None], int, str]] = [
     (_tokens_used_up, 429, "tokens per minute"),
     (_all_in_flight, 429, "in flight"),
     (_too_much_unpaid, 429, "cost the gateway more than they were charged"),
-    (_limit_reached, 429, "spending limit"),
+    (_limit_reached, 402, "spending limit"),
     (_no_credits, 402, "too few credits"),
 ]
 

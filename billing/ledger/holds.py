@@ -24,11 +24,14 @@ def require_available(account: Account, need_nanos: int) -> None:
     """Raises InsufficientQuota (402) if the balance is too small, TiedUp (429) if only running requests hold the funds."""
     if account.available_nanos >= need_nanos:
         return
+    held_nanos = account.held_nanos
     if account.balance_nanos >= need_nanos:
-        raise errors.TiedUp("Your credits are enough, but running requests hold them. Try again in a moment.")
+        message = "Your credits are enough, but running requests hold them. Try again in a moment."
+        raise errors.TiedUp(message, held_nanos=held_nanos)
     raise errors.InsufficientQuota(
         f"The account has too few credits: this request may cost up to ${dollars.format_plain(need_nanos)}"
-        f" and the balance is ${dollars.format_plain(account.balance_nanos)}."
+        f" and the balance is ${dollars.format_plain(account.balance_nanos)}.",
+        held_nanos=held_nanos,
     )
 
 

@@ -8,8 +8,8 @@ providers cannot do. Clients may rely on the order here, which ``tests/test_erro
    (a stored Idempotency-Key                         the first reply; 400 or 409 where there is none to repeat)
 3. requests per minute, tokens per minute,
    requests in flight, work left unpaid              429 rate_limit_exceeded
-4. the key's spending limit                          429 rate_limit_exceeded
-5. the account's funds                               429 when only tied up, 402 insufficient_quota
+4. the key's spending limit                          429 when only tied up, 402 insufficient_quota
+5. the account's funds                               likewise
 
 A refusal writes nothing. An admission is committed before any upstream is asked, and no database connection is held while an
 upstream replies. The commit does not wait for the disk: no money has moved yet, and a crash of the database ends the relay's
@@ -27,7 +27,7 @@ from billing.accounts import unpaid_work
 from billing.ledger import holds
 from billing.models import Account, Hold
 from completions.catalog import lookup
-from completions.charging import batch, idempotency, reserve
+from completions.charging import batch, idempotency, oldest_hold, reserve
 from completions.charging.batch import LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
@@ -88,7 +88,11 @@ def admit(
     pool.release_connection()
     admission_request = prepare(request, offers, caller, idempotency_key, request_id=request_id)
     with refusal_cache.replay_or_record(caller.key_id, admission_request.demand()):
-        outcome: Admitted | StoredReply = batch.commit(admission_request)
+        try:
+            outcome: Admitted | StoredReply = batch.commit(admission_request)
+        except errors.MoneyRefused as refusal:
+            oldest_hold.tell(refusal, caller)
+            raise
     if known.added:
         cell.enter(directory.cell_of(caller.account_id))  # where it is now
     if isinstance(outcome, Admitted):
@@ -183,7 +187,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         running = rows.running.get((key.id, offers[0].model_id), 0)
         requests_in_flight.require_room_for_model(offers[0].model_id, running, offers[0].requests_in_flight_max)
         unpaid_work.require_allowance(account, now)
-        min_tokens = self._require_money(account, window, now, charged_before_nanos)  # 4 and 5
+        min_tokens = self._require_money(account, window, charged_before_nanos)  # 4 and 5
 
         payable_now_nanos = charged_before_nanos + available_nanos(account, window)
         max_tokens = token_budget.choose_max_tokens(self.request, offers[0], payable_now_nanos, min_tokens)
@@ -214,14 +218,14 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         require_allowed(key, self.offers[0])
         return [offer for offer in self.offers if _is_allowed(key, offer)]
 
-    def _require_money(self, account: Account, window: SpendingWindow | None, now: datetime, charged_before_nanos: int) -> int:
+    def _require_money(self, account: Account, window: SpendingWindow | None, charged_before_nanos: int) -> int:
         """Return the tokens of each choice that must be payable. Raises the refusal when limit or funds do not pay for them."""
         request, offer = self.request, self.offers[0]
         budget_nanos = charged_before_nanos + _min_nanos(account.balance_nanos, window.unspent_nanos if window else None)
         min_tokens = token_budget.min_payable_tokens(request, offer, budget_nanos)
         need_nanos = max(self._need_nanos(min_tokens) - charged_before_nanos, 0)
         try:
-            spending.require_available(window, need_nanos, now)
+            spending.require_available(window, need_nanos)
             holds.require_available(account, need_nanos)
         except errors.ApiError as refusal:
             affordable_nanos = charged_before_nanos + available_nanos(account, window)

@@ -19,6 +19,7 @@ from django.db.models.functions import Now
 
 from billing.ledger import holds
 from billing.models import Account
+from completions.charging import oldest_hold
 from completions.models import IdempotentRequest, Price
 from gateway_project import errors
 from gateway_project.cache import TTLCache
@@ -74,7 +75,11 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
         rate_limits.count_request(found.key, found.account, found.now, _LEAST_TOKENS)
         requests_in_flight.require_room(found.key, found.account)
         if not found.is_free_possible:
-            _require_any_money(found)
+            try:
+                _require_any_money(found)
+            except errors.MoneyRefused as refusal:
+                oldest_hold.tell(refusal, caller)
+                raise
         _passed.put(caller.key_id, True)
 
 
@@ -87,10 +92,10 @@ def _look_up(caller: Caller, idempotency_value: str | None) -> _Found | None:
 
 
 def _require_any_money(found: _Found) -> None:
-    spending.require_available(found.window, _LEAST_NANOS, found.now)
+    spending.require_available(found.window, _LEAST_NANOS)
     if found.account.balance_nanos < _LEAST_NANOS:
-        balance = dollars.format_plain(found.account.balance_nanos)
-        raise errors.InsufficientQuota(f"The account has too few credits: the balance is ${balance}.")
+        message = f"The account has too few credits: the balance is ${dollars.format_plain(found.account.balance_nanos)}."
+        raise errors.InsufficientQuota(message, held_nanos=found.account.held_nanos)
     holds.require_available(found.account, _LEAST_NANOS)
 
 

@@ -10,7 +10,7 @@ from django.utils.functional import cached_property
 
 from billing.models import Account
 from completions.catalog import eligibility
-from completions.charging import admission, batch
+from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import AdmissionRequest, Admitted
 from completions.charging.batch import LockedRows
 from completions.chat import ChatRequest, Offer
@@ -78,6 +78,8 @@ class _Attempt:
             try:
                 admitted = self.admission_request.decide(rows)
             except errors.ApiError as refusal:
+                if isinstance(refusal, errors.MoneyRefused):
+                    oldest_hold.tell(refusal, self.admission_request.caller)
                 return Trial(refusal, _rule(refusal), figures=figures)
         assert isinstance(admitted, Admitted)  # a stored reply belongs to an Idempotency-Key, and there is none
         held, available = dollars.format_usd(admitted.held_nanos), dollars.format_usd(available_nanos)

@@ -34,7 +34,7 @@ class Reply:
     completion_id: str = ""
     text: str = ""
     error: str = ""
-    error_code: str = ""
+    lacks_credit: bool = False
     is_cut: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -93,7 +93,9 @@ def _read(response: HttpResponseBase) -> Reply:
     assert isinstance(response, HttpResponse)
     body = json.loads(response.content, parse_float=Decimal, parse_int=Decimal)
     if "error" in body:
-        return Reply(error=body["error"]["message"], error_code=body["error"]["code"])
+        error = body["error"]
+        lacks_credit = error["code"] == "insufficient_quota" and error["limit_source"] == "account"
+        return Reply(error=error["message"], lacks_credit=lacks_credit)
     [choice, *_], usage = body["choices"], body["usage"]
     return Reply(
         completion_id=body["id"],

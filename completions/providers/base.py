@@ -116,6 +116,7 @@ def refuse_unsupported(request: ChatRequest, *names: str) -> None:
 
 
 # --- Errors for the caller --------------------------------------------------------------------------------------
+# What may be repeated says "try again later" or "overloaded": opencode goes by such words, in whatever format it reads them.
 
 
 def status_error(
@@ -140,7 +141,7 @@ def status_error(
         return overloaded(headers)
     if status in (408, 504):
         return timed_out()
-    return errors.UpstreamFailed("The model's provider failed.")
+    return errors.UpstreamFailed("The model's provider failed. Try again later.")
 
 
 RETRYABLE_STATUSES = (408, 409, 425, 429)  # beside those from 500 on: what failed may be temporary
@@ -184,20 +185,20 @@ def failing(headers: dict[str, str]) -> errors.UpstreamNotAsked:
 
 
 def unreachable() -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The model's provider cannot be reached.")
+    return errors.UpstreamFailed("The model's provider cannot be reached. Try again later.")
 
 
 def not_connectable(headers: dict[str, str] | None = None) -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The gateway cannot connect to the model's provider.", headers=headers)
+    return errors.UpstreamFailed("The gateway cannot connect to the model's provider. Try again later.", headers=headers)
 
 
 def timed_out() -> errors.UpstreamTimeout:
-    return errors.UpstreamTimeout("The model's provider did not answer in time.")
+    return errors.UpstreamTimeout("The model's provider did not answer in time. Try again later.")
 
 
 def unreadable() -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The model's provider sent no readable reply.")
+    return errors.UpstreamFailed("The model's provider sent no readable reply. Try again later.")
 
 
 def broke_off() -> errors.UpstreamFailed:
-    return errors.UpstreamFailed("The model's provider broke off its reply.")
+    return errors.UpstreamFailed("The model's provider broke off its reply. Try again later.")

@@ -166,7 +166,7 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
             return _in_flight()
         case errors.TiedUp():
             return _tied_up(demand)
-        case errors.InsufficientQuota() | errors.SpendingLimitReached():
+        case errors.InsufficientQuota():
             return _money(demand)
     return None
 

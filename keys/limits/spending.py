@@ -19,7 +19,7 @@ from billing import money
 from gateway_project import errors
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
-from gateway_project.text import dollars
+from gateway_project.text import dollars, timestamps
 from keys.models import ApiKey, SpendingPeriod
 
 
@@ -129,24 +129,27 @@ def resets_at(period: str | None, first_day: date) -> datetime | None:
     return datetime.combine(next_day, time.min, UTC)
 
 
-def require_available(window: SpendingWindow | None, need_nanos: int, now: datetime) -> None:
+def require_available(window: SpendingWindow | None, need_nanos: int) -> None:
     """Refuse a request that does not fit its key's limit. A key without a limit (None) is never refused.
 
-    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (429). Only when
+    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (402). Only when
     nothing is left does its message say that the limit is reached.
     """
     if window is None or window.available_nanos >= need_nanos:
         return
+    held: dict[str, Any] = {"held_nanos": window.held_nanos, "first_day": window.first_day}
     if window.unspent_nanos >= need_nanos:
-        raise errors.TiedUp("The key's spending limit is enough, but running requests hold it. Try again in a moment.")
-    headers = errors.retry_after(window.resets_at - now) if window.resets_at else {}
+        message = "The key's spending limit is enough, but running requests hold it. Try again in a moment."
+        raise errors.TiedUp(message, limit_source="key", **held)
+    resets_at = timestamps.iso_millis(window.resets_at) if window.resets_at else None
     limit = f"key's spending limit of ${dollars.format_plain(window.limit_nanos)}"
     if window.unspent_nanos == 0:
-        raise errors.SpendingLimitReached(f"The {limit} is reached.", headers=headers)
+        raise errors.SpendingLimitReached(f"The {limit} is reached.", resets_at=resets_at, **held)
     raise errors.SpendingLimitReached(
         f"This request may cost up to ${dollars.format_plain(need_nanos)},"
         f" but the {limit} has only ${dollars.format_plain(window.unspent_nanos)} left.",
-        headers=headers,
+        resets_at=resets_at,
+        **held,
     )
 
 

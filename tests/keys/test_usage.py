@@ -148,7 +148,7 @@ def test_it_answers_when_limit_and_account_are_exhausted(bob, echo_model):
     key, secret = factories.make_key(bob, limit_cents=1, type="FIXED", requests_per_minute=1)
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=10_000_000)
     client = client_for(secret)
-    assert chat.ask(client).status_code == 429
+    assert chat.ask(client).status_code == 402
     for _ in range(3):  # requests per minute do not apply either
         usage = usage_of(client)
     assert (usage["limit"]["remainingInCents"], usage["balance"]["balanceInCents"]) == (0, 0)

@@ -36,7 +36,7 @@ def refuse_revoked(key, alice) -> int:
 
 def refuse_broke(key, alice) -> int:
     lifecycle.set_spending_limit(key[0], limit_cents=0, type="FIXED", period=None)
-    return 429
+    return 402
 
 
 @pytest.mark.parametrize("arrange", [refuse_revoked, refuse_broke])

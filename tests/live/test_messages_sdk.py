@@ -130,6 +130,18 @@ def test_coding_agents_list_the_models(sdk):
 
 
 @STREAMED
+def test_a_refusal_for_money_is_tried_once(gateway, alice, is_streamed, kind):
+    key, secret = factories.make_key(alice, limit_cents=0, type="FIXED")
+    since = len(gateway.log())
+    with anthropic.Anthropic(base_url=gateway.url, api_key=secret) as client, pytest.raises(anthropic.APIStatusError) as raised:
+        ask(client, is_streamed)
+    body: Any = raised.value.body
+    assert (raised.value.status_code, body["error"]["type"]) == (402, "billing_error")
+    assert body["error"]["details"]["limit_source"] == "key"
+    assert gateway.answered("POST /v1/messages 402", since) == 1
+
+
+@STREAMED
 def test_an_overloaded_provider(sdk, upstream, kind, is_streamed):
     upstream.will(claude.refusal(529, "overloaded_error"))
     with pytest.raises(anthropic.APIStatusError) as raised:

@@ -160,11 +160,12 @@ def test_an_empty_account_is_tried_once(gateway, sdk, bob, stream):
 
 
 @pytest.mark.parametrize(("type", "period"), [("FIXED", None), ("RECURRING", "MONTHLY")])
-def test_a_reached_spending_limit_is_tried_once(gateway, sdk, key, type, period):
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reached_spending_limit_is_tried_once(gateway, sdk, key, type, period, stream):
     lifecycle.set_spending_limit(key[0], limit_cents=0, type=type, period=period)
-    error, attempts = refused(gateway, sdk, openai.RateLimitError)
-    assert (error.code, attempts) == ("rate_limit_exceeded", 1)
-    assert ("retry-after" in error.response.headers) == (type == "RECURRING")
+    error, attempts = refused(gateway, sdk, openai.APIStatusError, stream=stream)
+    assert (error.status_code, error.code, error.body["limit_source"], attempts) == (402, "insufficient_quota", "key", 1)
+    assert ("resets_at" in error.body) == (type == "RECURRING")
 
 
 def test_tied_up_funds_are_retried(gateway, sdk, bob, large, upstream):

@@ -223,7 +223,7 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     key, secret = factories.make_key(alice, "laptop")
     lifecycle.set_spending_limit(key, limit_cents=0, type="RECURRING", period="DAILY")
     refused = chat.ask(client_for(secret))
-    assert refused.status_code == 429
+    assert refused.status_code == 402
     collector.write()
     page = desk_of(SUPPORT, "Support")
     search(page, refused["x-request-id"])
@@ -232,7 +232,7 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     page.wait_for_url(f"**{key_page(key)}")
     assert refused["x-request-id"] in page.locator(".support-refused").inner_text()
     assert refused.json()["error"]["message"] in page.locator(".support-refused").inner_text()
-    _try(page, "No: 429 rate_limit_exceeded")
+    _try(page, "No: 402 insufficient_quota")
     page.goto(key_page(key))
     follow(page, "Raise it temporarily")
     until = (timezone.now() + timedelta(days=2)).replace(second=0, microsecond=0)
@@ -248,8 +248,8 @@ def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk
     _try(page, "Yes")
     assert chat.ask(client_for(secret)).status_code == 200
     ApiKey.objects.filter(pk=key.pk).update(raised_until=Now())  # as two days later
-    _try(page, "No: 429 rate_limit_exceeded")
-    assert chat.ask(client_for(secret)).status_code == 429
+    _try(page, "No: 402 insufficient_quota")
+    assert chat.ask(client_for(secret)).status_code == 402
     page.goto(key_page(key))
     expect(page.get_by_text("raised to")).to_have_count(0)
 

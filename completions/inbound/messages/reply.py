@@ -24,6 +24,7 @@ _TYPES_BY_STATUS = {
     404: "not_found_error",
     413: "request_too_large",
     429: "rate_limit_error",
+    503: "overloaded_error",  # which Claude Code repeats also where a stream has told no status
     504: "timeout_error",
     529: "overloaded_error",
 }

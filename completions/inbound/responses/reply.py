@@ -79,7 +79,7 @@ class ResponsesFormat(ReplyFormat):
 
     def failed(self, dispatch: Dispatch, error: errors.ApiError, output: list[Fields]) -> Fields:
         """Return the response object of a reply that broke off, or never began."""
-        code = "rate_limit_exceeded" if error.status == 429 else "server_error"
+        code = error.code if error.code in _TOLD_CODES else "server_error"
         failure = {"code": code, "message": error.message}
         return self.response(dispatch, status="failed", output=output, error=failure, store=False)
 
@@ -153,6 +153,8 @@ def _name(dispatch: Dispatch) -> str:
     return f"{dispatch.admitted.completion.id.removeprefix('chatcmpl-')}_"
 
 
+# Of a failed response: those that Codex and others act on.
+_TOLD_CODES = ("rate_limit_exceeded", "insufficient_quota", "context_length_exceeded", "content_filter")
 # OpenRouter's SDKs refuse a response without these.
 _UNUSED = dict.fromkeys(("completed_at", "frequency_penalty", "presence_penalty"))
 

@@ -303,7 +303,7 @@ class IncompleteDetailsSerializer(serializers.Serializer[Any]):
 
 
 class ModelResponseErrorSerializer(serializers.Serializer[Any]):
-    code = serializers.CharField(help_text="For programs: rate_limit_exceeded or server_error.")
+    code = serializers.CharField(help_text="For programs: server_error, or what the request was refused for.")
     message = serializers.CharField(help_text="For people; the words may change.")
 
 

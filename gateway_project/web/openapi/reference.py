@@ -46,7 +46,10 @@ MEANINGS = {
         "No, but after a 408.",
     ),
     "invalid_api_key": ("The key is missing, unknown, revoked, expired or paused, or its account is closed.", "No."),
-    "insufficient_quota": ("The account has too few credits for what the request may cost.", "After credit was added."),
+    "insufficient_quota": (
+        "The account has too few credits, or the key's spending limit too little left: limit_source says which.",
+        "After credit was added, or the limit raised or reset.",
+    ),
     "previous_response_not_found": ("The previous response is unknown, deleted or expired.", "No: send the conversation."),
     "model_not_found": ("The model is unknown, not available, or not for this key.", "No."),
     "request_in_progress": ("A request with the same Idempotency-Key is still running.", "After Retry-After."),
@@ -55,7 +58,7 @@ MEANINGS = {
         "With another key; it costs again.",
     ),
     "rate_limit_exceeded": (
-        "A rate or spending limit is reached, or running requests hold what is left of it.",
+        "A rate limit is reached, or running requests hold the money.",
         "After Retry-After, unless x-should-retry is false.",
     ),
     "internal_error": ("The gateway failed. The message has the id of the request.", "Yes."),

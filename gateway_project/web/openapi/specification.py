@@ -60,6 +60,16 @@ class ErrorDetailsSerializer(serializers.Serializer[Any]):
     type = serializers.CharField(help_text="The kind of error, as OpenAI's API has it.")
     code = serializers.CharField(help_text="For programs.")
     param = serializers.CharField(allow_null=True, help_text="The field or parameter that is wrong.")
+    limit_source = serializers.ChoiceField(
+        choices=["account", "key"], required=False, help_text="Of a refusal for money: whose money does not suffice."
+    )
+    resets_at = serializers.DateTimeField(required=False, help_text="When the key's spending limit resets, if it does.")
+    held = serializers.FloatField(
+        required=False, min_value=0, help_text="Of a refusal for money: what running requests hold of it, in US dollars."
+    )
+    held_since = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="Since when the oldest of them runs. null: they have ended."
+    )
 
 
 class ErrorResponseSerializer(serializers.Serializer[Any]):

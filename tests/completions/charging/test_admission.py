@@ -6,7 +6,7 @@ The order of refusals is in ``tests/test_error_table.py``.
 import json
 import math
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, timedelta
 
 import pytest
 
@@ -245,12 +245,12 @@ LIMITS = [("FIXED", None), ("RECURRING", "DAILY"), ("RECURRING", "WEEKLY"), ("RE
 def test_a_spending_limit_is_exact_to_the_nanodollar(alice, echo_model, type, period):
     raw = chat.body(max_tokens=10)
     need_nanos = worst_case(raw, 10)
-    for left_nanos, status in ((need_nanos, 200), (need_nanos - 1, 429)):
+    for left_nanos, status in ((need_nanos, 200), (need_nanos - 1, 402)):
         key, client = caller(alice, limit_cents=1, type=type, period=period)
         SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - left_nanos)
         before = chat.everything_written()
         assert chat.send(client, raw).status_code == status
-        assert (chat.everything_written() == before) == (status == 429)
+        assert (chat.everything_written() == before) == (status == 402)
 
 
 def test_holds_count_against_the_spending_limit_to_the_nanodollar(alice, echo_model):
@@ -271,14 +271,14 @@ def test_holds_count_against_the_spending_limit_to_the_nanodollar(alice, echo_mo
 def test_spending_before_the_window_counts_against_a_fixed_limit_only(alice, echo_model, type, period, counts):
     key, client = caller(alice, limit_cents=1, type=type, period=period)
     SpendingDay.objects.create(key=key, day=pool.database_time().date() - timedelta(days=31), spent_nanos=CENT)
-    assert chat.ask(client, max_tokens=10).status_code == (429 if counts else 200)
+    assert chat.ask(client, max_tokens=10).status_code == (402 if counts else 200)
 
 
 @pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
 def test_a_recurring_limit_counts_from_the_first_day_of_its_window(alice, echo_model, period):
     today = pool.database_time().date()
     first_days = {"DAILY": today, "WEEKLY": today - timedelta(days=today.weekday()), "MONTHLY": today.replace(day=1)}
-    for day, status in ((first_days[period] - timedelta(days=1), 200), (first_days[period], 429)):
+    for day, status in ((first_days[period] - timedelta(days=1), 200), (first_days[period], 402)):
         key, client = caller(alice, limit_cents=1, type="RECURRING", period=period)
         SpendingDay.objects.create(key=key, day=day, spent_nanos=CENT)
         assert chat.ask(client, max_tokens=1).status_code == status
@@ -294,22 +294,20 @@ def test_a_completion_counts_on_the_utc_day_of_its_admission(alice, echo_model):
 @pytest.mark.parametrize(("type", "period"), LIMITS[1:])
 def test_a_refusal_by_a_recurring_limit_says_when_it_resets(alice, echo_model, type, period):
     client = caller(alice, limit_cents=0, type=type, period=period)[1]
-    earliest, reply, latest = pool.database_time(), chat.ask(client, max_tokens=1), pool.database_time()
-    today = earliest.date()
+    today, reply = pool.database_time().date(), chat.ask(client, max_tokens=1)
     first_days = {
         "DAILY": today + timedelta(days=1),
         "WEEKLY": today + timedelta(days=7 - today.weekday()),
         "MONTHLY": (today.replace(day=1) + timedelta(days=32)).replace(day=1),
     }
-    reset = datetime.combine(first_days[period], time.min, UTC)
-    wait = int(reply["retry-after"])
-    assert math.ceil((reset - latest).total_seconds()) <= wait <= math.ceil((reset - earliest).total_seconds())
-    assert reply["x-should-retry"] == "false"
+    error = chat.assert_error(reply, 402, "insufficient_quota")
+    assert error["resets_at"] == f"{first_days[period]}T00:00:00.000Z"
+    assert (reply["x-should-retry"], "retry-after" in reply) == ("false", False)
 
 
 def test_a_limit_of_zero_allows_nothing(alice, echo_model):
     client = caller(alice, limit_cents=0, type="FIXED")[1]
-    error = chat.assert_error(chat.ask(client), 429, "rate_limit_exceeded")
+    error = chat.assert_error(chat.ask(client), 402, "insufficient_quota")
     assert "spending limit of $0.00 is reached" in error["message"]
 
 
@@ -320,28 +318,28 @@ def test_a_refusal_by_a_limit_that_has_some_left_names_what_fits(alice, echo_mod
     left_nanos = worst_case(raw, 100)
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - left_nanos)
     reply = chat.send(client, raw)
-    error = chat.assert_error(reply, 429, "rate_limit_exceeded")
+    error = chat.assert_error(reply, 402, "insufficient_quota")
     need, left = (dollars.format_plain(nanos) for nanos in (worst_case(raw, 4_000), left_nanos))
     assert error["message"] == (
         f"This request may cost up to ${need}, but the key's spending limit of $0.01 has only ${left} left."
         " It affords max_tokens up to 100."
     )
     assert reply["x-should-retry"] == "false"
-    chat.assert_error(chat.ask(client, max_tokens=101), 429, "rate_limit_exceeded")
+    chat.assert_error(chat.ask(client, max_tokens=101), 402, "insufficient_quota")
     assert chat.ask(client, max_tokens=100).status_code == 200
 
 
 def test_a_spent_limit_is_reached(alice, echo_model):
     key, client = caller(alice, limit_cents=1, type="FIXED")
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT)
-    error = chat.assert_error(chat.ask(client, max_tokens=1), 429, "rate_limit_exceeded")
+    error = chat.assert_error(chat.ask(client, max_tokens=1), 402, "insufficient_quota")
     assert error["message"] == "The key's spending limit of $0.01 is reached."
 
 
 def test_a_limit_that_does_not_pay_for_the_prompt_names_no_max_tokens(alice, echo_model):
     key, client = caller(alice, limit_cents=1, type="FIXED")
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - 1)
-    error = chat.assert_error(chat.ask(client, max_tokens=1), 429, "rate_limit_exceeded")
+    error = chat.assert_error(chat.ask(client, max_tokens=1), 402, "insufficient_quota")
     assert error["message"].endswith("has only $0.000000001 left.")
 
 
@@ -349,7 +347,7 @@ def test_what_fits_a_limit_is_no_more_than_the_account_affords(echo_model):
     raw = chat.body(max_tokens=4_000)
     key, client = caller(with_balance(worst_case(raw, 50)), limit_cents=1, type="FIXED")
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT - worst_case(raw, 100))
-    error = chat.assert_error(chat.send(client, raw), 429, "rate_limit_exceeded")
+    error = chat.assert_error(chat.send(client, raw), 402, "insufficient_quota")
     assert error["message"].endswith("It affords max_tokens up to 50.")
 
 
@@ -370,18 +368,18 @@ def test_without_max_tokens_a_nearly_spent_limit_shortens_the_reply(alice, echo_
 
 def test_a_changed_limit_applies_to_the_next_request(alice, echo_model):
     key, client = caller(alice, limit_cents=0, type="FIXED")
-    assert chat.ask(client, max_tokens=1).status_code == 429
+    assert chat.ask(client, max_tokens=1).status_code == 402
     lifecycle.set_spending_limit(key, limit_cents=1, type="FIXED", period=None)
     assert chat.ask(client, max_tokens=1).status_code == 200
     lifecycle.set_spending_limit(key, limit_cents=0, type="RECURRING", period="DAILY")
-    assert chat.ask(client, max_tokens=1).status_code == 429
+    assert chat.ask(client, max_tokens=1).status_code == 402
     lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 
 def test_a_limit_applies_to_its_own_key_only(alice, echo_model):
     limited, free = caller(alice, limit_cents=0, type="FIXED")[1], caller(alice)[1]
-    assert chat.ask(limited, max_tokens=1).status_code == 429
+    assert chat.ask(limited, max_tokens=1).status_code == 402
     assert chat.ask(free, max_tokens=1).status_code == 200
 
 

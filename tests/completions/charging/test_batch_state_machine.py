@@ -4,7 +4,6 @@ It calls what the gateway calls: admission, settlement, the sweeper, checkpoints
 """
 
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
@@ -28,6 +27,7 @@ from completions.models import Completion, IdempotentRequest
 from completions.request import schema
 from gateway_project import errors, identifiers
 from gateway_project.db import pipelined_transaction
+from gateway_project.text import timestamps
 from keys import lifecycle
 from keys.authentication import Caller
 from keys.limits import refusal_cache, spending
@@ -208,10 +208,9 @@ class BatchStateMachine(state_machines.StateMachine):
             assert (outcome.held_nanos, outcome.completion.created_at) == (self.model.due(of_key, need, retry), self.model.now)
             self.admitted.append((outcome, self.model.admit(of_key, need, retry, body)))
 
-    def check_reset(self, key: KeyModel, refusal: errors.ApiError) -> None:
+    def check_reset(self, key: KeyModel, refusal: errors.SpendingLimitReached) -> None:
         resets_at = key.resets_at(self.model.now)
-        wait = None if resets_at is None else math.ceil((resets_at - self.model.now).total_seconds())
-        assert refusal.headers.get("Retry-After") == (None if wait is None else str(wait))
+        assert (refusal.details or {}).get("resets_at") == (resets_at and timestamps.iso_millis(resets_at))
 
     # --- Settlements ---
 

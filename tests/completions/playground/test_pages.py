@@ -183,10 +183,11 @@ def test_limit_of_the_key_ends_what_the_playground_spends(owner, alice):
     key = playground_keys(alice).get()
     lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
     reply = owner.post(PATH, form(alice))
-    assert reply.status_code == 429
+    assert reply.status_code == 402
     assert "spending limit" in text(reply)
+    assert "Add credit" not in text(reply)
     refused = owner.post(PATH, form(alice), **STREAM)
-    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert (refused.status_code, refused.json()["error"]["limit_source"]) == (402, "key")
     assert LedgerEntry.objects.filter(type="USAGE_DEBIT").count() == 1
 
 

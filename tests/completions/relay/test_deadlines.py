@@ -69,7 +69,10 @@ def test_an_upstream_that_accepts_no_connection_is_unreachable(api, alice, large
     settings.UPSTREAM_ATTEMPTS_MAX = 1
     change_provider(large, base_url=deaf, connect_seconds=1)
     answer = ask(api)
-    assert (answer.status_code, answer.json()["error"]["message"]) == (502, "The model's provider cannot be reached.")
+    assert (answer.status_code, answer.json()["error"]["message"]) == (
+        502,
+        "The model's provider cannot be reached. Try again later.",
+    )
     assert_attempts(1)
     assert_released(alice)
 

@@ -143,7 +143,7 @@ def test_an_image_by_address_is_held_and_charged_as_one_that_is_sent(api, server
 
 def test_nothing_is_fetched_for_whom_admission_refuses(alice, server, upstream):
     broke = client_for(factories.make_key(alice, limit_cents=0, type="FIXED", name="broke")[1])
-    for client, status in ((broke, 429), (client_for("mgw_live_wrong"), 401)):
+    for client, status in ((broke, 402), (client_for("mgw_live_wrong"), 401)):
         assert ask(client, messages=conversation(server.origin)).status_code == status
     assert not server.received + upstream.requests
     assert not Hold.objects.exists()

@@ -267,11 +267,11 @@ def test_a_replayed_reply_has_rate_limit_headers_and_counts_nothing(client):
         assert again["x-ratelimit-remaining-requests"] == first["x-ratelimit-remaining-requests"]
 
 
-@pytest.mark.parametrize(("cents", "status"), [(1_000, 402), (0, 429)], ids=["funds", "spending limit"])
-def test_a_refusal_for_funds_has_rate_limit_headers(bob, echo_model, cents, status):
+@pytest.mark.parametrize("cents", [1_000, 0], ids=["funds", "spending limit"])
+def test_a_refusal_for_funds_has_rate_limit_headers(bob, echo_model, cents):
     limits = {"limit_cents": cents, "type": "FIXED", "requests_per_minute": 10, "tokens_per_minute": 1_000}
     reply = chat.ask(client_for(factories.make_key(bob, **limits)[1]), max_tokens=1)
-    assert (reply.status_code, set(rates_of(reply))) == (status, NAMES)
+    assert (reply.status_code, set(rates_of(reply))) == (402, NAMES)
     assert (reply["x-ratelimit-remaining-requests"], reply["x-ratelimit-remaining-tokens"]) == ("10", "1000")
 
 

@@ -62,7 +62,7 @@ def test_usage_is_told_of_the_day_the_week_since_monday_and_the_month(api, alice
 
 def test_a_key_that_is_used_up_is_told_too(alice, echo_model):
     client = client_for(factories.make_key(alice, limit_cents=0, type="FIXED")[1])
-    assert chat.ask(client).status_code == 429
+    assert chat.ask(client).status_code == 402
     told = read(client, "/v1/key")
     assert (told["limit"], told["limit_remaining"], told["limit_reset"]) == (0, 0, None)
 

@@ -465,7 +465,7 @@ def test_failure_of_our_account_is_not_reported_as_the_callers(api, alice, upstr
     ):
         upstream.will(script)
         failure = assert_error(ask(api), 502, "upstream_error")
-        assert failure["message"] == "The model's provider failed."
+        assert failure["message"] == "The model's provider failed. Try again later."
     assert reason[:20] in caplog.text  # for the operator
 
 

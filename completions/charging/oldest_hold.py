@@ -1,0 +1,41 @@
+"""Says in a refusal for money since when running requests hold some of it. Only who is refused waits for this query."""
+
+from datetime import datetime
+from functools import partial
+
+from django.db.models import Exists, Min, OuterRef
+
+from billing.models import Hold
+from completions.models import Completion
+from gateway_project import errors
+from gateway_project.cells import directory
+from gateway_project.db import pool
+from gateway_project.text import dollars, timestamps
+from keys.authentication import Caller
+
+
+def tell(refusal: errors.MoneyRefused, caller: Caller) -> None:
+    """Add how much is held and since when, for people and for programs. Without the database: only how much."""
+    if not refusal.held_nanos:
+        return
+    try:
+        with directory.within(caller.account_id):
+            since = pool.read(partial(_oldest, refusal, caller))
+    except pool.DATABASE_ERRORS:
+        since = None
+    finally:
+        pool.release_connection()
+    held, began = dollars.format_plain(refusal.held_nanos), f", the oldest since {timestamps.in_words(since)}" if since else ""
+    reason, affords, tokens = refusal.message.partition(" It affords ")
+    refusal.message = f"{reason} Running requests hold ${held}{began}.{affords}{tokens}"
+    refusal.details = {**(refusal.details or {}), "held_since": since and timestamps.iso_millis(since)}
+
+
+def _oldest(refusal: errors.MoneyRefused, caller: Caller) -> datetime | None:
+    """Return when the oldest hold that is open was placed; None if all have ended since the refusal."""
+    holds = Hold.objects.filter(account=caller.account_id, state=Hold.State.HELD)
+    if refusal.limit_source == "key":
+        of_key = Completion.objects.filter(key=caller.key_id, spending_day__gte=refusal.first_day)
+        holds = holds.filter(Exists(of_key.filter(pk=OuterRef("reference"))))
+    oldest: datetime | None = holds.aggregate(oldest=Min("created_at"))["oldest"]
+    return oldest
