@@ -156,10 +156,10 @@ def given_secret(request: Request) -> str:
         header = f"Bearer {api_key}"
     if not header:
         raise NotAuthenticated
-    scheme, _, presented = header.partition(" ")
+    scheme, _, presented = header.replace("\t", " ").partition(" ")
     if scheme.lower() != "bearer" or len(header) > HEADER_CHARACTERS_MAX:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-    return presented
+    return presented.strip(" ")
 
 
 _CALLERS_MAX = 65_536

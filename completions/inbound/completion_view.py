@@ -41,6 +41,7 @@ from keys.models import ApiKey
 
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _RATE_HEADER = "x-ratelimit-limit-concurrent"  # all replies with rate limits have it
+INVALID_CHARACTERS = "invalid_characters"  # in the header: no field has this name, U+FFFD stands for some characters
 SMALL_BYTES = 8_192  # a body of up to so many bytes stays parsed while its request waits
 
 
@@ -101,6 +102,7 @@ class RequestView(RatedView):
     body_arrived: Arrived = staticmethod(strict_json.uncounted)
     syntax_max: int | None = None  # instead of REQUEST_SYNTAX_MAX
     uncounted_syntax = b""
+    has_replaced_text = False  # its body had characters that cannot be kept
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         """Return the checked request. ``raw`` has the bytes of a body that is not small. Raises InvalidRequest."""
@@ -110,9 +112,20 @@ class RequestView(RatedView):
         """Return the fields of a body, and the checked request. Raises InvalidRequest."""
         with large_work.turn(work_bytes) as pause:
             syntax_max = self.syntax_max or settings.REQUEST_SYNTAX_MAX
-            fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
+            try:
+                fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
+            except errors.InvalidRequest as refusal:
+                raw = self.mended(raw, refusal, pause)
+                fields = strict_json.loads(raw, syntax_max=syntax_max, uncounted=self.uncounted_syntax, pause=pause)
             notes_of_api(request).model_id = fields.get("model")
             return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
+
+    def mended(self, raw: bytes, refusal: errors.InvalidRequest, pause: Callable[[], None]) -> bytes:
+        """Return a body that was refused, as it may be read. Raises the refusal where nothing can be mended."""
+        mended, self.has_replaced_text = strict_json.mended(raw, pause)
+        if mended == raw:
+            raise refusal
+        return mended
 
     def quote(self, request: Request) -> HttpResponse:
         """Return the hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
@@ -260,6 +273,8 @@ class CompletionView(RequestView):
         else:
             response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
+            if self.has_replaced_text:
+                self.dispatched.ignored_fields.append(INVALID_CHARACTERS)
             django_internals.set_headers(response.headers, reply_headers.headers(self.dispatched))
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)

@@ -136,7 +136,7 @@ _NOT_PERMITTED = "Incorrect API key provided: send the secret of the metrics as 
 
 def has_metrics_secret(authorization: str) -> bool:
     """Return whether the value of the Authorization header is GATEWAY_METRICS_SECRET as a bearer token."""
-    scheme, _, secret = authorization.partition(" ")
+    scheme, _, secret = authorization.replace("\t", " ").partition(" ")
     is_given = bool(settings.METRICS_SECRET) and scheme.lower() == "bearer"
     return is_given and constant_time_compare(secret.strip(), settings.METRICS_SECRET)
 

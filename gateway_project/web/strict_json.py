@@ -8,6 +8,7 @@ The parsing of a large body is done in slices: the caller's ``pause`` is called 
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
@@ -50,7 +51,7 @@ def bytes_max(request: HttpRequest | Request) -> int:
     if "HTTP_TRANSFER_ENCODING" not in headers and "HTTP_CONTENT_ENCODING" not in headers:
         return _announced_bytes(request)
     received_bytes = settings.REQUEST_BYTES_MAX if _is_chunked(request) else _announced_bytes(request)
-    return received_bytes + (settings.REQUEST_BYTES_MAX if _is_packed(request) else 0)
+    return received_bytes + settings.REQUEST_BYTES_MAX * len(_codings(request))
 
 
 def content_length(request: HttpRequest | Request) -> int:
@@ -60,7 +61,7 @@ def content_length(request: HttpRequest | Request) -> int:
     for an empty form, and does not parse it.
     """
     refuse_chunks(request)
-    if _is_packed(request):
+    if _codings(request):
         raise _unsupported_encoding("identity")
     return _announced_bytes(request)
 
@@ -84,18 +85,19 @@ def _is_chunked(request: HttpRequest | Request) -> bool:
     return not request.META.get("CONTENT_LENGTH") and "HTTP_TRANSFER_ENCODING" in request.META
 
 
-def _is_packed(request: HttpRequest | Request) -> bool:
-    """Return whether a body is compressed with gzip. Raises UnsupportedMediaType for any other way."""
-    encoding: str = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip"):
-        raise _unsupported_encoding("gzip or identity")
-    return encoding.endswith("gzip")
+def _codings(request: HttpRequest | Request) -> list[str]:
+    """Return how a body is compressed, in the order of doing so. Raises UnsupportedMediaType for what is not read here."""
+    try:
+        return packed_bodies.codings(request.META.get("HTTP_CONTENT_ENCODING", ""))
+    except ValueError:
+        raise _unsupported_encoding(packed_bodies.ACCEPTED) from None
 
 
 def _unsupported_encoding(supported: str) -> errors.UnsupportedMediaType:
+    message = f"The Content-Encoding of the request body must be one or two of {supported}, or identity."
     return errors.UnsupportedMediaType(
-        f"The Content-Encoding of the request body must be {supported}.",
-        headers={"Accept-Encoding": supported.removesuffix(" or identity")},
+        "The Content-Encoding of the request body must be identity." if supported == "identity" else message,
+        headers={"Accept-Encoding": supported},
     )
 
 
@@ -129,7 +131,7 @@ def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) 
         raise errors.RequestTimeout("The request body did not arrive in time.") from None
     if len(body) < length:
         raise errors.InvalidRequest("The request body ended before its Content-Length.")
-    return packed_bodies.unpack(body, arrived) if is_encoded and _is_packed(request) else body
+    return packed_bodies.unpack(body, _codings(request), arrived) if is_encoded else body
 
 
 def _read_chunks(request: HttpRequest, arrived: Callable[[int], None]) -> bytes:
@@ -193,6 +195,45 @@ _NUL = rb"\u0000"
 
 def _no_pause() -> None:
     pass
+
+
+# --- What can be mended -------------------------------------------------------------------------------------------
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_REPLACEMENT = "\ufffd".encode()
+_SURROGATE_IN_UTF_8 = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_HIGH, _LOW = rb"[dD][89abAB][0-9a-fA-F]{2}", rb"[dD][c-fC-F][0-9a-fA-F]{2}"
+_PAIR_OR_UNSTORABLE = re.compile(rb"\\u(?:0000|%b(\\u%b)?|%b)" % (_HIGH, _LOW, _LOW))
+_BACKSLASH = ord("\\")
+_FOUND_AT_ONCE = 10_000
+
+
+def mended(body: bytes, pause: Callable[[], None]) -> tuple[bytes, bool]:
+    """Return a body that was refused without what can be mended, and whether characters of its texts were replaced.
+
+    A byte order mark is left out. U+FFFD replaces each NUL, which PostgreSQL cannot keep, and each half of a surrogate pair,
+    which UTF-8 cannot: an agent that once read a binary file sends them with every later request.
+    """
+    body, replaced = _SURROGATE_IN_UTF_8.subn(_REPLACEMENT, body.removeprefix(_BYTE_ORDER_MARK))
+    kept, start, at, found_so_far = bytearray(), 0, 0, 0
+    while found := _PAIR_OR_UNSTORABLE.search(body, at):
+        if (found_so_far := found_so_far + 1) % _FOUND_AT_ONCE == 0:
+            pause()
+        at = found.end()
+        if _is_escaped(body, found.start()):
+            at = found.start() + 2
+        elif not found[1]:
+            kept += body[start : found.start()] + _REPLACEMENT
+            start = at
+    return bytes(kept + body[start:]), bool(replaced or start)
+
+
+def _is_escaped(body: bytes, at: int) -> bool:
+    """Return whether the backslash at an index is itself escaped, by an odd number of backslashes before it."""
+    before = at
+    while before and body[before - 1] == _BACKSLASH:
+        before -= 1
+    return (at - before) % 2 == 1
 
 
 # --- Between the strings ------------------------------------------------------------------------------------------

@@ -63,7 +63,11 @@ class _ReadsResponses(RequestView):
 
     def parse(self, request: Request, raw: bytes, work_bytes: int) -> tuple[Fields, ChatRequest]:
         with large_work.turn(work_bytes) as pause:
-            fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            try:
+                fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            except errors.InvalidRequest as refusal:
+                raw = self.mended(raw, refusal, pause)
+                fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
             notes_of_api(request).model_id = fields.get("model")
             if not history.names_any(fields):
                 return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)

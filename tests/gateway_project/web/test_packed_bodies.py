@@ -5,9 +5,11 @@ import io
 import json
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from backports import zstd
 from django.test import RequestFactory
 
 from gateway_project import errors
@@ -32,11 +34,38 @@ def send(api: Any, body: bytes, path: str = chat.PATH, **headers: str) -> Any:
     return api.generic("POST", path, body, content_type="application/json", **headers)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "GZIP", " x-gzip "])
+def zlib_alone(body: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(body) + packer.flush()
+
+
+HALVES = RAW[:100], RAW[100:]
+# Content-Encoding, how the body is packed.
+READ: dict[str, tuple[str, bytes]] = {
+    "gzip": ("gzip", gzip.compress(RAW)),
+    "capitals": ("GZIP", gzip.compress(RAW)),
+    "its other name": (" x-gzip ", gzip.compress(RAW)),
+    "gzip of two members": ("gzip", b"".join(map(gzip.compress, HALVES))),
+    "gzip of an empty member": ("gzip", gzip.compress(RAW) + gzip.compress(b"")),
+    "gzip with zeros behind it": ("gzip", gzip.compress(RAW) + bytes(500)),
+    "gzip of a hundred members": ("gzip", b"".join(gzip.compress(RAW[at : at + 51]) for at in range(0, len(RAW), 51))),
+    "zstd": ("zstd", zstd.compress(RAW)),
+    "zstd of two frames": ("zstd", b"".join(map(zstd.compress, HALVES))),
+    "zstd of the highest level": ("zstd", zstd.compress(RAW, 22)),
+    "deflate": ("deflate", zlib.compress(RAW)),
+    "deflate without zlib's head": ("deflate", zlib_alone(RAW)),
+    "gzip twice": ("gzip, gzip", gzip.compress(gzip.compress(RAW))),
+    "gzip, then zstd": ("gzip,zstd", zstd.compress(gzip.compress(RAW))),
+    "identity beside it": ("identity, gzip", gzip.compress(RAW)),
+    "identity": ("identity", RAW),
+    "nothing": (",", RAW),
+}
+
+
+@pytest.mark.parametrize(("encoding", "packed"), READ.values(), ids=READ)
 @pytest.mark.parametrize("transfer", [{}, {"HTTP_TRANSFER_ENCODING": "chunked"}])
-def test_a_packed_body_is_unpacked(encoding, transfer):
-    packed = arriving(gzip.compress(RAW), HTTP_CONTENT_ENCODING=encoding, **transfer)
-    assert strict_json.read_body(packed) == RAW
+def test_a_packed_body_is_unpacked(encoding, packed, transfer):
+    assert strict_json.read_body(arriving(packed, HTTP_CONTENT_ENCODING=encoding, **transfer)) == RAW
 
 
 @pytest.mark.parametrize("encoding", ["", "identity"])
@@ -51,24 +80,35 @@ def test_a_packed_completion_is_that_of_its_text(api, echo_model):
     assert reply.json()["choices"] == chat.ask(api).json()["choices"]
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses", "/v1/quote"])
+LANGUAGES = ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/quote"]
+
+
+@pytest.mark.parametrize("path", LANGUAGES)
 def test_every_language_reads_packed_bodies(api, echo_model, path):
     fields = {"model": "demo/echo", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     if path == "/v1/responses":
         fields = {"model": "demo/echo", "input": "hi"}
-    assert send(api, gzip.compress(json.dumps(fields).encode()), path, HTTP_CONTENT_ENCODING="gzip").status_code == 200
+    raw = json.dumps(fields).encode()
+    packed = {
+        "gzip": gzip.compress(raw[:9]) + gzip.compress(raw[9:]),
+        "zstd": zstd.compress(raw),
+        "deflate": zlib.compress(raw),
+    }
+    for coding, body in packed.items():
+        assert send(api, body, path, HTTP_CONTENT_ENCODING=coding).status_code == 200
 
 
 # --- What is refused ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ["br", "deflate", "zstd", "gzip, gzip", "gzip, identity", "*"])
+@pytest.mark.parametrize("encoding", ["br", "compress", "gzip, br", "gzip, gzip, gzip", "*", "gzip;q=1"])
 def test_another_encoding_is_a_415_that_names_those_that_are_read(api, echo_model, encoding):
     before = everything_written()
     reply = send(api, zlib.compress(RAW), HTTP_CONTENT_ENCODING=encoding)
     error = assert_error(reply, 415, "invalid_request_error")
-    assert error["message"] == "The Content-Encoding of the request body must be gzip or identity."
-    assert reply["accept-encoding"] == "gzip"
+    said = "The Content-Encoding of the request body must be one or two of zstd, gzip, deflate, or identity."
+    assert error["message"] == said
+    assert reply["accept-encoding"] == "zstd, gzip, deflate"
     assert everything_written() == before
 
 
@@ -79,51 +119,70 @@ def test_a_packed_body_of_the_management_api_is_a_415(alice):
     )
 
 
-BROKEN = {
-    "no gzip": RAW,
-    "cut off": gzip.compress(RAW)[:-1],
-    "a wrong checksum": gzip.compress(RAW)[:-8] + bytes(8),
-    "more behind its end": gzip.compress(RAW) + b"x",
-    "two files": gzip.compress(RAW) * 2,
-    "zlib": zlib.compress(RAW),
+BROKEN: dict[str, tuple[str, bytes]] = {
+    "no gzip": ("gzip", RAW),
+    "cut off": ("gzip", gzip.compress(RAW)[:-1]),
+    "a wrong checksum": ("gzip", gzip.compress(RAW)[:-8] + bytes(8)),
+    "more behind its end": ("gzip", gzip.compress(RAW) + b"x"),
+    "a second member that is cut off": ("gzip", gzip.compress(RAW) + gzip.compress(RAW)[:-1]),
+    "more members than any client makes": ("gzip", gzip.compress(RAW) + gzip.compress(b"") * packed_bodies.MEMBERS_MAX),
+    "zlib": ("gzip", zlib.compress(RAW)),
+    "no zstd": ("zstd", RAW),
+    "zstd cut off": ("zstd", zstd.compress(RAW)[:-1]),
+    "more behind zstd": ("zstd", zstd.compress(RAW) + b"x"),
+    "no deflate": ("deflate", RAW),
+    "deflate cut off": ("deflate", zlib_alone(RAW)[:-1]),
+    "two of deflate": ("deflate", zlib.compress(RAW) * 2),
+    "gzip once instead of twice": ("gzip, gzip", gzip.compress(RAW)),
 }
 
 
-@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
-def test_what_is_no_gzip_is_refused(api, echo_model, body):
+@pytest.mark.parametrize(("coding", "body"), BROKEN.values(), ids=BROKEN)
+def test_what_is_not_packed_as_it_says_is_refused(api, echo_model, coding, body):
     before = everything_written()
-    error = assert_error(send(api, body, HTTP_CONTENT_ENCODING="gzip"), 400, "invalid_request_error")
-    assert "gzip" in error["message"]
+    error = assert_error(send(api, body, HTTP_CONTENT_ENCODING=coding), 400, "invalid_request_error")
+    assert coding[:4] in error["message"]
     assert everything_written() == before
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.compress, "zstd": zstd.compress, "deflate": zlib_alone}
 
 
 def test_a_packed_body_may_unpack_to_the_largest_size_and_no_more(settings):
     settings.REQUEST_BYTES_MAX = len(RAW)
-    assert packed_bodies.unpack(gzip.compress(RAW), strict_json.uncounted) == RAW
-    with pytest.raises(errors.RequestTooLarge, match="unpacked"):
-        packed_bodies.unpack(gzip.compress(RAW + b" "), strict_json.uncounted)
+    for coding, pack in PACKERS.items():
+        assert packed_bodies.unpack(pack(RAW), [coding], strict_json.uncounted) == RAW
+        with pytest.raises(errors.RequestTooLarge, match="unpacked"):
+            packed_bodies.unpack(pack(RAW + b" "), [coding], strict_json.uncounted)
 
 
-def test_a_bomb_takes_no_more_memory_than_the_largest_body(settings):
+@pytest.mark.parametrize("applied", [["gzip"], ["zstd"], ["deflate"], ["gzip", "gzip"], ["zstd", "gzip"]], ids="-".join)
+def test_a_bomb_takes_no_more_memory_than_the_largest_body(settings, applied):
     settings.REQUEST_BYTES_MAX = 1_000_000
-    bomb = _bomb(megabytes=200)
+    bomb = bytes(50_000_000)
+    for coding in applied:
+        bomb = PACKERS[coding](bomb)
+    packed_bodies.unpack(zstd.compress(RAW), ["zstd"], strict_json.uncounted)  # its import takes memory, too
     tracemalloc.start()
     with pytest.raises(errors.RequestTooLarge):
-        packed_bodies.unpack(bomb, strict_json.uncounted)
+        packed_bodies.unpack(bomb, applied, strict_json.uncounted)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4_000_000
 
 
-def _bomb(megabytes: int) -> bytes:
-    packer = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
-    return b"".join([packer.compress(bytes(1_000_000)) for _ in range(megabytes)]) + packer.flush()
+def test_zstd_with_a_window_of_more_than_8_megabytes_is_refused():
+    options: Any = {zstd.CompressionParameter.window_log: 27, zstd.CompressionParameter.content_size_flag: 0}
+    packer = zstd.ZstdCompressor(options=options)
+    packed = packer.compress(bytes(9_000_000)) + packer.flush()
+    with pytest.raises(errors.InvalidRequest, match="not zstd"):
+        packed_bodies.unpack(packed, ["zstd"], strict_json.uncounted)
 
 
 def test_what_is_unpacked_counts_while_it_is_unpacked():
     counted: list[int] = []
     packed = gzip.compress(bytes(1_000_000))
-    packed_bodies.unpack(packed, counted.append)
+    packed_bodies.unpack(packed, ["gzip"], counted.append)
     assert counted[-1] == len(packed) + 1_000_000
     assert len(counted) > 3
 
