@@ -427,7 +427,7 @@ def test_a_bearer_key_authenticates_on_every_path(alice, echo_model, subtests):
                 assert client.get(path, HTTP_AUTHORIZATION=f"{scheme} {secret}").status_code == 200
 
 
-HEADERS = ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer  {}", "Bearer {} {}", "Bearer {}x", "Token {}"]
+HEADERS = ["", "Bearer", "Bearer ", "Basic {}", "{}", "Bearer {} {}", "Bearer {}x", "Token {}"]
 
 
 def test_any_other_authorization_header_is_refused(alice, echo_model, subtests):

@@ -6,7 +6,6 @@ import pytest
 
 from completions.models import Completion
 from tests import factories
-
 from tests.completions.rows import assert_charged, events
 from tests.upstream import streamed, whole
 
