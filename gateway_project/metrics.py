@@ -48,6 +48,9 @@ provider_loss_nanos = Counter(
     "Of that, what a provider may charge for replies that did not reach their callers.",
     ["provider"],
 )
+usage_contradictions_total = Counter(
+    "gateway_usage_contradictions_total", "Replies whose provider reported a usage that contradicts itself.", ["provider"]
+)
 circuits_open = Gauge(
     "gateway_circuits_open", "Circuits that are open or half-open in a process.", ["provider"], multiprocess_mode="livesum"
 )

@@ -917,7 +917,7 @@ mutant(
 mutant(
     "negative_usage",
     "An upstream that reports fewer tokens than none is believed.",
-    code("completions.providers.wire:token_count", "0 <= value", "-_TOKENS_MAX <= value"),
+    code("completions.providers.wire:token_count", "0 <= value", "-TOKENS_MAX <= value"),
     f"{RELAY}::test_impossible_usage_is_replaced_by_an_estimate[negative]",
 )
 mutant(

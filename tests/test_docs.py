@@ -32,6 +32,7 @@ from completions.inbound.embeddings.serializers import EmbeddingRequestSerialize
 from completions.inbound.messages.serializers import MessageRequestSerializer
 from completions.inbound.responses.serializers import ModelResponseRequestSerializer
 from completions.models import Completion, Price, Provider
+from completions.providers import reported_usage
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import contributions, errors, logs, metrics
@@ -299,6 +300,29 @@ def test_documented_settlements_are_exactly_the_charged_ones():
     free = {Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED}  # no entry says so
     assert {name for row in table for name in code(row[2])} == set(Completion.Settlement) - free
     assert [row for row in table if row[1].startswith("nothing") and row[2]] == []
+
+
+def usage_rows() -> tuple[list[list[str]], list[list[str]]]:
+    """Return the rows of the hosts, and those of the names of counts, as the page has them."""
+    hosts: dict[reported_usage.Reading, list[str]] = {}
+    for host, reading in reported_usage.HOSTS.items():
+        hosts.setdefault(reading, []).append(f"`{host}`")
+    known = [(", ".join(names), reading) for reading, names in hosts.items()]
+    known += [("Gemini's API", reported_usage.GEMINI), ("Anthropic's Messages, at any host", reported_usage.MESSAGES)]
+    known.append(("Any other", reported_usage.UNKNOWN))
+    told = [[name, each.counts, each.cached.value, each.reasoning.value, each.source] for name, each in known]
+    spellings: dict[str, list[str]] = {}
+    for path, count in reported_usage.SPELLINGS.items():
+        spellings.setdefault(count, []).append(f"`{path}`")
+    return told, [[count, ", ".join(paths)] for count, paths in spellings.items()]
+
+
+def test_what_the_counts_of_each_host_mean_is_documented():
+    expected = usage_rows()
+    text = section(CHARGING, "## What a provider reports")
+    hosts, names = (rows(f"{part}\n") for part in text.split("### Names of counts"))
+    written = "\n\n".join("\n".join(f"| {' | '.join(row)} |" for row in table) for table in expected)
+    assert (hosts, names) == expected, f"the tables should be\n{written}"
 
 
 # --- Examples of commands -----------------------------------------------------------------------------------------

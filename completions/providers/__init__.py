@@ -13,10 +13,11 @@ sealed_reasoning  what a provider needs back of its model's reasoning, sealed in
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 model_rules     what each generation of models takes, and refuses
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks
+reported_usage  how providers spell their counts, and what these mean, by host
 embeddings      what replies with embeddings have in common
 echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;
-           response (``parse_reply``, ``StreamReader``, ``parse_usage``); and embeddings, where it has them. OpenAI has a second
+           response (``parse_reply``, ``StreamReader``); and embeddings, where it has them. OpenAI has a second
            API, in ``openai.responses``
 
 To add a provider that speaks another format:

@@ -18,7 +18,7 @@ from gateway_project.web import strict_json
 
 INSTRUCTION_ROLES = ("system", "developer")
 _BRACKETS_MAX = 500  # half of the levels that Python has for calls
-_TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token count
+TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token count
 
 
 def parse_json(text: bytes) -> Any:
@@ -69,17 +69,10 @@ def token_count(value: Any) -> int | None:
 
     Some upstreams send 20.0, and others "20".
     """
-    is_digits = isinstance(value, str) and len(value) <= len(str(_TOKENS_MAX)) and value.isascii() and value.isdigit()
+    is_digits = isinstance(value, str) and len(value) <= len(str(TOKENS_MAX)) and value.isascii() and value.isdigit()
     if is_digits or (type(value) is float and value.is_integer()):
         value = int(value)
-    return value if type(value) is int and 0 <= value <= _TOKENS_MAX else None
-
-
-def detail_tokens(usage: Fields, group: str, name: str) -> int:
-    """Return an optional count from a details object of a usage object; 0 when it is missing or impossible."""
-    details = usage.get(group)
-    value = details.get(name) if isinstance(details, dict) else None
-    return 0 if value is None else token_count(value) or 0
+    return value if type(value) is int and 0 <= value <= TOKENS_MAX else None
 
 
 def text_bytes(text: str) -> int:

@@ -4,10 +4,11 @@ from collections.abc import Generator
 from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
-from completions.providers import custom_tools, exchange, sealed_reasoning
+from completions.providers import custom_tools, exchange, reported_usage, sealed_reasoning
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import untranslated
 from completions.providers.anthropic.response import StreamReader, parse_message, parse_reply, read_refusal
+from completions.providers.reported_usage import MESSAGES
 from completions.request.fields import Fields
 
 _VERSION = "2023-06-01"  # of the wire format; there is no other
@@ -39,12 +40,13 @@ class AnthropicAdapter:
     def complete(self, call: Call) -> WholeReply:
         is_translated = call.request.messages_body is None
         parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call)) if is_translated else parse_message
-        return exchange.read_whole(_post(call, stream=False), parse)
+        report = reported_usage.of(call, MESSAGES)
+        return exchange.read_whole(_post(call, stream=False), partial(parse, report=report))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         is_translated = call.request.messages_body is None
         seal = partial(sealed_reasoning.seal, call) if is_translated else None
-        reader = StreamReader(keeps_events=not is_translated, seal=seal)
+        reader = StreamReader(keeps_events=not is_translated, seal=seal, report=reported_usage.of(call, MESSAGES))
         yield from exchange.read_stream(partial(_post, call, stream=True), reader)
 
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import structs
 
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
 from completions.pricing import cost
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
+from completions.providers.reported_usage import MESSAGES, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project.text import compact_json
 
@@ -44,6 +45,7 @@ _TEXT_FIELDS = {
 }
 _FORMAT = "anthropic-claude-v1"  # of reasoning, in OpenRouter's words
 _THINKING = ("thinking", "redacted_thinking")
+_FOUND = "web_search_tool_result"
 _UNPAID = re.compile(r"credit balance is too low|specified (?:workspace )?API usage limits")
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -62,13 +64,15 @@ class StreamReader(TextEventReader):
     others ``seal`` seals the blocks of thinking.
     """
 
-    def __init__(self, *, keeps_events: bool = False, seal: Seal | None = None) -> None:
+    def __init__(self, *, keeps_events: bool = False, seal: Seal | None = None, report: Report | None = None) -> None:
         super().__init__()
+        self._report = report or Report(MESSAGES)
+        self._report.is_number_of_searches_final = False
+        self._has_output = False  # true when the end has told how many tokens were generated
         self.has_ended = False  # true after message_stop; later events are ignored
         self._has_begun = False
         self._keeps_events = keeps_events
         self._start: list[Chunk] = []  # the event of the start, where it is kept
-        self._counts: dict[str, Any] = {}  # the usage object so far
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
         self._thinking = _Thinking(seal) if seal else None
         self._characters = 0  # of the text so far
@@ -86,7 +90,7 @@ class StreamReader(TextEventReader):
         match event["type"]:
             case "message_start":
                 self._start = self._kept_start(event)
-                self._update_counts(event["message"].get("usage"))
+                self._report.note(event["message"].get("usage"))
             case "content_block_start":
                 return self._begin() + self._begin_block(event["index"], event["content_block"])
             case "content_block_delta":
@@ -120,15 +124,13 @@ class StreamReader(TextEventReader):
         if block["type"] != "tool_use":
             if self._thinking and block["type"] in _THINKING:
                 self._thinking.begin(block, (self._characters, len(self._tool_calls)))
-            is_search = block["type"] == "web_search_tool_result" and isinstance(block.get("content"), list)  # else an error
-            return self._searched() if is_search else self._text_chunks(block)
+            return self._searched(block) if block["type"] == _FOUND else self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
         return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
 
-    def _searched(self) -> list[Chunk]:
+    def _searched(self, block: dict[str, Any]) -> list[Chunk]:
         """Count a search, for a reply that breaks off: the usage at the end has the real number."""
-        searches = wire.detail_tokens(self._counts, "server_tool_use", "web_search_requests")
-        self._update_counts({"server_tool_use": {"web_search_requests": searches + 1}})
+        _count_searches(self._report, [block])
         return self._usage_chunks()
 
     def _read_delta(self, index: int, delta: dict[str, Any]) -> list[Chunk]:
@@ -150,10 +152,12 @@ class StreamReader(TextEventReader):
         return self._arguments_chunks(tool_call, compact_json.dumps_text(tool_call.input))
 
     def _end(self, stop_reason: str | None, usage: Any) -> list[Chunk]:
-        if not (isinstance(usage, dict) and wire.token_count(usage.get("output_tokens")) is not None):
-            # The counts so far are from before the text, so the text is estimated.
-            usage = {"output_tokens": cost.estimate_tokens(self._text_bytes)}
-        self._update_counts(usage)
+        given = usage if isinstance(usage, dict) else {}
+        self._report.note(given)
+        self._report.is_number_of_searches_final |= bool(given.get("server_tool_use"))
+        self._has_output = self._has_output or bool(wire.token_count(given.get("output_tokens")))
+        if not self._has_output:  # the counts so far are from before the text, so the text is estimated
+            self._report.counts["output_tokens"] = cost.estimate_tokens(self._text_bytes)
         chunks = self._begin()
         if stop_reason is not None and not self.has_finish_reason:
             self.has_finish_reason = True
@@ -181,15 +185,8 @@ class StreamReader(TextEventReader):
         self._text_bytes += text_bytes
         return [*self._begin(), wire.chunk(delta, text_bytes=text_bytes)]
 
-    def _update_counts(self, usage: Any) -> None:
-        """Update the counts from a usage object. Its counts are totals of the reply so far, and null where unchanged."""
-        if isinstance(usage, dict):
-            self._counts.update(
-                {name: value for name, value in usage.items() if wire.token_count(value) is not None or isinstance(value, dict)}
-            )
-
     def _usage_chunks(self) -> list[Chunk]:
-        usage = parse_usage(self._counts)
+        usage = self._report.usage()
         return [Chunk(b"[]", usage=usage)] if usage else []
 
 
@@ -282,24 +279,26 @@ class _Thinking:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = None) -> WholeReply:
     """Return the reply in a message object, with its thinking sealed if there is a ``seal``. Raises UnusableResponse."""
+    report = report or Report(MESSAGES)
     try:
         reply = wire.parse_json(body)
         if reply["type"] == "error":
             raise read_error(reply["error"])
         message = _message(reply["content"], seal)
+        _count_searches(report, reply["content"])
         text_bytes, finish_reason = _generated_bytes(message), _finish_reason(reply.get("stop_reason"))
     except _MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
     choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=parse_usage(reply.get("usage")), text_bytes=text_bytes)
+    return WholeReply(choices, usage=report.add(reply.get("usage")), text_bytes=text_bytes)
 
 
-def parse_message(body: bytes) -> WholeReply:
+def parse_message(body: bytes, report: Report | None = None) -> WholeReply:
     """Return the reply in a message object, and the object itself. Raises UnusableResponse."""
-    reply = parse_reply(body)
+    reply = parse_reply(body, report=report)
     return structs.replace(reply, message=wire.replace_lone_surrogates(body, wire.parse_json(body)))
 
 
@@ -338,28 +337,14 @@ def _generated_bytes(message: dict[str, Any]) -> int:
 # --- Usage and errors -------------------------------------------------------------------------------------------
 
 
-def parse_usage(value: Any) -> Usage | None:
-    """Return the usage in a usage object; None when a count is missing or impossible.
+def _count_searches(report: Report, blocks: list[dict[str, Any]]) -> None:
+    """Count those that found something, a list, and those that failed: they are not billed.
 
-    Anthropic's ``input_tokens`` leave out the tokens read from a cache and written to one; ours include them.
+    docs.claude.com/en/docs/agents-and-tools/tool-use/web-search-tool#usage-and-pricing
     """
-    if not isinstance(value, dict):
-        return None
-    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    fresh, *cached = (value.get(name) for name in names)
-    read, written = (wire.token_count(0 if count is None else count) for count in cached)
-    fresh, output = wire.token_count(fresh), wire.token_count(value.get("output_tokens"))
-    if fresh is None or read is None or written is None or output is None:
-        return None
-    return Usage(
-        prompt_tokens=fresh + read + written,
-        completion_tokens=output,
-        cached_tokens=read,
-        cache_write_tokens=written,
-        cache_write_1h_tokens=min(wire.detail_tokens(value, "cache_creation", "ephemeral_1h_input_tokens"), written),
-        reasoning_tokens=min(wire.detail_tokens(value, "output_tokens_details", "thinking_tokens"), output),
-        web_searches=wire.detail_tokens(value, "server_tool_use", "web_search_requests"),
-    )
+    found = [isinstance(block.get("content"), list) for block in blocks if block["type"] == _FOUND]
+    report.results += sum(found)
+    report.failures += len(found) - sum(found)
 
 
 def read_error(error: dict[str, Any]) -> InBandError:

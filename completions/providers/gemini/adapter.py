@@ -5,10 +5,11 @@ from functools import partial
 from urllib.parse import quote
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
-from completions.providers import custom_tools, exchange, sealed_reasoning
+from completions.providers import custom_tools, exchange, reported_usage, sealed_reasoning
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
 from completions.providers.gemini.response import StreamReader
+from completions.providers.reported_usage import GEMINI
 from completions.request.fields import Fields
 
 
@@ -32,11 +33,11 @@ class GeminiAdapter:
         return gemini_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        parse = partial(response.parse_reply, seal=partial(sealed_reasoning.seal, call))
+        parse = partial(response.parse_reply, seal=partial(sealed_reasoning.seal, call), report=reported_usage.of(call, GEMINI))
         return exchange.read_whole(_post(call, "generateContent", stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(partial(sealed_reasoning.seal, call))
+        reader = StreamReader(partial(sealed_reasoning.seal, call), reported_usage.of(call, GEMINI))
         yield from exchange.read_stream(partial(_post, call, "streamGenerateContent?alt=sse", stream=True), reader)
         yield reader.last()
 

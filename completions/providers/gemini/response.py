@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import identifiers
 from gateway_project.text import compact_json
@@ -53,8 +54,9 @@ class StreamReader:
 
     has_ended = False
 
-    def __init__(self, seal: Seal | None = None) -> None:
+    def __init__(self, seal: Seal | None = None, report: Report | None = None) -> None:
         self._seal = seal
+        self._report = report or Report(GEMINI)
         self._signatures = 0
         self.has_passed_on = False
         self.finish_reason: str | None = None  # OpenAI's
@@ -91,7 +93,7 @@ class StreamReader:
             delta = self._delta(generated)
             chunks = [*self._begin(), _chunk(delta, logprobs=generated.logprobs, text_bytes=generated.text_bytes)]
         chunks += [*self._begin(), _chunk({"reasoning_details": late})] if late else []
-        usage = parse_usage(response.get("usageMetadata"))
+        usage = self._report.add(response.get("usageMetadata"))
         return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
 
     def _begin(self) -> list[Chunk]:
@@ -112,7 +114,7 @@ class StreamReader:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = None) -> WholeReply:
     """Return the reply in a GenerateContentResponse. Raises UnusableResponse."""
     try:
         response = _response(body)
@@ -124,7 +126,7 @@ def parse_reply(body: bytes, seal: Seal | None = None) -> WholeReply:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     message = {"role": "assistant", "content": None if generated.calls else "", "refusal": None, **generated.message()}
     choice = {"index": 0, "message": message, "logprobs": generated.logprobs, "finish_reason": finish_reason or "stop"}
-    usage = parse_usage(response.get("usageMetadata"))
+    usage = (report or Report(GEMINI)).add(response.get("usageMetadata"))
     return WholeReply(choices=wire.replace_lone_surrogates(body, [choice]), usage=usage, text_bytes=generated.text_bytes)
 
 
@@ -238,34 +240,6 @@ def _token(candidate: dict[str, Any]) -> dict[str, Any]:
     if type(logprob) not in (int, float):
         raise TypeError("a probability that is not a number")
     return {"token": token, "logprob": logprob, "bytes": list(token.encode(errors="replace"))}
-
-
-# --- Usage ------------------------------------------------------------------------------------------------------
-
-
-def parse_usage(metadata: Any) -> Usage | None:
-    """Return the usage in a UsageMetadata; None when a count is impossible or the prompt's is missing.
-
-    Gemini omits other counts that are zero. Thoughts are generated tokens; only the total tells whether
-    ``candidatesTokenCount`` includes them.
-    """
-    if not isinstance(metadata, dict) or "promptTokenCount" not in metadata:
-        return None
-    names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
-    counts = [wire.token_count(metadata.get(name, 0)) for name in names]
-    prompt, tool_use, generated, thoughts = counts
-    if prompt is None or tool_use is None or generated is None or thoughts is None:
-        return None
-    if prompt + tool_use + generated != wire.token_count(metadata.get("totalTokenCount")):
-        generated += thoughts
-    prompt += tool_use
-    cached = wire.token_count(metadata.get("cachedContentTokenCount"))
-    return Usage(
-        prompt,
-        generated,
-        cached_tokens=min(cached or 0, prompt),
-        reasoning_tokens=min(thoughts, generated),
-    )
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
-from completions.providers import exchange, sealed_reasoning
+from completions.providers import exchange, reported_usage, sealed_reasoning
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
 
@@ -30,11 +30,13 @@ class OpenAIAdapter:
         return openai_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call), tier=call.request.tier)
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
+        parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
         return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(call.request.choices, partial(sealed_reasoning.seal, call), call.request.tier)
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
+        reader = StreamReader(call.request.choices, seal, call.request.tier, report)
         return exchange.read_stream(partial(_post, call, stream=True), reader)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 
 from completions.chat import Call, Inputs, Usage, WholeReply
-from completions.providers import embeddings, exchange, wire
+from completions.providers import embeddings, exchange, reported_usage
 from completions.providers.exchange import UnusableResponse
 from completions.providers.openai.response import read_refusal
 
@@ -23,7 +23,8 @@ class OpenAIEmbeddings(embeddings.EmbeddingsAdapter):
     def complete(self, call: Call) -> WholeReply:
         headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
         posted = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(posted, lambda body: parse_reply(body, embeddings.inputs(call.request)))
+        inputs, report = embeddings.inputs(call.request), reported_usage.of(call)
+        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs, report))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
@@ -47,21 +48,12 @@ class _Reply(msgspec.Struct):
     usage: Any = None
 
 
-def parse_reply(body: bytes, inputs: Inputs) -> WholeReply:
+def parse_reply(body: bytes, inputs: Inputs, report: reported_usage.Report) -> WholeReply:
     """Return the reply with its embeddings in the order of the inputs. Raises UnusableResponse."""
     reply = embeddings.decode(body, _Reply)
     found = {place if item.index is None else item.index: item.embedding for place, item in enumerate(reply.data)}
     if sorted(found) != list(range(len(reply.data))):
         raise UnusableResponse("the indexes of its embeddings are not 0, 1, 2 and so on")
     vectors = embeddings.read([found[index] for index in sorted(found)])
-    return embeddings.whole_reply(vectors, inputs, _usage(reply.usage))
-
-
-def _usage(usage: Any) -> Usage | None:
-    """Return the tokens of the inputs, if they are reported. Some servers report their sum only."""
-    if not isinstance(usage, dict):
-        return None
-    tokens = wire.token_count(usage.get("prompt_tokens"))
-    if tokens is None:
-        tokens = wire.token_count(usage.get("total_tokens"))
-    return None if tokens is None else Usage(tokens, 0)
+    tokens = report.tokens_of_inputs(reply.usage)
+    return embeddings.whole_reply(vectors, inputs, None if tokens is None else Usage(tokens, 0))

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from completions.chat import Chunk, Usage, WholeReply
-from completions.providers import error_body, wire
+from completions.providers import error_body, reported_usage, wire
 from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.openai.normal_form import FAILED, FORMAT, ChoiceNormalizer
 from completions.providers.sealed_reasoning import Seal
@@ -53,8 +53,11 @@ class StreamReader:
     an event that begins and ends with the same bytes is not parsed: a JSON round trip for each token is too slow for a relay.
     """
 
-    def __init__(self, choices: int = 1, seal: Seal | None = None, tier: str = "") -> None:
+    def __init__(
+        self, choices: int = 1, seal: Seal | None = None, tier: str = "", report: reported_usage.Report | None = None
+    ) -> None:
         self._seal = seal
+        self._report = report or reported_usage.Report()
         self._tier = tier
         self.has_passed_on = False
         self.has_ended = False  # true after [DONE]; later events are ignored
@@ -169,7 +172,7 @@ class StreamReader:
         if choices := self._normalize(event.get("choices") or []):
             chunks.append(self._chunk(choices))
         self._keep_frame(data)
-        if usage := parse_usage(event.get("usage")):
+        if usage := self._report.read(event):
             usage = _at_tier(usage, self._tier, event) if self._tier else usage
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
@@ -238,7 +241,9 @@ class StreamReader:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "") -> WholeReply:
+def parse_reply(
+    body: bytes, seal: Seal | None = None, tier: str = "", report: reported_usage.Report | None = None
+) -> WholeReply:
     """Return the reply in a chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
@@ -251,7 +256,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "") -> WholeR
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnusableResponse(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
     choices = wire.replace_lone_surrogates(body, choices)
-    usage = parse_usage(reply.get("usage"))
+    usage = (report or reported_usage.Report()).read(reply)
     return WholeReply(choices, usage=_at_tier(usage, tier, reply) if usage and tier else usage, text_bytes=text_bytes)
 
 
@@ -288,20 +293,6 @@ def read_refusal(status: int, body: bytes) -> tuple[int, str]:
 
 
 # --- Usage and sizes --------------------------------------------------------------------------------------------
-
-
-def parse_usage(value: Any) -> Usage | None:
-    """Return the usage in a usage object; None when a count is missing or impossible. Zero is possible."""
-    if not isinstance(value, dict):
-        return None
-    prompt, completion = wire.token_count(value.get("prompt_tokens")), wire.token_count(value.get("completion_tokens"))
-    if prompt is None or completion is None:
-        return None
-    cached = wire.detail_tokens(value, "prompt_tokens_details", "cached_tokens")
-    written = wire.detail_tokens(value, "prompt_tokens_details", "cache_write_tokens")
-    reasoning = wire.detail_tokens(value, "completion_tokens_details", "reasoning_tokens")
-    cached = min(cached, prompt)
-    return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
 
 
 def _at_tier(usage: Usage, asked: str, reply: dict[str, Any]) -> Usage:

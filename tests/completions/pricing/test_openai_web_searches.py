@@ -97,6 +97,15 @@ def test_each_search_is_charged_and_told(api, alice, searching, upstream, is_str
     assert (Completion.objects.get().web_searches, entry.metadata.get("webSearches")) == (number or None,) * 2
 
 
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_a_search_that_failed_costs_nothing(api, alice, searching, upstream, is_stream):
+    items = [{**searched(0), "status": "failed"}, searched(1)]
+    upstream.will(streamed(*items) if is_stream else scripts.whole(*items, HELLO))
+    assert asked(api, stream=is_stream).getvalue()
+    assert_charged(alice, "reported", **COUNTS, nanos=TOKENS_NANOS + EACH)
+    assert Completion.objects.get().web_searches == 1
+
+
 def test_sources_are_asked_for(api, searching, upstream):
     upstream.will(scripts.whole(HELLO))
     assert asked(api, include=["web_search_call.action.sources"]).status_code == 200

@@ -7,9 +7,10 @@ from django.db import IntegrityError, transaction
 
 from billing.models import LedgerEntry
 from completions.models import Completion, Price
+from gateway_project import metrics
 from tests import factories
 from tests.completions.providers.anthropic import scripts as claude
-from tests.completions.rows import assert_charged, assert_released
+from tests.completions.rows import assert_charged, assert_released, lost_nanos
 from tests.upstream import CLOSE, KEY_ENV, stream, whole
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
@@ -158,6 +159,42 @@ def test_more_searches_than_were_asked_for_cost_no_more_than_the_hold(api, alice
     asked(api)
     hold = alice.holds.get()
     assert hold.settled_nanos == hold.amount_nanos < TOKENS_NANOS + 1_000 * EACH
+
+
+# How many results and errors came, and what the provider counts -> what is paid. Its documents: an error is not billed.
+FAILURES = {
+    "counted with the results": ([FOUND, FAILED], 2, 1),
+    "not counted": ([FOUND, FAILED], 1, 1),
+    "counted alone": ([FAILED], 1, 0),
+    "counted as none": ([FAILED], 0, 0),
+    "two of three": ([FAILED, FOUND, FAILED], 3, 1),
+}
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize(("blocks", "reported", "paid"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_search_that_failed_costs_nothing(api, alice, searching, upstream, is_stream, blocks, reported, paid):
+    sent = [each for block in blocks for each in (SEARCHED, block)]
+    told = claude.whole(*sent, claude.text_block("Hi"), usage=used(reported))
+    upstream.will(streamed(*sent, usage=used(reported)) if is_stream else told)
+    assert asked(api, stream=is_stream).getvalue()
+    assert_charged(alice, "reported", **COUNTS, nanos=TOKENS_NANOS + paid * EACH)
+    assert Completion.objects.get().web_searches == (paid or None)
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+def test_searches_that_nobody_asked_for_are_the_operators_loss(api, alice, searching, upstream, is_stream, path):
+    loss, counter = lost_nanos("claude"), metrics.usage_contradictions_total.labels("claude")
+    contradictions = counter._value.get()
+    usage = {**used(3), "input_tokens": 9}
+    told = claude.whole(SEARCHED, FOUND, claude.text_block("Hi"), usage=usage)
+    upstream.will(streamed(SEARCHED, FOUND, usage=usage) if is_stream else told)
+    assert api.post(path, {"model": "acme/large", "max_tokens": 4_000, "messages": QUESTION, "stream": is_stream}).getvalue()
+    nanos = 9 * INPUT + 100 * CACHED + 7 * OUTPUT
+    assert_charged(alice, "reported", prompt=109, cached=100, completion=7, nanos=nanos)
+    assert Completion.objects.get().web_searches is None
+    assert (lost_nanos("claude") - loss, counter._value.get() - contradictions) == (3 * EACH, 1)
 
 
 @pytest.mark.parametrize("reported", [None, {}, {"web_search_requests": -1}, {"web_search_requests": "many"}], ids=str)

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import exchange, sealed_reasoning
+from completions.providers import exchange, reported_usage, sealed_reasoning
 from completions.providers.openai.adapter import OpenAIAdapter, post
 from completions.providers.openai.responses import request as responses_request
 from completions.providers.openai.responses.response import StreamReader, parse_reply
@@ -23,12 +23,13 @@ class OpenAIResponsesAdapter(OpenAIAdapter):
 
     def complete(self, call: Call) -> WholeReply:
         seal, searches = partial(sealed_reasoning.seal, call), call.request.web_search is not None
-        parse = partial(parse_reply, seal=seal, tier=call.request.tier, searches=searches)
+        parse = partial(parse_reply, seal=seal, tier=call.request.tier, searches=searches, report=reported_usage.of(call))
         return exchange.read_whole(_post(call, stream=False), parse)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         searches = call.request.web_search is not None
-        reader = StreamReader(partial(sealed_reasoning.seal, call), call.request.tier, searches=searches)
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
+        reader = StreamReader(seal, call.request.tier, searches=searches, report=report)
         return exchange.read_stream(partial(_post, call, stream=True), reader)
 
 

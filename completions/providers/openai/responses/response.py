@@ -12,6 +12,7 @@ from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
+from completions.providers.reported_usage import Report
 from completions.providers.sealed_reasoning import Seal
 
 Fields = dict[str, Any]
@@ -55,8 +56,11 @@ class StreamReader(TextEventReader):
     No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
     """
 
-    def __init__(self, seal: Seal | None = None, tier: str = "", *, searches: bool = False) -> None:
+    def __init__(
+        self, seal: Seal | None = None, tier: str = "", *, searches: bool = False, report: Report | None = None
+    ) -> None:
         super().__init__()
+        self._report = report or Report()
         self._has_begun = False
         self._tier = tier
         self._searches = _Searches() if searches else None
@@ -138,7 +142,7 @@ class StreamReader(TextEventReader):
         return []
 
     def _end(self, response: Fields) -> list[Chunk]:
-        usage = _usage(response, self._tier, self._searches)
+        usage = _usage(response, self._tier, self._searches, self._report)
         reason = _finish_reason(response, has_calls=bool(self._calls))
         chunks = [*self._begin(), _chunk({}, finish_reason=reason)]
         self.has_finish_reason = True
@@ -212,7 +216,8 @@ def _shown(item: Fields) -> str:
 class _Searches:
     """The searches of the web of one reply. No usage says how many there were: each is an item.
 
-    A page that is opened, or searched itself, is an item of the same type, and costs no more than its tokens.
+    A page that is opened, or searched itself, is an item of the same type, and costs no more than its tokens. Neither does a
+    search that failed.
     """
 
     def __init__(self) -> None:
@@ -222,7 +227,7 @@ class _Searches:
         """Count an item. Return what the caller is told of it."""
         given = item.get("action")
         action: Fields = given if isinstance(given, dict) else {"type": "search"}
-        self.number += action.get("type", "search") == "search"
+        self.number += action.get("type", "search") == "search" and item.get("status") != "failed"
         return {"action": action}
 
     def read(self, items: list[Fields]) -> Fields:
@@ -241,7 +246,9 @@ def _citations(annotations: Any) -> list[Fields]:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "", *, searches: bool = False) -> WholeReply:
+def parse_reply(
+    body: bytes, seal: Seal | None = None, tier: str = "", *, searches: bool = False, report: Report | None = None
+) -> WholeReply:
     """Return the reply in a response object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
@@ -257,7 +264,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, tier: str = "", *, search
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
     choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=_usage(reply, tier, found), text_bytes=text_bytes)
+    return WholeReply(choices, usage=_usage(reply, tier, found, report or Report()), text_bytes=text_bytes)
 
 
 def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | None]:
@@ -332,22 +339,9 @@ def _generated_bytes(message: Fields) -> int:
 # --- Usage and errors -------------------------------------------------------------------------------------------
 
 
-def parse_usage(value: Any) -> Usage | None:
-    """Return the usage in a usage object; None when a count is missing or impossible."""
-    if not isinstance(value, dict):
-        return None
-    prompt, completion = wire.token_count(value.get("input_tokens")), wire.token_count(value.get("output_tokens"))
-    if prompt is None or completion is None:
-        return None
-    cached = min(wire.detail_tokens(value, "input_tokens_details", "cached_tokens"), prompt)
-    written = wire.detail_tokens(value, "input_tokens_details", "cache_write_tokens")
-    reasoning = wire.detail_tokens(value, "output_tokens_details", "reasoning_tokens")
-    return Usage(prompt, completion, cached, min(written, prompt - cached), min(reasoning, completion))
-
-
-def _usage(response: Fields, tier: str, searches: "_Searches | None") -> Usage | None:
+def _usage(response: Fields, tier: str, searches: "_Searches | None", report: Report) -> Usage | None:
     """Return the usage, with the service tier that was asked for, unless the reply says that none was used."""
-    usage = parse_usage(response.get("usage"))
+    usage = report.add(response.get("usage"))
     if usage and searches:
         usage = structs.replace(usage, web_searches=searches.number)
     return structs.replace(usage, tier=tier) if usage and tier and response.get("service_tier") != "default" else usage

@@ -119,13 +119,17 @@ def test_without_reported_usage_the_tokens_are_estimated(api, alice, embedder, u
     assert_charged(alice, "estimated", prompt=2, completion=0, nanos=40, model="acme/embed")
 
 
-@pytest.mark.parametrize(
-    "usage", [{"prompt_tokens": 0, "total_tokens": 0}, {"total_tokens": 0}, {"prompt_tokens": 0, "total_tokens": 9}]
-)
+@pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "total_tokens": 0}, {"total_tokens": 0}])
 def test_a_reported_zero_is_charged_as_zero(api, alice, embedder, upstream, usage):
     upstream.will(found(*TWO, usage=usage))
     assert ask(api).json()["usage"]["prompt_tokens"] == 0
     assert_charged(alice, "reported", prompt=0, completion=0, nanos=0, model="acme/embed")
+
+
+def test_tokens_that_only_the_total_tells_are_charged(api, alice, embedder, upstream):
+    upstream.will(found(*TWO, usage={"prompt_tokens": 0, "total_tokens": 9}))
+    assert ask(api).json()["usage"]["prompt_tokens"] == 9
+    assert_charged(alice, "reported", prompt=9, completion=0, nanos=180, model="acme/embed")
 
 
 def test_gemini_embeds_a_batch_of_texts(api, alice, gemini, upstream):

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from completions import sse
 from completions.chat import Chunk, Usage
-from completions.providers.anthropic.response import StreamReader, parse_reply, parse_usage, read_error, read_refusal
+from completions.providers.anthropic.response import StreamReader, parse_reply, read_error, read_refusal
 from completions.providers.exchange import InBandError, UnusableResponse
+from completions.providers.reported_usage import MESSAGES, Report
 from tests.completions.providers.anthropic.scripts import (
     PING,
     STOP,
@@ -372,19 +373,20 @@ def test_error_with_status_200_is_raised():
 @pytest.mark.parametrize("name", ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
 @pytest.mark.parametrize("value", [-1, 1.5, "one", True, 1_000_000_001, []])
 def test_impossible_usage_is_invalid(name, value):
-    assert parse_usage({**USAGE, name: value}) is None
+    assert Report(MESSAGES).add({**USAGE, name: value}) is None
 
 
 @pytest.mark.parametrize("value", [None, [], "9", {}, {"input_tokens": 1}, {"output_tokens": 1}])
 def test_malformed_usage_is_invalid(value):
-    assert parse_usage(value) is None
+    assert Report(MESSAGES).add(value) is None
 
 
 def test_prompt_tokens_include_cache_reads_and_writes():
-    assert parse_usage(USAGE) == Usage(124, 7, cached_tokens=100, cache_write_tokens=20, reasoning_tokens=3)
-    assert parse_usage({"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": None}) == Usage(0, 0)
+    assert Report(MESSAGES).add(USAGE) == Usage(124, 7, cached_tokens=100, cache_write_tokens=20, reasoning_tokens=3)
+    assert Report(MESSAGES).add({"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": None}) == Usage(0, 0)
 
 
 @pytest.mark.parametrize(("given_tokens", "counted"), [(6, 6), (8, 7), (-1, 0), ("2", 2), ("two", 0), (None, 0)])
 def test_reasoning_tokens_are_at_most_the_completion(given_tokens, counted):
-    assert parse_usage({**USAGE, "output_tokens_details": {"thinking_tokens": given_tokens}}).reasoning_tokens == counted
+    usage = Report(MESSAGES).add({**USAGE, "output_tokens_details": {"thinking_tokens": given_tokens}})
+    assert usage.reasoning_tokens == counted

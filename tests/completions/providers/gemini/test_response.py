@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from completions import sse
 from completions.providers.exchange import InBandError, UnusableResponse
-from completions.providers.gemini.response import StreamReader, parse_reply, parse_usage, read_refusal
+from completions.providers.gemini.response import StreamReader, parse_reply, read_refusal
+from completions.providers.reported_usage import GEMINI, Report
 from tests.chat import reasoning
 from tests.completions.providers.gemini.scripts import (
     BAD_KEY,
@@ -308,7 +309,7 @@ def test_reply_without_candidates_is_unusable(body):
 
 
 def counted(**counts):
-    usage = parse_usage(counts)
+    usage = Report(GEMINI).add(counts)
     return (
         None if usage is None else (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
     )
@@ -337,15 +338,15 @@ def test_missing_counts_are_zero():
     assert counted(promptTokenCount=1_000_000_000) == (1_000_000_000, 0, 0, 0)
 
 
-@pytest.mark.parametrize("value", [-1, 1.5, "nine", True, None, [], 1_000_000_001])
+@pytest.mark.parametrize("value", [-1, 1.5, "nine", True, [], 1_000_000_001])
 @pytest.mark.parametrize("name", ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"])
 def test_impossible_count_makes_the_usage_invalid(name, value):
-    assert parse_usage({"promptTokenCount": 9, "candidatesTokenCount": 2, name: value}) is None
+    assert Report(GEMINI).add({"promptTokenCount": 9, "candidatesTokenCount": 2, name: value}) is None
 
 
 @pytest.mark.parametrize("metadata", [None, [], "9", {}, {"candidatesTokenCount": 2}, {"totalTokenCount": 11}])
 def test_usage_without_a_prompt_count_is_invalid(metadata):
-    assert parse_usage(metadata) is None
+    assert Report(GEMINI).add(metadata) is None
 
 
 # --- Refusals ----------------------------------------------------------------------------------------------------

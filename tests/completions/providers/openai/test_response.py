@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from completions.chat import Chunk
 from completions.providers.exchange import InBandError, UnusableResponse
-from completions.providers.openai.response import StreamReader, parse_reply, parse_usage
+from completions.providers.openai.response import StreamReader, parse_reply
+from completions.providers.reported_usage import HOSTS, Report
 from tests import chat
 
 PLAIN = b'{"id":"u","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}'
@@ -354,18 +355,18 @@ def test_error_with_a_good_status_is_found(body, status, words):
     ],
 )
 def test_impossible_usage_is_invalid(value):
-    assert parse_usage(value) is None
+    assert Report().add(value) is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_000_000_000])
 def test_possible_usage_is_valid_including_zero(count):
-    usage = parse_usage({"prompt_tokens": count, "completion_tokens": count, "total_tokens": "whatever"})
+    usage = Report().add({"prompt_tokens": count, "completion_tokens": count, "total_tokens": "whatever"})
     assert (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens) == (count, count, 0, 0)
 
 
 @pytest.mark.parametrize("count", [20, 20.0, "20"])
 def test_count_is_read_as_number_fraction_and_text(count):
-    usage = parse_usage({"prompt_tokens": count, "completion_tokens": count})
+    usage = Report().add({"prompt_tokens": count, "completion_tokens": count})
     assert (usage.prompt_tokens, usage.completion_tokens) == (20, 20)
     assert type(usage.prompt_tokens) is int
 
@@ -374,7 +375,7 @@ def test_count_is_read_as_number_fraction_and_text(count):
     ("given_tokens", "counted"), [(2, 2), (3, 3), (4, 3), (-1, 0), ("2", 2), (2.0, 2), ("x", 0), (None, 0)]
 )
 def test_detail_counts_are_at_most_their_total(given_tokens, counted):
-    usage = parse_usage(
+    usage = Report(HOSTS["api.openai.com"]).add(
         {
             "prompt_tokens": 3,
             "completion_tokens": 3,
