@@ -113,7 +113,7 @@ def _ignored_by_model(call: Call) -> list[str]:
     tool_choice = _tool_choice(fields) if fields.get("tools") else {}
     thinking = _thinking(call, tool_choice)
     sampling = _sampling(fields, rules, is_thinking="thinking" in thinking)
-    ignored = [name for name in ("temperature", "top_p") if fields.get(name) is not None and name not in sampling]
+    ignored = [name for name in ("temperature", "top_p") if fields.get(name) not in (None, 1) and name not in sampling]
     ignored += ["tool_choice"] if fallbacks.is_forced(tool_choice) and not rules.forced_tools else []
     effort = call.request.reasoning.effort
     is_off = effort == "none" and (rules.thinking_off == "disabled" or not rules.thinks_unasked)

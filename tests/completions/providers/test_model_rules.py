@@ -92,6 +92,7 @@ CLAUDE: dict[str, tuple[str, str, Fields, Fields, str]] = {
         "",
     ),
     "sampling": ("chat", SONNET, SAMPLED, dict.fromkeys(SAMPLED), "temperature, top_p"),
+    "the only temperature": ("chat", SONNET, {"temperature": 1, "top_p": 1}, {"temperature": None, "top_p": None}, ""),
     "sampling of Haiku 4.5": (
         "chat",
         "claude-haiku-4-5",
@@ -105,6 +106,22 @@ CLAUDE: dict[str, tuple[str, str, Fields, Fields, str]] = {
         {"messages": BEGUN},
         {"messages": [turn("user", "Hello"), turn("assistant", "{"), CONTINUE]},
         "messages.prefill",
+    ),
+    "responses: any tool": (
+        "responses",
+        OPUS,
+        {"tools": [{"type": "function", "name": "add", "parameters": {"type": "object"}}], "tool_choice": "required"},
+        told(NOTE),
+        "tool_choice",
+    ),
+    "responses: off": ("responses", OPUS, {"reasoning": {"effort": "none"}}, effort("low", thinking=None), "reasoning.effort"),
+    "responses: sampling": ("responses", SONNET, SAMPLED, dict.fromkeys(SAMPLED), "temperature, top_p"),
+    "responses: a reply that is begun": (
+        "responses",
+        OPUS,
+        {"input": BEGUN},
+        {"messages": [turn("user", "Hello"), turn("assistant", "{"), CONTINUE]},
+        "input.prefill",
     ),
     "messages: a named tool": ("messages", OPUS, ONE, told(NOTE_ONE), "tool_choice"),
     "messages: any tool": (
@@ -234,6 +251,8 @@ def serve(upstream, kind: str, model: str, model_id: str) -> None:
 
 
 def asked(api, language: str, model_id: str, demand: Fields) -> Any:
+    if language == "responses":
+        return api.post("/v1/responses", {"model": model_id, "max_output_tokens": 4_000, "input": [HELLO], **demand})
     path = "/v1/messages" if language == "messages" else "/v1/chat/completions"
     return api.post(path, {"model": model_id, "max_tokens": 4_000, "messages": [HELLO], **demand})
 
