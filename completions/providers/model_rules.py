@@ -120,11 +120,14 @@ GENERATIONS = (
     ),
     # "temperature and top_p cannot both be specified for this model" (github.com/langchain-ai/langchain/issues/33323).
     Generation(
-        "anthropic", ("claude-sonnet-4-5", "claude-haiku-4-5"), _CLAUDE_4_5, f"{_DOCS}/build-with-claude/extended-thinking"
+        "anthropic",
+        ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-1"),
+        _CLAUDE_4_5,
+        f"{_DOCS}/build-with-claude/extended-thinking",
     ),
     Generation(
         "anthropic",
-        ("claude-opus-4-1", "claude-opus-4", "claude-sonnet-4", "claude-4", "claude-3-7"),
+        ("claude-opus-4", "claude-sonnet-4", "claude-4", "claude-3-7"),
         _CLAUDE_4,
         f"{_DOCS}/build-with-claude/extended-thinking",
     ),
