@@ -658,7 +658,7 @@ class Completion(OwnedModel):
         max_length=100, null=True, db_collation="C", help_text="The provider's own id of the latest attempt."
     )
     end_user = models.CharField(max_length=512, null=True, help_text="The caller's own id of who asked. Empty: it said none.")
-    tags = models.JSONField(null=True, help_text="Values by name, at most five, as the caller said. Empty: it said none.")
+    tags = models.JSONField(null=True, help_text="Values by name, as the caller said. Empty: it said none.")
     created_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 

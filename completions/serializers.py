@@ -15,7 +15,7 @@ from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.chat import TIERS, PriceList
 from completions.models import Category, Completion, LanguageModel, ModelKind, Price, Route
-from completions.request import reasoning, schema
+from completions.request import cache_marks, reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.text import dollars
@@ -117,6 +117,7 @@ _OBJECT = {"type": "object", "additionalProperties": True}
 TAGS = {
     "type": "object",
     "maxProperties": schema.TAGS_MAX,
+    "propertyNames": {"minLength": 1, "maxLength": schema.TAG_NAME_CHARACTERS_MAX},
     "additionalProperties": {"type": "string", "maxLength": schema.LABEL_CHARACTERS_MAX},
 }
 
@@ -284,6 +285,63 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
     )
 
 
+class CacheControlSerializer(serializers.Serializer[Any]):
+    type = Constant("ephemeral")
+    ttl = optional(serializers.ChoiceField, choices=cache_marks.TTLS, help_text="How long the cache keeps it: 5m by default.")
+
+
+class PromptCacheOptionsSerializer(serializers.Serializer[Any]):
+    mode = optional(
+        serializers.ChoiceField, choices=serving.CACHE_MODES, help_text="Who chooses what is cached: OpenAI, or you."
+    )
+    ttl = optional(serializers.ChoiceField, choices=serving.CACHE_TTLS, help_text="How long the cache keeps it, at least.")
+
+
+class ModerationRuleSerializer(serializers.Serializer[Any]):
+    mode = optional(serializers.ChoiceField, choices=serving.MODERATION_MODES, help_text="Whether what is found is blocked.")
+
+
+class ModerationPolicySerializer(serializers.Serializer[Any]):
+    input = ModerationRuleSerializer(required=False, allow_null=True, help_text="Of the prompt.")
+    output = ModerationRuleSerializer(required=False, allow_null=True, help_text="Of the reply.")
+
+
+class ModerationSerializer(serializers.Serializer[Any]):
+    model = optional(
+        serializers.CharField, max_length=serving.MODERATION_MODEL_CHARACTERS_MAX, help_text="OpenAI's model that checks."
+    )
+    policy = ModerationPolicySerializer(required=False, allow_null=True, help_text="What becomes of what it finds.")
+
+
+class PredictionSerializer(serializers.Serializer[Any]):
+    type = Constant("content")
+    content = TextOr(serializers.ListField(child=SchemaField(_OBJECT)), help_text="What the reply will likely have.")
+
+
+class WebSearchOptionsSerializer(serializers.Serializer[Any]):
+    search_context_size = optional(
+        serializers.ChoiceField, choices=serving.SEARCH_SIZES, help_text="How much of what is found the model reads."
+    )
+    user_location = optional(SchemaField, _OBJECT, help_text="Where the user is.")
+
+
+class ServingSerializer(serializers.Serializer[Any]):
+    cache_control = CacheControlSerializer(
+        required=False, allow_null=True, help_text="Caches the prompt at Anthropic, for five minutes or an hour."
+    )
+    service_tier = optional(
+        serializers.ChoiceField,
+        choices=serving.TIERS,
+        help_text="flex or priority: where the model has prices for it. fast is priority. The others are the usual service.",
+    )
+    prompt_cache_options = PromptCacheOptionsSerializer(
+        required=False, allow_null=True, help_text="How OpenAI caches the prompt."
+    )
+    moderation = ModerationSerializer(
+        required=False, allow_null=True, help_text="What OpenAI is to check, and whether that blocks the reply."
+    )
+
+
 _TOOL_CHOICE = {"oneOf": [{"type": "string", "enum": list(schema.TOOL_CHOICES)}, _OBJECT]}
 _STOP = {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": schema.STOPS_MAX}]}
 _MODALITIES = {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string", "const": "text"}}
@@ -344,7 +402,7 @@ class UsageOptionsSerializer(serializers.Serializer[Any]):
 @extend_schema_serializer(
     description="A null counts as absent. Fields that are not listed are passed on to providers that accept them."
 )
-class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
+class ChatCompletionRequestSerializer(ServingSerializer):
     model = serializers.CharField(
         min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
     )
@@ -435,10 +493,9 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     )
     verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
     modalities = optional(SchemaField, _MODALITIES, help_text="Replies are text.")
-    cache_control = optional(SchemaField, _OBJECT, help_text="Caches the prompt, for five minutes or an hour, at Anthropic.")
-    service_tier = optional(
-        serializers.CharField,
-        help_text="flex or priority: where the model has prices for it. Every other value has no effect.",
+    prediction = PredictionSerializer(required=False, allow_null=True, help_text="No provider is sent it: no price covers it.")
+    web_search_options = WebSearchOptionsSerializer(
+        required=False, allow_null=True, help_text="No provider is sent it: no price covers it."
     )
     user = optional(
         serializers.CharField,
@@ -448,7 +505,7 @@ class ChatCompletionRequestSerializer(serializers.Serializer[Any]):
     safety_identifier = optional(
         serializers.CharField, max_length=schema.LABEL_CHARACTERS_MAX, help_text="OpenAI's newer name for user."
     )
-    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI to find the prompt in its cache.")
+    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI and Mistral to find the prompt in their caches.")
     metadata = optional(
         SchemaField,
         TAGS,
@@ -470,10 +527,31 @@ _LOGPROBS_HELP = "The probabilities of the tokens, if they were asked for."
 _FINISH_REASONS = "stop, length, tool_calls, content_filter, or another of the provider's."
 
 
+class UrlCitationSerializer(serializers.Serializer[Any]):
+    url = serializers.CharField(help_text="The address of the page.")
+    title = serializers.CharField(required=False, help_text="The title of the page.")
+    start_index = serializers.IntegerField(required=False, help_text="Of the first character of the text that cites it.")
+    end_index = serializers.IntegerField(required=False, help_text="Of the last one.")
+
+
+class ChatCompletionAnnotationSerializer(serializers.Serializer[Any]):
+    type = serializers.CharField(help_text="url_citation, or another of the provider's.")
+    url_citation = UrlCitationSerializer(required=False, help_text="The page that the text cites.")
+
+
+def _annotations() -> Any:
+    return optional(
+        serializers.ListField,
+        child=ChatCompletionAnnotationSerializer(),
+        help_text="What the text cites, as a provider sends it that searched for it.",
+    )
+
+
 class ChatCompletionMessageSerializer(serializers.Serializer[Any]):
     role = serializers.CharField(help_text="assistant")
     content = serializers.CharField(allow_blank=True, allow_null=True, help_text="The text. It may be null beside tool calls.")
     refusal = optional(serializers.CharField, help_text="What the model said instead, if it refused.")
+    annotations = _annotations()
     tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model calls.")
     reasoning_content = optional(serializers.CharField, help_text="The thinking of the model, if its provider returns it.")
     reasoning = optional(serializers.CharField, help_text="The same text, in OpenRouter's words.")
@@ -547,6 +625,7 @@ class ChatCompletionChunkDeltaSerializer(serializers.Serializer[Any]):
     role = optional(serializers.CharField, help_text="assistant")
     content = optional(serializers.CharField, help_text="More text.")
     refusal = optional(serializers.CharField, help_text="More of what the model says instead, if it refuses.")
+    annotations = _annotations()
     tool_calls = optional(
         serializers.ListField,
         child=ChatCompletionChunkToolCallSerializer(),

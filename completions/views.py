@@ -44,9 +44,9 @@ from keys.usage import describe_usage
 _AVAILABLE = {"true": True, "false": False, "all": None}
 _AVAILABLE_PARAMETER = OpenApiParameter(
     "available",
-    # True, 1 and their like are read, too. Described, they would be the same names in generated clients.
-    type={"type": "string", "enum": list(_AVAILABLE), "default": "true"},
-    description="Models that can be called with this key now, those that cannot, or all.",
+    # True and False are read, too, as Python writes them. Described, they would be the same names in generated clients.
+    type={"type": "string", "enum": [*_AVAILABLE, "1", "0"], "default": "true"},
+    description="Models that can be called with this key now (1 means true), those that cannot (0 means false), or all.",
 )
 
 _COMPLETION_DESCRIPTION = (

@@ -342,6 +342,7 @@ SPECTACULAR_SETTINGS = {
         "ApiKeyState": "keys.key_api.key_object.STATES",
         "ThinkingDisplay": "completions.inbound.messages.serializers.DISPLAYS",
         "ReasoningSummary": "completions.inbound.responses.request.SUMMARIES",
+        "ServiceTier": "completions.request.serving.TIERS",
         "ReasoningEffort": "completions.request.schema.REASONING_EFFORTS",
         "Verbosity": "completions.request.schema.VERBOSITIES",
         "ModelCategory": "completions.models.Category.values",

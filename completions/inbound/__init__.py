@@ -5,7 +5,6 @@ words. Admission, hold, settlement, limits, routes and fallbacks are those of ev
 
 completion_view  the way of a request, from its bytes to its reply
 caller_errors    errors in the names of the caller's own fields
-cache_marks      marks of what to cache
 tool_names       names of tools as providers take them
 input_tokens     how many tokens a prompt is likely to have
 events           server-sent events that have a name

@@ -146,7 +146,7 @@ class Migration(migrations.Migration):
                 ('request_id', models.CharField(db_collation='C', help_text="The reply's x-request-id.", max_length=40, null=True)),
                 ('provider_request_id', models.CharField(db_collation='C', help_text="The provider's own id of the latest attempt.", max_length=100, null=True)),
                 ('end_user', models.CharField(help_text="The caller's own id of who asked. Empty: it said none.", max_length=512, null=True)),
-                ('tags', models.JSONField(help_text='Values by name, at most five, as the caller said. Empty: it said none.', null=True)),
+                ('tags', models.JSONField(help_text='Values by name, as the caller said. Empty: it said none.', null=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ('finished_at', models.DateTimeField(null=True)),
                 ('account', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='completions', to='billing.account')),

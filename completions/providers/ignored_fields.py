@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence, Set
 
 from completions.chat import ChatRequest
+from completions.request.serving import USUAL_TIERS
 
 # Heeded by the gateway and by every kind of provider. ``n`` and ``modalities`` are refused where more is asked than there is.
 # Adapters name ``reasoning`` where a model cannot heed it.
@@ -42,7 +43,11 @@ def find(
     fields = request.fields
     ignored = []
     if not fields.keys() <= sent:
-        ignored = [name for name, value in fields.items() if name not in sent and value is not None]
+        ignored = [
+            name
+            for name, value in fields.items()
+            if name not in sent and value is not None and not (name == "service_tier" and value in USUAL_TIERS)
+        ]
     if request.contents.message_fields and sent_in_messages is not None:
         ignored += [f"messages.{name}" for name in sorted(request.contents.message_fields.difference(sent_in_messages))]
     if request.reasoning.unheeded:

@@ -7,6 +7,7 @@ schema     the whole body
 messages   the ``messages`` array: roles, parts, tool calls
 prompt     which fields are part of the prompt, and the most tokens that they can be; which fields are never sent upstream
 reasoning  whether a request asks for reasoning, and how much
+serving    its service tier, and what else OpenAI does beside writing the reply; cache_marks  what Anthropic is to cache
 remote_images  images that the gateway fetches
 fields     readers of single fields, also for the adapters
 """

@@ -19,6 +19,7 @@ Adapters rely on the following and do not check it again; each field may also be
 ``tool_choice``  only with ``tools`` or ``functions``: a string of TOOL_CHOICES, or an object; if its type is function, its
   function is a declared one, and nothing else is checked of other types
 ``user``, ``safety_identifier``, ``prompt_cache_key``  strings, the first two of at most LABEL_CHARACTERS_MAX
+``cache_control``, ``prediction``, ``web_search_options``, ``moderation``, ``prompt_cache_options``  objects, see ``serving``
 ``metadata``  at most TAGS_MAX strings by name
 
 ``messages`` tells what is guaranteed of the messages.
@@ -31,8 +32,8 @@ from typing import Any
 
 from django.conf import settings
 
-from completions.chat import TIERS, ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
-from completions.request import messages, prompt, reasoning, remote_images
+from completions.chat import ChatRequest, Labels, ProviderPreferences, Reasoning, RequestBody
+from completions.request import messages, prompt, reasoning, remote_images, serving
 from completions.request.fields import (
     Fields,
     check_array,
@@ -57,7 +58,7 @@ SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1
 CHOICES_MAX = 16
 STOPS_MAX = 16
 TOOLS_MAX = 1_000  # as several MCP servers have together; OpenAI itself takes 128
-TAGS_MAX = 5
+TAGS_MAX = 16  # as OpenAI's
 TAG_NAME_CHARACTERS_MAX = 64
 LABEL_CHARACTERS_MAX = 512  # of the value of a tag, and of the id of an end user
 FALLBACKS_MAX = 5
@@ -100,6 +101,7 @@ def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pa
         _check_reply_format(fields)
     if not _TOOL_FIELDS.isdisjoint(fields):
         _check_tools(fields)
+    tier = "" if serving.FIELDS.isdisjoint(fields) else serving.read_tier(fields)
     labels = read_labels(fields)
     (model, sort), conversation = _read_sorted_model(fields), _read_messages(fields)
     contents = messages.check(
@@ -131,7 +133,7 @@ def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pa
         or (("cache_control" in fields or "tools" in fields) and _marks_hour_cache(fields)),
         provider_preferences=read_provider_preferences(fields, sort),
         labels=labels,
-        tier=fields["service_tier"] if fields.get("service_tier") in TIERS else "",
+        tier=tier,
         reasoning=Reasoning(fields.get("reasoning_effort"))
         if fields.get("reasoning") is None
         else _read_reasoning(fields, max_tokens),

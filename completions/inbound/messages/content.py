@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from completions.inbound import tool_names
-from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages.places import MessagePlace
 from completions.providers import sealed_reasoning
 from completions.request import messages as chat_messages
 from completions.request import prompt
+from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_array,

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from completions.chat import ChatRequest, Labels, RequestBody
 from completions.inbound import caller_errors
-from completions.inbound.cache_marks import cache_control
 from completions.inbound.messages import content, places, tools
 from completions.inbound.messages.content import Conversation
 from completions.inbound.messages.places import MessagePlace
 from completions.request import schema
+from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_members,

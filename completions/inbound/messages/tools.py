@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from completions.inbound import tool_names
-from completions.inbound.cache_marks import cache_control
 from completions.request import prompt
+from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_array,

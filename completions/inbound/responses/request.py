@@ -9,14 +9,14 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from completions.chat import TIERS, ChatRequest, RequestBody
+from completions.chat import ChatRequest, RequestBody
 from completions.inbound import caller_errors
-from completions.inbound.cache_marks import cache_control
 from completions.inbound.responses import items, places, tools
 from completions.inbound.responses.items import Conversation
 from completions.inbound.responses.places import Places
 from completions.inbound.responses.tools import Tools
-from completions.request import schema
+from completions.request import schema, serving
+from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_kind,
@@ -37,7 +37,6 @@ from gateway_project.text import compact_json
 
 LOGPROBS, ENCRYPTED = "message.output_text.logprobs", "reasoning.encrypted_content"
 INCLUDED = (LOGPROBS, ENCRYPTED, "web_search_call.action.sources")
-SERVICE_TIERS = ("auto", "default", *TIERS)
 SUMMARIES = ("auto", "concise", "detailed")
 FORMATS = ("text", "json_object", "json_schema")
 TOP_LOGPROBS_MAX = 20
@@ -48,13 +47,14 @@ _OWN_FIELDS = ("echo", "models", "provider")  # the gateway's, which OpenAI's AP
 _COPIED = (
     *_OWN_FIELDS,
     *("model", "temperature", "top_p", "metadata", "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"),
+    *("moderation", "prompt_cache_options", "service_tier"),
     "client_metadata",  # Codex's, about itself
 )
 _FIELDS = {
     *_COPIED,
     *("background", "cache_control", "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls"),
-    *("parallel_tool_calls", "previous_response_id", "reasoning", "service_tier", "store", "stream", "stream_options", "text"),
-    *("tool_choice", "tools", "top_logprobs", "truncation"),
+    *("parallel_tool_calls", "previous_response_id", "reasoning", "store", "stream", "stream_options", "text", "tool_choice"),
+    *("tools", "top_logprobs", "truncation"),
 }
 
 
@@ -93,8 +93,6 @@ def _translate(body: Fields, pause: Callable[[], None], earlier: int) -> tuple[F
     fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
     fields["messages"] = conversation.messages
     fields["stream"] = read_boolean(body, "stream")
-    if body.get("service_tier") in TIERS:
-        fields["service_tier"] = body["service_tier"]
     if (max_tokens := read_integer(body, "max_output_tokens", 1, schema.MAX_TOKENS_MAX)) is not None:
         fields["max_tokens"] = max_tokens
     declared = tools.translate(body, conversation.found_tools)
@@ -119,8 +117,7 @@ def _check_state(body: Fields, earlier: int) -> None:
 
 
 def _check_service(body: Fields) -> None:
-    """Check how the request is served: a tier that has prices, and what asks for no more than the gateway does anyway."""
-    read_choice(body, "service_tier", SERVICE_TIERS)
+    """Check what asks for no more than the gateway does anyway."""
     read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
     read_object(body, "client_metadata")
     if body.get("truncation") not in (None, "disabled"):
@@ -213,7 +210,7 @@ def _repeated(body: Fields) -> Fields:
         "prompt_cache_key": body.get("prompt_cache_key"),
         "reasoning": {name: reasoning.get(name) for name in ("effort", "summary")},
         "safety_identifier": body.get("safety_identifier"),
-        "service_tier": body["service_tier"] if body.get("service_tier") in TIERS else "default",
+        "service_tier": serving.SERVICE_TIERS[body.get("service_tier") or "auto"] or "default",
         "temperature": body.get("temperature"),
         "text": {"format": {"type": "text"}, **{name: value for name, value in text.items() if value is not None}},
         "tool_choice": body.get("tool_choice") or "auto",

@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
-from completions.serializers import TAGS
+from completions.serializers import TAGS, ServingSerializer
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 
 _OBJECT = {"type": "object", "additionalProperties": True}
@@ -64,7 +64,7 @@ class ModelResponseInputItemSerializer(serializers.Serializer[Any]):
 
 
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
-class ModelResponseRequestSerializer(serializers.Serializer[Any]):
+class ModelResponseRequestSerializer(ServingSerializer):
     model = serializers.CharField(
         min_length=1, max_length=schema.MODEL_CHARACTERS_MAX, help_text="An id of GET /v1/models that is available."
     )
@@ -83,7 +83,6 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
         help_text="Models to try in turn when the first cannot serve the request.",
     )
     provider = optional(SchemaField, _OBJECT, help_text="Which providers may answer: order, only and ignore.")
-    cache_control = optional(SchemaField, _OBJECT, help_text="Caches the prompt for five minutes, at Anthropic.")
     tools = optional(
         serializers.ListField,
         child=ModelResponseToolSerializer(),
@@ -132,14 +131,9 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
     safety_identifier = optional(
         serializers.CharField, max_length=schema.LABEL_CHARACTERS_MAX, help_text="OpenAI's newer name for user."
     )
-    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI to find the prompt in its cache.")
+    prompt_cache_key = optional(serializers.CharField, help_text="Helps OpenAI and Mistral to find the prompt in their caches.")
     prompt_cache_retention = optional(
         serializers.ChoiceField, choices=request.CACHE_RETENTIONS, help_text="How long OpenAI keeps the prompt in its cache."
-    )
-    service_tier = optional(
-        serializers.ChoiceField,
-        choices=request.SERVICE_TIERS,
-        help_text="flex and priority: where the model has prices for it.",
     )
     truncation = optional(
         SchemaField, {"type": "string", "const": "disabled"}, help_text="Nothing is taken out of a conversation."
@@ -160,11 +154,19 @@ class ModelResponseRequestSerializer(serializers.Serializer[Any]):
 # --- Items of the output ----------------------------------------------------------------------------------------------
 
 
+class OutputAnnotationSerializer(serializers.Serializer[Any]):
+    type = Constant("url_citation")
+    url = serializers.CharField(help_text="The address of the page.")
+    title = serializers.CharField(help_text="The title of the page.")
+    start_index = serializers.IntegerField(help_text="Of the first character of the text that cites it.")
+    end_index = serializers.IntegerField(help_text="Of the last one.")
+
+
 class OutputTextSerializer(serializers.Serializer[Any]):
     type = Constant("output_text")
     text = serializers.CharField(help_text="What the model says.")
     annotations = serializers.ListField(
-        child=SchemaField(_OBJECT), help_text="What the text cites after a search of the web, as OpenAI sends it."
+        child=OutputAnnotationSerializer(), help_text="What the text cites after a search of the web, as OpenAI sends it."
     )
     logprobs = serializers.ListField(
         child=SchemaField(_OBJECT), help_text="The probabilities of the tokens, if they were asked for."

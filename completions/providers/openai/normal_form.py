@@ -2,7 +2,7 @@
 
 content             text or null; upstreams also send a list of parts
 reasoning_content   what the model thought; upstreams also send ``reasoning``, parts of the type ``thinking``, and
-                    <think>...</think> at the start of the content, after white space at most
+                    <think>...</think> and the like (_TAGS) at the start of the content, after white space at most
 reasoning           the same text again, in OpenRouter's words, with ``reasoning_details``. Upstreams that send details have
                     secrets in them, which are sealed
 tool_calls          each with an id, a type, and arguments as text; in a stream each with its index, and with its id, its
@@ -21,7 +21,9 @@ from gateway_project.text import compact_json
 Fields = dict[str, Any]
 
 FORMAT = "unknown"  # of reasoning, in OpenRouter's words
-_OPEN, _CLOSE = "<think>", "</think>"
+# What thoughts stand between: those of most models that write their thoughts as text; gpt-oss at Bedrock
+# (github.com/promptfoo/promptfoo/pull/9587); Google's endpoint for OpenAI's clients (github.com/wyeeeee/hajimi/pull/292).
+_TAGS = {f"<{name}>": f"</{name}>" for name in ("think", "reasoning", "thought")}
 _SPACE, _MAX_SPACE = " \t\r\n", 64  # before the opening tag; more of it is content, so what is held back is short
 _FINISH_REASONS = {"model_length": "length"}  # Mistral's
 # The reply is not complete, whatever text came before: OpenRouter's and Mistral's word, and DeepSeek's.
@@ -187,7 +189,7 @@ class _ToolCall:
 
 
 class _ThoughtTags:
-    """Splits text that arrives in pieces into the thoughts in <think>...</think> at its start, and what follows them.
+    """Splits text that arrives in pieces into the thoughts between tags at its start, and what follows them.
 
     A piece that may be the start of a tag, or white space before one, is held back until the next one. White space around the
     tags is dropped, but not the thoughts' own at their end.
@@ -195,34 +197,35 @@ class _ThoughtTags:
 
     def __init__(self) -> None:
         self.is_content = False  # true when nothing more can be thoughts
-        self._held = ""
-        self._is_open = self._is_closed = False
+        self._held = self._close = ""  # the tag that ends the thoughts, once they have begun
+        self._is_closed = False
         self._has_thoughts = False
 
     def begins_content(self, text: bytes) -> bool:
         """Return whether this text, as in JSON, begins the content, and no tag. Some upstreams write "<" as an escape."""
-        self.is_content = bool(text) and text[:1] not in b"<\\ " and not self._is_open and not self._held
+        self.is_content = bool(text) and text[:1] not in b"<\\ " and not self._close and not self._held
         return self.is_content
 
     def split(self, text: str, *, is_last: bool, has_tags: bool = True) -> tuple[str, str]:
         """Return the thoughts and the content of the next piece. Without ``has_tags``, no thoughts can begin here."""
         text, self._held = self._held + text, ""
         thoughts = ""
-        if not self._is_open:
+        if not self._close:
             start = text.lstrip(_SPACE)
-            may_begin = has_tags and len(text) - len(start) <= _MAX_SPACE
-            if not (may_begin and start.startswith(_OPEN)):
-                if may_begin and _OPEN.startswith(start) and not is_last:
+            may_begin = has_tags and start[:1] in ("", "<") and len(text) - len(start) <= _MAX_SPACE
+            opened = next((tag for tag in _TAGS if start.startswith(tag)), "") if may_begin else ""
+            if not opened:
+                if may_begin and not is_last and any(tag.startswith(start) for tag in _TAGS):
                     self._held = text
                     return "", ""
                 self.is_content = True
                 return "", text
-            self._is_open, text = True, start[len(_OPEN) :]
+            self._close, text = _TAGS[opened], start[len(opened) :]
         if not self._is_closed:
-            thoughts, tag, text = text.partition(_CLOSE)
+            thoughts, tag, text = text.partition(self._close)
             self._is_closed = bool(tag)
             if not tag and not is_last:
-                thoughts, self._held = _without_partial_tag(thoughts)
+                thoughts, self._held = _without_partial_tag(thoughts, self._close)
             if not self._has_thoughts:
                 thoughts = thoughts.lstrip()
                 self._has_thoughts = bool(thoughts)
@@ -231,10 +234,10 @@ class _ThoughtTags:
         return thoughts, text
 
 
-def _without_partial_tag(text: str) -> tuple[str, str]:
-    """Return the text without the start of a closing tag at its end, and that start."""
-    for length in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
-        if text.endswith(_CLOSE[:length]):
+def _without_partial_tag(text: str, close: str) -> tuple[str, str]:
+    """Return the text without the start of its closing tag at its end, and that start."""
+    for length in range(min(len(close) - 1, len(text)), 0, -1):
+        if text.endswith(close[:length]):
             return text[:-length], text[-length:]
     return text, ""
 

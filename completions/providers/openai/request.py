@@ -59,7 +59,13 @@ _OPENAI = _COMMON | {
     "user",
     "verbosity",
 }
-_MISTRAL = _COMMON - {"functions", "function_call"} | {"metadata", "prompt_mode", "random_seed", "safe_prompt"}
+_MISTRAL = _COMMON - {"functions", "function_call"} | {
+    "metadata",
+    "prompt_cache_key",
+    "prompt_mode",
+    "random_seed",
+    "safe_prompt",
+}
 _GROQ = _COMMON | {
     "disable_tool_validation",
     "include_reasoning",
@@ -134,6 +140,7 @@ QUIRKS: dict[str, Quirk] = {
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
     # (github.com/Gage-Technologies/mistral-go/issues/3) and for reasoning (github.com/charmbracelet/crush/issues/1590).
     # An id of a call "must be a-z, A-Z, 0-9, with a length of 9" (github.com/anomalyco/opencode/issues/1680).
+    # Without a prompt_cache_key nothing is cached (github.com/mistralai/mistral-vibe/discussions/680).
     "api.mistral.ai": Quirk(
         max_tokens_field="max_tokens",
         stream_options=None,

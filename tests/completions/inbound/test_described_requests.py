@@ -16,7 +16,7 @@ from completions.serializers import ChatCompletionRequestSerializer
 
 HELLO = [{"role": "user", "content": "Hello"}]
 # With a field of each kind: of the others, the parser looks only for those whose kind is there.
-CHAT = {"model": "demo/echo", "messages": HELLO, "temperature": 1, "stop": "x", "tools": [{"type": "custom"}]}
+CHAT = {"model": "demo/echo", "messages": HELLO, "temperature": 1, "stop": "x", "tools": [{"type": "custom"}], "moderation": {}}
 MESSAGES = {"model": "demo/echo", "messages": HELLO, "max_tokens": 100}
 RESPONSES = {"model": "demo/echo", "input": "Hello"}
 EMBEDDINGS = {"model": "demo/embed", "input": "Hello"}

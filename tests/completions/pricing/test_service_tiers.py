@@ -68,12 +68,42 @@ def test_without_prices_a_tier_is_refused_by_name(api, alice, large, upstream, t
     assert not alice.holds.exists()
 
 
-@pytest.mark.parametrize("tier", ["auto", "default", "scale", 5, None, ["flex"]])
-def test_other_tiers_are_not_sent_as_before(api, alice, tiered, upstream, tier):
-    upstream.will(answered(service_tier="default"))
-    assert ask(api, service_tier=tier).status_code == 200
-    assert "service_tier" not in upstream.requests[0].body
-    assert_charged(alice, "reported", prompt=109, completion=2, cached=100, nanos=cost(""))
+# What is asked for -> what is sent, and at whose prices it is charged; and what the header of the reply names.
+ASKED: dict[Any, tuple[str, str | None]] = {
+    None: ("", None),
+    "auto": ("", None),
+    "default": ("", None),
+    "scale": ("", "service_tier"),
+    "standard": ("", "service_tier"),
+    "on_demand": ("", "service_tier"),
+    "flex": ("flex", None),
+    "priority": ("priority", None),
+    "fast": ("priority", None),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_every_word_for_a_tier_means_the_same_in_chat_and_in_responses(api, alice, tiered, upstream, path, asked):
+    tier, named = ASKED[asked]
+    upstream.will(answered(service_tier=tier or "default"))
+    prompt = {"input": "Hello"} if path == "/v1/responses" else {"messages": [{"role": "user", "content": "Hello"}]}
+    replied = api.post(path, {"model": "acme/large", "service_tier": asked, **prompt})
+    assert (replied.status_code, replied.get("x-gateway-ignored-fields")) == (200, named)
+    assert upstream.requests[0].body.get("service_tier") == (tier or None)
+    assert replied.json().get("service_tier") in (None, tier or "default")
+    assert_charged(alice, "reported", prompt=109, completion=2, cached=100, nanos=cost(tier))
+
+
+@pytest.mark.parametrize("tier", ["turbo", "ultrafast", 5, True, ["flex"], {}])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_what_is_no_tier_is_refused_by_name(api, alice, tiered, upstream, path, tier):
+    prompt = {"input": "Hello"} if path == "/v1/responses" else {"messages": [{"role": "user", "content": "Hello"}]}
+    assert_error(
+        api.post(path, {"model": "acme/large", "service_tier": tier, **prompt}), 400, "invalid_request_error", "service_tier"
+    )
+    assert upstream.requests == []
+    assert not alice.holds.exists()
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "gemini"])

@@ -33,6 +33,7 @@ def chosen(choice):
     return {"tools": [FIND], "tool_choice": choice}
 
 
+WRONG_TIERS: list[Any] = ["turbo", "ultrafast", "PRIORITY", "", 5, 0, True, ["flex"], {"tier": "flex"}]
 NAME = "must have 1 to 128 letters, digits, underscores, hyphens, dots or colons"
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"model": ""}, "model", "must have 1 to 200 characters"),
@@ -80,7 +81,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"logprobs": True, "top_logprobs": -1}, "top_logprobs", "must be between 0 and 20"),
     ({"logprobs": True, "top_logprobs": True}, "top_logprobs", "must be an integer"),
     ({"metadata": []}, "metadata", "must be an object"),
-    ({"metadata": {str(place): "x" for place in range(6)}}, "metadata", "must have at most 5 entries"),
+    ({"metadata": {str(place): "x" for place in range(17)}}, "metadata", "must have at most 16 entries"),
     ({"metadata": {"k": 1}}, "metadata.k", "must be a string of at most 512 characters"),
     ({"metadata": {"k": "x" * 513}}, "metadata.k", "must be a string of at most 512 characters"),
     ({"metadata": {"": "x"}}, "metadata.", "must be a string of at most 512 characters, under a name of 1 to 64"),
@@ -133,6 +134,29 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (chosen({"type": "function", "function": {"name": "lose"}}), "tool_choice.function.name", "must be the name of one"),
     (chosen({"type": "function", "function": {"name": ["find"]}}), "tool_choice.function.name", "must be the name of one"),
     ({"user": 1}, "user", "must be a string"),
+    *(({"service_tier": value}, "service_tier", "must be one of auto, default, scale, ") for value in WRONG_TIERS),
+    *(
+        ({name: value}, name, "must be an object")
+        for name in ("cache_control", "moderation", "prediction", "prompt_cache_options", "web_search_options")
+        for value in ("on", "", True, 1, [], [{}])
+    ),
+    ({"cache_control": {"type": "forever"}}, "cache_control.type", "must be ephemeral"),
+    ({"cache_control": {"type": "ephemeral", "ttl": 3600}}, "cache_control.ttl", "must be one of 5m, 1h"),
+    ({"cache_control": {"type": "ephemeral", "size": 1}}, "cache_control.size", "is not supported"),
+    ({"moderation": {"model": 1}}, "moderation.model", "must be a string"),
+    ({"moderation": {"model": "m" * 201}}, "moderation.model", "must have at most 200 characters"),
+    ({"moderation": {"mode": "block"}}, "moderation.mode", "is not supported"),
+    ({"moderation": {"policy": "block"}}, "moderation.policy", "must be an object"),
+    ({"moderation": {"policy": {"input": "block"}}}, "moderation.policy.input", "must be an object"),
+    ({"moderation": {"policy": {"output": {"mode": "stop"}}}}, "moderation.policy.output.mode", "must be one of score, block"),
+    ({"prediction": {}}, "prediction.type", "is required"),
+    ({"prediction": {"type": "text", "content": "x"}}, "prediction.type", "must be one of content"),
+    ({"prediction": {"type": "content"}}, "prediction.content", "is required"),
+    ({"prediction": {"type": "content", "content": 1}}, "prediction.content", "must be a string or an array of parts"),
+    ({"prompt_cache_options": {"mode": "on"}}, "prompt_cache_options.mode", "must be one of implicit, explicit"),
+    ({"prompt_cache_options": {"ttl": 30}}, "prompt_cache_options.ttl", "must be one of 30m"),
+    ({"web_search_options": {"search_context_size": 3}}, "web_search_options.search_context_size", "must be one of low,"),
+    ({"web_search_options": {"user_location": "Berlin"}}, "web_search_options.user_location", "must be an object"),
     ({"verbosity": "loud"}, "verbosity", "must be one of low, medium, high"),
 ]
 

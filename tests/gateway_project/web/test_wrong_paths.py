@@ -79,16 +79,53 @@ def test_a_slash_too_many_is_named(path):
     assert told(path) == f"Path not found: it has a slash too many. Send the request to {right}."
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/v1/completions", "text completions"),
-        ("/v1/images/generations", "endpoints for images"),
-        ("/v1/audio/speech", "endpoints for audio"),
-    ],
-)
-def test_an_endpoint_that_the_gateway_does_not_have_is_told_of_chat_completions(path, name):
-    assert told(path) == f"The gateway has no {name}, {CHAT_ONLY}"
+# A path of another API -> what the gateway has not, and words of what there is instead.
+MISSING = {
+    "/v1/completions": ("text completions", "as a message of the user"),
+    "/completions": ("text completions", "as a message of the user"),
+    "/v1/engines/davinci/completions": ("engines", "in the body"),
+    "/v1/images/generations": ("endpoints for images", "image_support"),
+    "/v1/audio/speech": ("endpoints for audio", "input_audio"),
+    "/v1/videos": ("endpoints for videos", ""),
+    "/v1/files": ("files", "file_data"),
+    "/v1/files/file-1/content": ("files", "file_data"),
+    "/openai/v1/files": ("files", "file_data"),
+    "/v1/uploads/upload_1/parts": ("uploads", "file_data"),
+    "/v1/batches": ("batches", "background: true"),
+    "/v1/batches/batch_1/cancel": ("batches", "background: true"),
+    "/v1/messages/batches": ("batches", "by itself"),
+    "/v1/vector_stores/vs_1/files": ("vector stores", f"{HERE}/v1/embeddings"),
+    "/v1/assistants": ("assistants", "previous_response_id"),
+    "/v1/threads/thread_1/messages": ("threads", "previous_response_id"),
+    "/v1/threads/thread_1/runs": ("threads", "previous_response_id"),
+    "/v1/conversations/conv_1/items": ("stored conversations", "previous_response_id"),
+    "/v1/realtime/sessions": ("realtime sessions", "stream: true"),
+    "/v1/moderations": ("moderations", "moderation"),
+    "/v1/fine_tuning/jobs": ("fine-tuning", ""),
+    "/v1/evals": ("evals", ""),
+    "/v1/containers/cntr_1": ("containers", "at the caller"),
+    "/v1/organization/usage/completions": ("administration of this path", f"{HERE}/v1/usage"),
+    "/api/v1/credits": ("credits of this path", f"{HERE}/v1/usage"),
+    "/v1/rerank": ("reranking", f"{HERE}/v1/embeddings"),
+}
+
+
+@pytest.mark.parametrize("path", MISSING)
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_an_endpoint_that_the_gateway_does_not_have_is_told_what_there_is_instead(path, method):
+    name, instead = MISSING[path]
+    message = told(path, method)
+    assert message.startswith(f"The gateway has no {name}, {CHAT_ONLY}")
+    assert instead in message.removeprefix(f"The gateway has no {name}, {CHAT_ONLY}")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("rest", ["chatcmpl-1", "chatcmpl-1/", "chatcmpl-1/messages"])
+def test_a_stored_chat_completion_is_told_where_its_cost_and_where_stored_replies_are(method, rest):
+    assert told(f"/v1/chat/completions/{rest}", method) == (
+        f"Chat completions are not stored. GET {HERE}/v1/completions/{{id}} tells what one cost; "
+        f"{HERE}/v1/responses stores replies."
+    )
 
 
 @pytest.mark.parametrize("path", ["/responses/resp_1", "/v1/responses/resp_1/nowhere"])
@@ -123,8 +160,9 @@ def test_an_endpoint_of_the_base_address_is_told_its_path(path, right):
     assert told(path, "GET") == f"Path not found. Send the request to {HERE}{right}."
 
 
-def test_other_paths_under_api_are_told_where_all_are_described():
-    assert told("/api/chat") == f"Path not found. All paths are described at {HERE}/api/openapi.json."
+@pytest.mark.parametrize("path", ["/api/chat", "/api/keys/key_1/x", "/api/files"])
+def test_other_paths_under_api_are_told_where_all_are_described(path):
+    assert told(path) == f"Path not found. All paths are described at {HERE}/api/openapi.json."
 
 
 def test_any_other_path_is_told_nothing_more():
@@ -156,7 +194,7 @@ def test_the_address_has_the_scheme_by_which_it_is_reached(settings):
 
 @pytest.mark.parametrize("secret", [None, "mgw_live_wrong"])
 def test_a_caller_without_a_valid_key_is_told_the_same(secret):
-    assert told("/v1/files", secret=secret) == f"The gateway has no files, {CHAT_ONLY}"
+    assert told("/v1/files", secret=secret).startswith(f"The gateway has no files, {CHAT_ONLY}")
 
 
 def test_nothing_of_the_path_is_repeated():

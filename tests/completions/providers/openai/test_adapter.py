@@ -108,7 +108,7 @@ def test_unknown_fields_are_passed_on_to_servers_of_the_operators_own(api, large
     assert asked["tools"] == [{"type": "function", "function": {"name": "f"}}]
 
 
-@pytest.mark.parametrize("name", ["n_predict", "models", "service_tier", "options"])
+@pytest.mark.parametrize("name", ["n_predict", "models", "search_settings", "options"])
 def test_fields_that_change_limit_model_or_price_are_not_passed_on(api, upstream, name):
     assert ask(api, **{name: ["acme/large"]}).status_code == 200
     assert name not in upstream.requests[0].body

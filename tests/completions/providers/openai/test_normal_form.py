@@ -47,6 +47,13 @@ TAGGED = {
     "empty": ("", "", ""),
     "tags in thoughts": ("<think>a <think> b</ think> c</think>d", "a <think> b</ think> c", "d"),
     "several closings": ("<think>a<</</think></think>", "a<</", "</think>"),
+    "gpt-oss at Bedrock": ("<reasoning>Let me see.</reasoning>Hello", "Let me see.", "Hello"),
+    "Google's endpoint for OpenAI's clients": ("<thought>Let me see.\n</thought>Hello", "Let me see.\n", "Hello"),
+    "closed by the tag of another": ("<reasoning>a</think></thought>b</reasoning>c", "a</think></thought>b", "c"),
+    "reasoning in the middle": ("Use <reasoning>a</reasoning>", "", "Use <reasoning>a</reasoning>"),
+    "reasoning never closed": ("\n<reasoning>a</reason", "a</reason", ""),
+    "start of either tag": ("<th", "", "<th"),
+    "a longer name": ("<reasonings>a</reasonings>", "", "<reasonings>a</reasonings>"),
 }
 
 
@@ -62,7 +69,8 @@ def test_a_stream_agrees_with_the_whole_reply_a_letter_at_a_time(text, thoughts,
     assert (joined(deltas, "reasoning_content"), joined(deltas, "content")) == (thoughts, content)
 
 
-PIECES = st.lists(st.sampled_from(["<think>", "</think>", "<thi", "nk>", "</", "think>", "\n", "a", "<", ""]), max_size=8)
+TAGS = ["<think>", "</think>", "<reasoning>", "</reasoning>", "<thought>"]
+PIECES = st.lists(st.sampled_from([*TAGS, "<thi", "nk>", "</", "think>", "</reas", "oning>", "\n", "a", "<", ""]), max_size=8)
 
 
 @given(PIECES)

@@ -1,0 +1,76 @@
+"""How a request is to be served: its tier, its marks for caches, and what OpenAI does beside writing the reply. Pure.
+
+No provider is sent ``prediction`` and ``web_search_options``, because no price covers them: the reply names them. They are
+checked all the same, so that a mistake in them is told here as it is at OpenAI.
+"""
+
+from completions.request.cache_marks import cache_control
+from completions.request.fields import (
+    Fields,
+    check_kind,
+    check_members,
+    read_choice,
+    read_object,
+    read_required,
+    read_string,
+    refuse,
+)
+
+# What a request may ask for -> the tier whose prices hold; "" for the usual ones. OpenAI's words are those of openai-python,
+# types/responses/service_tier.py, where fast is another name of priority, and scale is capacity that an organization has bought
+# there: here it is the usual service. "standard" is OpenRouter's word for that (github.com/pydantic/pydantic-ai/issues/4895),
+# "on_demand" is Groq's.
+SERVICE_TIERS = {
+    **dict.fromkeys(("auto", "default", "scale", "standard", "on_demand"), ""),
+    **{"flex": "flex", "priority": "priority", "fast": "priority"},
+}
+TIERS = tuple(SERVICE_TIERS)
+USUAL_TIERS = ("auto", "default")  # who asks for these gets what it asks for
+FIELDS = frozenset(
+    {"cache_control", "moderation", "prediction", "prompt_cache_options", "service_tier", "web_search_options"}
+)  # that ``read_tier`` checks
+SEARCH_SIZES = ("low", "medium", "high")
+CACHE_MODES = ("implicit", "explicit")
+CACHE_TTLS = ("30m",)
+MODERATION_MODES = ("score", "block")
+MODERATION_MODEL_CHARACTERS_MAX = 200
+
+
+def read_tier(fields: Fields) -> str:
+    """Check how a request is to be served. Return its service tier, if that has prices of its own. Raises InvalidRequest."""
+    cache_control(fields, "")
+    _check_prediction(fields)
+    _check_web_search(read_object(fields, "web_search_options"))
+    _check_cache_options(read_object(fields, "prompt_cache_options"))
+    _check_moderation(read_object(fields, "moderation"))
+    return SERVICE_TIERS[read_choice(fields, "service_tier", TIERS) or "auto"]
+
+
+def _check_prediction(fields: Fields) -> None:
+    if fields.get("prediction") is None:
+        return
+    check_kind(fields["prediction"], "prediction", ("content",))
+    if not isinstance(read_required(fields["prediction"], "content", "prediction"), str | list):
+        refuse("prediction.content", "must be a string or an array of parts")
+
+
+def _check_web_search(options: Fields) -> None:
+    read_choice(options, "search_context_size", SEARCH_SIZES, "web_search_options")
+    read_object(options, "user_location", "web_search_options")
+
+
+def _check_cache_options(options: Fields) -> None:
+    check_members(options, {"mode", "ttl"}, "prompt_cache_options")
+    read_choice(options, "mode", CACHE_MODES, "prompt_cache_options")
+    read_choice(options, "ttl", CACHE_TTLS, "prompt_cache_options")
+
+
+def _check_moderation(moderation: Fields) -> None:
+    check_members(moderation, {"model", "policy"}, "moderation")
+    if len(read_string(moderation, "model", "moderation")) > MODERATION_MODEL_CHARACTERS_MAX:
+        refuse("moderation.model", f"must have at most {MODERATION_MODEL_CHARACTERS_MAX} characters")
+    policy = read_object(moderation, "policy", "moderation")
+    check_members(policy, {"input", "output"}, "moderation.policy")
+    for name in policy:
+        path = f"moderation.policy.{name}"
+        read_choice(read_object(policy, name, "moderation.policy"), "mode", MODERATION_MODES, path)
