@@ -598,6 +598,7 @@ class ChatCompletionSerializer(serializers.Serializer[Any]):
     object = Constant("chat.completion")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     model = serializers.CharField(help_text="The model that answered.")
+    provider = serializers.CharField(help_text="The provider that answered, in OpenRouter's place. x-gateway-provider, too.")
     system_fingerprint = serializers.CharField(allow_null=True, help_text="null")
     choices = ChatCompletionChoiceSerializer(many=True, help_text="The replies: as many as n asked for.")
     usage = CompletionUsageSerializer(help_text="The tokens that are charged.")
@@ -652,6 +653,7 @@ class ChatCompletionChunkSerializer(serializers.Serializer[Any]):
     object = Constant("chat.completion.chunk")
     created = serializers.IntegerField(help_text="Unix time in seconds.")
     model = serializers.CharField(help_text="The model that answers.")
+    provider = serializers.CharField(help_text="The provider that answers.")
     choices = ChatCompletionChunkChoiceSerializer(many=True, help_text="What follows. Empty in the chunk with the usage.")
     usage = CompletionUsageSerializer(
         required=False,

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter
+from msgspec import structs
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +19,7 @@ from completions.completion_object import describe_completion
 from completions.inbound import descriptions
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
 from completions.inbound.messages import model_list
+from completions.inbound.openrouter import clients
 from completions.relay.reply_format import ChatFormat
 from completions.request import schema
 from completions.request.fields import Fields
@@ -56,17 +58,16 @@ _COMPLETION_DESCRIPTION = (
 )
 
 
-def _read_chat(fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-    return schema.parse(RequestBody(fields, raw), pause)
-
-
 class ChatCompletionsView(CompletionView):
     """One chat request, in OpenAI's language, which is also the gateway's own."""
 
     reply_format = ChatFormat()
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        return _read_chat(fields, raw, pause)
+        chat = schema.parse(RequestBody(fields, raw), pause)
+        if chat.stream and clients.expects_usage(chat, self.request._request.META):
+            return structs.replace(chat, include_usage=True, has_null_usage=False)
+        return chat
 
     @extend_schema(
         operation_id="createChatCompletion",
@@ -89,7 +90,7 @@ class QuoteView(RequestView):
     """What a chat request would hold and at most cost."""
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        return _read_chat(fields, raw, pause)
+        return schema.parse(RequestBody(fields, raw), pause)
 
     @extend_schema(
         operation_id="createQuote",

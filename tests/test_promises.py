@@ -112,6 +112,7 @@ def test_a_completion_has_every_field_with_its_type(api, echo_model):
         "object": str,
         "created": int,
         "model": str,
+        "provider": str,
         "system_fingerprint": type(None),
         "choices": list,
         "usage": {
@@ -153,9 +154,9 @@ def test_a_stream_is_chunks_and_a_terminator(api, echo_model):
     assert (reply["cache-control"], reply["x-accel-buffering"]) == ("no-cache", "no")
     *chunks, done = chat.events(reply)
     assert done == "[DONE]"
-    [head] = {(chunk.pop("id"), chunk.pop("object"), chunk.pop("created"), chunk.pop("model")) for chunk in chunks}
+    [head] = {tuple(map(chunk.pop, ("id", "object", "created", "model", "provider"))) for chunk in chunks}
     assert re.fullmatch(r"chatcmpl-[0-9a-f]{32}", head[0])
-    assert (head[1], type(head[2]), head[3]) == ("chat.completion.chunk", int, "demo/echo")
+    assert (head[1], type(head[2]), *head[3:]) == ("chat.completion.chunk", int, "demo/echo", "echo")
     assert chunks == [
         {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
         for delta in ({"role": "assistant", "content": ""}, {"content": "one "}, {"content": "two "}, {"content": "three"})

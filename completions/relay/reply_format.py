@@ -154,6 +154,7 @@ def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:
         "object": kind,
         "created": int(completion.created_at.timestamp()),
         "model": dispatch.call.offer.model_id,
+        "provider": dispatch.call.route.provider_slug,  # OpenRouter's: pydantic-ai's OpenRouterModel refuses a reply without it
     }
 
 

@@ -68,6 +68,7 @@ def test_a_whole_reply_has_our_id_time_model_and_usage(api, alice):
         "object": "chat.completion",
         "created": pytest.approx(completion.created_at.timestamp(), abs=2),
         "model": "acme/large",
+        "provider": "scripted",
         "system_fingerprint": None,
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello you"}, "finish_reason": "stop"}],
         "usage": {

@@ -88,7 +88,7 @@ def cut(raw: bytes, places: list[int]) -> list[bytes]:
 
 # --- The rules ---------------------------------------------------------------------------------------------------
 
-KEYS = {"id", "object", "created", "model", "choices", "usage"}
+KEYS = {"id", "object", "created", "model", "provider", "choices", "usage"}
 
 
 def assert_conforms(raw: bytes, *, model: str = "acme/large", include_usage: bool = False, choices: int = 1) -> list[dict]:
@@ -325,7 +325,7 @@ def test_a_stream_that_breaks_ends_in_one_error_event_without_done(api, large, u
 def test_the_conformance_check_finds_every_kind_of_violation():
     """Each violation must fail one of the checks above."""
     good = ROLE + words("x") + FINISH + DONE
-    judged = good.replace(b"up-1", b"chatcmpl-1").replace(b"upstream-name", b"acme/large")
+    judged = good.replace(b"up-1", b"chatcmpl-1").replace(b'"upstream-name"', b'"acme/large","provider":"scripted"')
     assert_conforms(judged)
     for bad in [
         judged.removesuffix(DONE),
@@ -339,6 +339,7 @@ def test_the_conformance_check_finds_every_kind_of_violation():
         judged.replace(b'"created":1', b'"created":2', 1),
         judged.replace(b"chatcmpl-1", b"chatcmpl-2", 1),
         judged.replace(b"acme/large", b"acme/small", 1),
+        judged.replace(b'"provider":"scripted",', b"", 1),
         judged.replace(b'"role":"assistant",', b"", 1),
         judged.replace(b'"finish_reason":"stop"', b'"finish_reason":null'),
         judged.replace(b'"finish_reason":null', b'"finish_reason":"stop"', 1),

@@ -418,7 +418,8 @@ def test_a_completion_is_described_as_json_and_as_an_event_stream(document):
     content = document["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
     assert set(content) == {"application/json", "text/event-stream"}
     completion = resolve(document, content["application/json"]["schema"])
-    assert set(completion["required"]) == {"id", "object", "created", "model", "system_fingerprint", "choices", "usage"}
+    names = {"id", "object", "created", "model", "provider", "system_fingerprint", "choices", "usage"}
+    assert set(completion["required"]) == names
 
 
 def test_the_described_completion_has_the_fields_of_a_served_one(document, api, echo_model):
