@@ -5,7 +5,7 @@ from completions.inbound.embeddings.views import EmbeddingsView
 from completions.inbound.messages.views import CountTokensView, MessageQuoteView, MessagesView
 from completions.inbound.openrouter.views import GenerationView, KeyView
 from completions.inbound.responses.stored_views import CancelledResponseView, InputItemsView, StoredResponseView
-from completions.inbound.responses.views import InputTokensView, ResponseQuoteView, ResponsesView
+from completions.inbound.responses.views import CompactionView, InputTokensView, ResponseQuoteView, ResponsesView
 
 urlpatterns = [
     path("chat/completions", views.ChatCompletionsView.as_view()),
@@ -20,6 +20,7 @@ urlpatterns = [
     path("models/<path:model_id>", views.ModelView.as_view()),
     path("quote", views.QuoteView.as_view()),
     path("responses", ResponsesView.as_view()),
+    path("responses/compact", CompactionView.as_view()),
     path("responses/input_tokens", InputTokensView.as_view()),
     path("responses/quote", ResponseQuoteView.as_view()),
     path("responses/<str:response_id>", StoredResponseView.as_view()),

@@ -7,8 +7,9 @@ by ``completions.request.messages``, as for all requests.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
-from completions.inbound.responses import tools
+from completions.inbound.responses import compaction, tools
 from completions.inbound.responses.places import ItemPlace
 from completions.providers import sealed_reasoning
 from completions.request.fields import (
@@ -39,11 +40,14 @@ class Conversation:
     tool search of the caller found, with their paths.
     """
 
+    account_id: UUID | None = None  # that summaries are sealed for
     messages: list[Fields] = field(default_factory=list)
     places: list[ItemPlace] = field(default_factory=list)
     found_tools: list[tuple[Any, str]] = field(default_factory=list)
     has_custom_calls: bool = False
     has_searches: bool = False  # of earlier replies, which no provider is sent
+    compactions: int = 0
+    compacts_at: str = ""  # the item that asks for a summary of all before it
     _has_turn: bool = False  # whether the last message is one of the assistant, to which more can be added
     _shown: list[tuple[Fields, str]] = field(default_factory=list)  # parts that results cannot have, and their paths
 
@@ -83,12 +87,12 @@ class Conversation:
         self._has_turn = False
 
 
-def translate(body: Fields, pause: Callable[[], None], earlier: int = 0) -> Conversation:
+def translate(body: Fields, pause: Callable[[], None], earlier: int = 0, account_id: UUID | None = None) -> Conversation:
     """Return the conversation of a body. Raises InvalidRequest about the first item that cannot be translated.
 
     The first ``earlier`` items come from earlier responses. Errors about them name ``previous_response_id``.
     """
-    conversation = Conversation()
+    conversation = Conversation(account_id)
     if instructions := read_string(body, "instructions"):
         conversation.add({"role": "system", "content": instructions}, ItemPlace("instructions", "instructions"))
     given = read_required(body, "input")
@@ -108,6 +112,8 @@ def _add_item(conversation: Conversation, given: Any, path: str) -> None:
     item = check_object(given, path)
     kind = item.get("type") or ("message" if "role" in item else None)
     check_kind({"type": kind}, path, _ITEMS)
+    if conversation.compacts_at:
+        refuse(conversation.compacts_at, "must be the last item of the input")
     _ITEMS[str(kind)](conversation, item, path)
 
 
@@ -267,6 +273,25 @@ def _add_search(conversation: Conversation, item: Fields, path: str) -> None:
     conversation.has_searches = True
 
 
+def _add_compaction(conversation: Conversation, item: Fields, path: str) -> None:
+    """Add the summary of what was compacted. What cannot be opened is refused: the model would know nothing of it."""
+    check_members(item, _LABELS | {"encrypted_content", "created_by"}, path)
+    at = f"{path}.encrypted_content"
+    conversation.compactions += 1
+    if conversation.compactions > compaction.ITEMS_MAX:
+        refuse(path, f"is one too many: an input may have {compaction.ITEMS_MAX} items of the type compaction")
+    sealed = check_string(read_required(item, "encrypted_content", path), at)
+    if (summary := compaction.open_summary(conversation.account_id, sealed)) is None:
+        refuse(at, "cannot be opened: it was made for another account or by another service. Send the conversation instead")
+    conversation.add({"role": "user", "content": summary}, ItemPlace(path, at))
+
+
+def _add_compaction_trigger(conversation: Conversation, item: Fields, path: str) -> None:
+    check_members(item, {"id", "type"}, path)
+    conversation.add({"role": "user", "content": compaction.PROMPT}, ItemPlace(path, path))
+    conversation.compacts_at = path
+
+
 _ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
     "message": _add_message,
     "function_call": _add_function_call,
@@ -275,6 +300,8 @@ _ITEMS: dict[str, Callable[[Conversation, Fields, str], None]] = {
     "custom_tool_call_output": _add_result,
     "reasoning": _add_reasoning,
     "web_search_call": _add_search,
+    compaction.ITEM: _add_compaction,
+    compaction.TRIGGER: _add_compaction_trigger,
     **{tool.call_type: _add_caller_call for tool in tools.CALLER_TOOLS.values()},
     **{f"{tools.CALLER_TOOLS[name].call_type}_output": _add_caller_result for name in ("local_shell", "shell", "apply_patch")},
     "computer_call_output": _add_screenshot,

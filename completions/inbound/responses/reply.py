@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from completions.chat import Chunk, Usage, WholeReply
 from completions.inbound.events import as_json, event, parse_choices
+from completions.inbound.responses import compaction
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.output import Output
 from completions.inbound.responses.tools import Called
@@ -25,7 +28,7 @@ class ResponsesFormat(ReplyFormat):
 
     With ``searches``, OpenAI may search the web: searches and citations of the reply are read, which they are not of other
     upstreams. With ``encrypts_reasoning``, items of reasoning have ``encrypted_content`` for the caller to send back. With
-    ``keeping``, the response is to be stored, unless the account forbids that.
+    ``keeping``, the response is to be stored, unless the account forbids that. With ``compacts``, its text is a summary.
     """
 
     def __init__(
@@ -36,12 +39,14 @@ class ResponsesFormat(ReplyFormat):
         searches: bool = False,
         encrypts_reasoning: bool = False,
         keeping: Keeping | None = None,
+        compacts: bool = False,
     ) -> None:
         self._repeated = repeated
         self._called = called
         self._searches = searches
         self._encrypts_reasoning = encrypts_reasoning
         self._keeping = keeping
+        self._compacts = compacts
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         output = self.output(dispatch)
@@ -56,6 +61,9 @@ class ResponsesFormat(ReplyFormat):
 
     def output(self, dispatch: Dispatch) -> Output:
         """Return the output of a reply that has no content yet."""
+        if self._compacts:
+            seal = partial(compaction.seal_summary, dispatch.admitted.completion.account_id)
+            return compaction.CompactionOutput(_name(dispatch), seal)
         seals = self._encrypts_reasoning or self.keeping(dispatch) is not None
         seal_text = partial(sealed_reasoning.seal_text, dispatch.call) if seals else None
         shown = {"shows_sealed": self._encrypts_reasoning, "searches": self._searches}
@@ -98,6 +106,30 @@ class ResponsesFormat(ReplyFormat):
             "store": self.keeping(dispatch) is not None,
             **fields,
         }
+
+
+class CompactedFormat(ResponsesFormat):
+    """Replies of POST /v1/responses/compact: what the user wrote, as JSON, and the summary."""
+
+    def __init__(self, of_user: msgspec.Raw) -> None:
+        super().__init__({}, {}, compacts=True)
+        self._of_user = of_user
+
+    def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
+        output = self.output(dispatch)
+        output.read_whole(received.choices[0])
+        reason, completion = output.incomplete_reason, dispatch.admitted.completion
+        return as_json(
+            {
+                "id": completion.id,
+                "object": "response.compaction",
+                "created_at": int(completion.created_at.timestamp()),
+                "model": dispatch.call.offer.model_id,
+                "output": [*msgspec.json.decode(self._of_user, type=list[msgspec.Raw]), *output.items()],
+                "incomplete_details": {"reason": reason} if reason else None,
+                "usage": _usage_object(usage, charged_nanos),
+            }
+        )
 
 
 class ResponsesEventWriter(EventWriter):

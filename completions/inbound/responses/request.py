@@ -5,6 +5,8 @@ fields that no price of the catalog covers, and tools that run at OpenAI, except
 """
 
 from collections.abc import Callable
+from typing import Any
+from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
@@ -50,31 +52,41 @@ _COPIED = (
     *("moderation", "prompt_cache_options", "service_tier"),
     "client_metadata",  # Codex's, about itself
 )
+_OF_REPLIES = ("logprobs", "response_format", "tool_choice", "top_logprobs", "verbosity")
 _FIELDS = {
     *_COPIED,
-    *("background", "cache_control", "conversation", "include", "input", "instructions", "max_output_tokens", "max_tool_calls"),
-    *("parallel_tool_calls", "previous_response_id", "reasoning", "store", "stream", "stream_options", "text", "tool_choice"),
-    *("tools", "top_logprobs", "truncation"),
+    *("background", "cache_control", "context_management", "conversation", "include", "input", "instructions"),
+    *("max_output_tokens", "max_tool_calls", "parallel_tool_calls", "previous_response_id", "reasoning", "store", "stream"),
+    *("stream_options", "text", "tool_choice", "tools", "top_logprobs", "truncation"),
 }
 
 
 def parse(
-    body: Fields, raw: bytes | None = None, pause: Callable[[], None] = no_pause, *, earlier: int = 0
+    body: Fields,
+    raw: bytes | None = None,
+    pause: Callable[[], None] = no_pause,
+    *,
+    earlier: int = 0,
+    account_id: UUID | None = None,
 ) -> tuple[ChatRequest, Places, Fields]:
     """Return the chat request, where its messages and tools come from, and the fields that the reply repeats.
 
-    The first ``earlier`` items of the input come from earlier responses.
+    The first ``earlier`` items of the input come from earlier responses. Summaries in it are sealed for the account.
     """
-    fields, conversation, declared = _translate(body, pause, earlier)
+    fields, conversation, declared = _translate(body, pause, earlier, account_id)
     logprobs_at = "include" if LOGPROBS in (body.get("include") or ()) else "top_logprobs"
     found = Places(conversation.places, declared.paths, declared.called, declared.search_at, logprobs_at)
     try:
-        body_of_chat = RequestBody(fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier)[0])
+        body_of_chat = RequestBody(
+            fields, raw, translate=lambda restored: _translate(restored, no_pause, earlier, account_id)[0]
+        )
+        request = schema.parse(body_of_chat, pause)
         request = replace(
-            schema.parse(body_of_chat, pause),
+            request,
             max_tokens_name="max_output_tokens",
             takes_custom_as_functions=declared.has_custom or conversation.has_custom_calls,
-            block_fields=frozenset({"messages.web_search_call"} if conversation.has_searches else ()),
+            block_fields=frozenset({"messages.web_search_call"} if conversation.has_searches else ())
+            | _unmet_context_management(body.get("context_management"), request.prompt_tokens_max),
             web_search=declared.search,
             web_search_at=tools.WEB_SEARCH if declared.search else "",
             web_searches_max=body["max_tool_calls"] if declared.search else 0,
@@ -84,12 +96,20 @@ def parse(
     return request, found, _repeated(body)
 
 
-def _translate(body: Fields, pause: Callable[[], None], earlier: int) -> tuple[Fields, Conversation, Tools]:
+def _unmet_context_management(entries: list[Fields] | None, prompt_tokens_max: int) -> frozenset[str]:
+    """Return the field if it may ask for a compaction before the reply, which the gateway does not do by itself."""
+    thresholds = [entry.get("compact_threshold") or 0 for entry in entries or ()]
+    return frozenset({"context_management"} if any(prompt_tokens_max > tokens for tokens in thresholds) else ())
+
+
+def _translate(
+    body: Fields, pause: Callable[[], None], earlier: int, account_id: UUID | None
+) -> tuple[Fields, Conversation, Tools]:
     """Return the body of the chat request, its conversation and its tools."""
     check_members(body, _FIELDS)
     _check_state(body, earlier)
     _check_service(body)
-    conversation = items.translate(body, pause, earlier)
+    conversation = items.translate(body, pause, earlier, account_id)
     fields: Fields = {name: body[name] for name in _COPIED if body.get(name) is not None}
     fields["messages"] = conversation.messages
     fields["stream"] = read_boolean(body, "stream")
@@ -98,8 +118,15 @@ def _translate(body: Fields, pause: Callable[[], None], earlier: int) -> tuple[F
     declared = tools.translate(body, conversation.found_tools)
     if read_integer(body, "max_tool_calls", 1, SEARCHES_MAX) is None and declared.search:
         refuse("max_tool_calls", f"must be there with web_search, from 1 to {SEARCHES_MAX}: the hold pays for so many")
-    fields |= {**_tools(body, declared), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
+    said = {**_tools(body, declared), **_reasoning(body), **_text(body), **_logprobs(body), **cache_control(body, "")}
+    fields |= _of_summary(said) if conversation.compacts_at else said
     return fields, conversation, declared
+
+
+def _of_summary(said: Fields) -> Fields:
+    """Return the fields of a request whose reply is a summary: a text. Providers want the tools of earlier calls declared."""
+    kept = {name: value for name, value in said.items() if name not in _OF_REPLIES}
+    return {**kept, **({"tool_choice": "none"} if "tools" in said else {})}
 
 
 def _check_state(body: Fields, earlier: int) -> None:
@@ -120,11 +147,19 @@ def _check_service(body: Fields) -> None:
     """Check what asks for no more than the gateway does anyway."""
     read_choice(body, "prompt_cache_retention", CACHE_RETENTIONS)
     read_object(body, "client_metadata")
+    for index, entry in enumerate(read_array(body, "context_management")):
+        _check_context_management(entry, f"context_management[{index}]")
     if body.get("truncation") not in (None, "disabled"):
         refuse("truncation", "must be disabled: nothing is taken out of the conversation")
     options = read_object(body, "stream_options")
     check_members(options, {"include_obfuscation"}, "stream_options")
     read_boolean(options, "include_obfuscation", "stream_options")
+
+
+def _check_context_management(entry: Any, path: str) -> None:
+    check_kind(entry, path, ("compaction",))
+    check_members(entry, {"type", "compact_threshold"}, path)
+    read_integer(entry, "compact_threshold", 1, schema.MAX_TOKENS_MAX, path)
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------------

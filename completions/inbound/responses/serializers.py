@@ -63,6 +63,13 @@ class ModelResponseInputItemSerializer(serializers.Serializer[Any]):
     )
 
 
+class ContextManagementSerializer(serializers.Serializer[Any]):
+    type = Constant("compaction")
+    compact_threshold = optional(
+        serializers.IntegerField, min_value=1, max_value=schema.MAX_TOKENS_MAX, help_text="From how many tokens on."
+    )
+
+
 @extend_schema_serializer(description="A null counts as absent. A field that is not listed is refused.")
 class ModelResponseRequestSerializer(ServingSerializer):
     model = serializers.CharField(
@@ -145,6 +152,11 @@ class ModelResponseRequestSerializer(ServingSerializer):
         serializers.BooleanField, default=True, help_text="Whether later requests can continue from the response, and read it."
     )
     background = optional(serializers.BooleanField, help_text="Whether to answer at once, and to continue in the background.")
+    context_management = optional(
+        serializers.ListField,
+        child=ContextManagementSerializer(),
+        help_text="When to compact. The gateway does not by itself: it names the field in x-gateway-ignored-fields.",
+    )
     stream = serializers.BooleanField(
         required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
     )
@@ -260,6 +272,12 @@ class WebSearchCallSerializer(serializers.Serializer[Any]):
     action = SchemaField(_OBJECT, help_text="What was searched for or opened, as OpenAI's API has it.")
 
 
+class CompactionItemSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The id of the item.")
+    type = Constant("compaction")
+    encrypted_content = serializers.CharField(help_text="The summary, sealed. Send the item back in its place.")
+
+
 def output_item(**options: Any) -> OneOf:
     """Return a field of an item."""
     of_types = [
@@ -273,6 +291,7 @@ def output_item(**options: Any) -> OneOf:
         ComputerToolCallSerializer,
         ToolSearchCallSerializer,
         WebSearchCallSerializer,
+        CompactionItemSerializer,
     ]
     return OneOf("OutputItem", of_types, **options)
 
@@ -347,6 +366,16 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     top_p = serializers.FloatField(allow_null=True, help_text="As the request said.")
     truncation = serializers.CharField(help_text="Always disabled: nothing is taken out of a conversation.")
     user = serializers.CharField(allow_null=True, help_text="As the request said.")
+
+
+class CompactedResponseSerializer(serializers.Serializer[Any]):
+    id = serializers.CharField(help_text="The ledger entry of the completion has the same id.")
+    object = Constant("response.compaction")
+    created_at = serializers.IntegerField(help_text="Unix time in seconds.")
+    model = serializers.CharField(help_text="The model that wrote the summary.")
+    output = serializers.ListField(child=SchemaField(_OBJECT), help_text="The messages of the user, and a compaction item.")
+    incomplete_details = IncompleteDetailsSerializer(allow_null=True, help_text="Why the summary is incomplete.")
+    usage = ModelResponseUsageSerializer(help_text="The tokens that are charged.")
 
 
 # --- Stored responses -------------------------------------------------------------------------------------------------

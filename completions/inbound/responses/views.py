@@ -18,12 +18,13 @@ from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
-from completions.inbound.responses import background, history, keeping, places, reply
+from completions.inbound.responses import background, compaction, history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
 from completions.inbound.responses.event_serializers import STREAM_EVENT
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.places import Places
 from completions.inbound.responses.serializers import (
+    CompactedResponseSerializer,
     InputTokensCountSerializer,
     ModelResponseRequestSerializer,
     ModelResponseSerializer,
@@ -35,6 +36,7 @@ from completions.request.fields import Fields, refuse
 from completions.serializers import QuoteSerializer
 from gateway_project import errors, large_work
 from gateway_project.db import pool
+from gateway_project.text import compact_json
 from gateway_project.web import error_replies, strict_json
 from gateway_project.web.bodies_in_flight import process_bodies
 from gateway_project.web.openapi import specification
@@ -68,6 +70,7 @@ class _ReadsResponses(RequestView):
             except errors.InvalidRequest as refusal:
                 raw = self.mended(raw, refusal, pause)
                 fields = strict_json.loads(raw, syntax_max=settings.REQUEST_SYNTAX_MAX, pause=pause)
+            fields, raw = self.prepared(fields, raw)
             notes_of_api(request).model_id = fields.get("model")
             if not history.names_any(fields):
                 return fields, self.read(fields, raw if len(raw) > SMALL_BYTES else None, pause)
@@ -90,8 +93,14 @@ class _ReadsResponses(RequestView):
                 raise errors.wrong(history.PREVIOUS if self.earlier else "input", f"is too much: {error.message}") from None
             return self.read(resolved, raw if len(raw) > SMALL_BYTES else None, pause)
 
+    def prepared(self, fields: Fields, raw: bytes) -> tuple[Fields, bytes]:
+        """Return the body to read, parsed and as bytes."""
+        return fields, raw
+
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
-        request, self.places, self.repeated = responses_request.parse(fields, raw, pause, earlier=self.earlier)
+        request, self.places, self.repeated = responses_request.parse(
+            fields, raw, pause, earlier=self.earlier, account_id=self.account_id
+        )
         return request
 
     @property
@@ -128,13 +137,15 @@ class ResponsesView(_ReadsResponses, CompletionView):
 
     def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
         request = super().read(fields, raw, pause)
-        if fields.get("store") is not False and stored_responses.are_kept():
+        compacts = compaction.is_asked_for(fields["input"])  # its conversation ends here: nothing is stored
+        if fields.get("store") is not False and stored_responses.are_kept() and not compacts:
             own = fields["input"][self.earlier :] if self.earlier else fields["input"]
             previous_id, self.is_background = fields.get(history.PREVIOUS), fields.get("background") is True
             self.keeping = keeping.keep(self.account_id, own, previous_id, is_background=self.is_background)
             self.in_memory.enter_context(self._counting_input())
         if fields.get("background") and self.keeping is None:
-            refuse("background", "must be false: the response could not be stored, because it is too large or none is")
+            why = "because it is a compaction, too large, or none is"
+            refuse("background", f"must be false: the response could not be stored, {why}")
         if self.is_background and request.contents.remote_images:
             refuse("background", "must be false with images by address: send them as data URLs")
         self.reply_format = reply.ResponsesFormat(
@@ -143,6 +154,7 @@ class ResponsesView(_ReadsResponses, CompletionView):
             searches=request.web_search is not None,
             encrypts_reasoning=responses_request.ENCRYPTED in (fields.get("include") or ()),
             keeping=self.keeping,
+            compacts=compacts,
         )
         return request
 
@@ -218,6 +230,43 @@ class ResponsesView(_ReadsResponses, CompletionView):
             (200, "text/event-stream"): STREAM_EVENT,
             **specification.error_responses(*descriptions.ERRORS),
         },
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        with self.in_memory:
+            return self.complete(request)
+
+
+class CompactionView(ResponsesView):
+    """Sums a conversation up: a request for a response whose last item asks for that, with a reply of its own."""
+
+    fingerprinted_path = "/v1/responses/compact"
+
+    def prepared(self, fields: Fields, raw: bytes) -> tuple[Fields, bytes]:
+        for name in ("background", "stream"):
+            if fields.get(name):
+                refuse(name, "must be false: a compaction is replied to as a whole")
+        items = keeping.as_items(fields.get("input") or [])
+        if not isinstance(items, list):
+            refuse("input", "must be a string or an array of items")
+        asking = {**fields, "input": [*items, {"type": compaction.TRIGGER}]}
+        return asking, compact_json.dumps(asking) if len(raw) > SMALL_BYTES else raw
+
+    def read(self, fields: Fields, raw: bytes | None, pause: Callable[[], None]) -> ChatRequest:
+        request = super().read(fields, raw, pause)
+        of_user = compaction.messages_of_user(fields["input"])
+        if (size_bytes := len(bytes(of_user))) > large_work.LARGE_BYTES:
+            self.in_memory.enter_context(process_bodies.counted_reply(self.account_id, size_bytes))
+        self.reply_format = reply.CompactedFormat(of_user)
+        return request
+
+    @extend_schema(
+        operation_id="compactResponse",
+        summary="Compact a conversation, in OpenAI's Responses",
+        description="The model sums the conversation up. Send the output as the beginning of the next input.",
+        auth=descriptions.AUTH,
+        parameters=[descriptions.IDEMPOTENCY_KEY, *descriptions.HEADERS],
+        request=ModelResponseRequestSerializer,
+        responses={200: CompactedResponseSerializer, **specification.error_responses(*descriptions.ERRORS)},
     )
     def post(self, request: Request) -> HttpResponseBase:
         with self.in_memory:

@@ -96,6 +96,7 @@ LANGUAGES: dict[str, tuple[str, dict[str, Any]]] = {
             "instructions": "Be brief.",
             "metadata": {"team": "a"},
             "client_metadata": {"a": "b"},
+            "context_management": [{"type": "compaction", "compact_threshold": 5}],
             "user": "u",
             "prompt_cache_key": "k",
             "safety_identifier": "s",

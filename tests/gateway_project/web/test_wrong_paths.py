@@ -137,7 +137,7 @@ def test_a_stored_response_at_a_wrong_path_is_told_the_right_one(path):
 def test_other_paths_under_v1_are_told_which_there_are(path):
     assert (
         told(path) == f"Path not found. The paths of {HERE}/v1 are /chat/completions, /messages,"
-        " /messages/count_tokens, /responses, /responses/input_tokens,"
+        " /messages/count_tokens, /responses, /responses/compact, /responses/input_tokens,"
         " /embeddings, /messages/quote, /responses/quote, /quote, /models, /usage, /key,"
         " /generation."
     )

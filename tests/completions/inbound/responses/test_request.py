@@ -341,7 +341,7 @@ REFUSED: dict[str, Any] = {
     "prompt_cache_options": {"prompt_cache_options": "explicit"},
     "prompt_cache_options.ttl": {"prompt_cache_options": {"ttl": "12h"}},
     "prompt_cache_options.comparison_response_id": {"prompt_cache_options": {"comparison_response_id": "resp_1"}},
-    "context_management": {"context_management": [{"type": "compaction"}]},
+    "context_management": {"context_management": "auto"},
     "moderation": {"moderation": "block"},
     "moderation.policy.input.mode": {"moderation": {"model": "m", "policy": {"input": {"mode": "on"}}}},
     "stop": {"stop": "x"},

@@ -34,6 +34,7 @@ PATHS = {
     "/v1/messages/count_tokens": "post",
     "/v1/messages/quote": "post",
     "/v1/responses": "post",
+    "/v1/responses/compact": "post",
     "/v1/responses/input_tokens": "post",
     "/v1/responses/quote": "post",
     "/v1/embeddings": "post",
