@@ -4,7 +4,6 @@ No provider is sent ``prediction`` and ``web_search_options``, because no price 
 checked all the same, so that a mistake in them is told here as it is at OpenAI.
 """
 
-from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
     check_kind,
@@ -38,12 +37,18 @@ MODERATION_MODEL_CHARACTERS_MAX = 200
 
 def read_tier(fields: Fields) -> str:
     """Check how a request is to be served. Return its service tier, if that has prices of its own. Raises InvalidRequest."""
-    cache_control(fields, "")
+    _check_cache_control(read_object(fields, "cache_control"))
     _check_prediction(fields)
     _check_web_search(read_object(fields, "web_search_options"))
     _check_cache_options(read_object(fields, "prompt_cache_options"))
     _check_moderation(read_object(fields, "moderation"))
     return SERVICE_TIERS[read_choice(fields, "service_tier", TIERS) or "auto"]
+
+
+def _check_cache_control(mark: Fields) -> None:
+    """Check the types of a mark. Of another lifetime than an hour, a cache keeps the prompt for the usual five minutes."""
+    read_choice(mark, "type", ("ephemeral",), "cache_control")
+    read_string(mark, "ttl", "cache_control")
 
 
 def _check_prediction(fields: Fields) -> None:

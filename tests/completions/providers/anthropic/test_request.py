@@ -90,8 +90,8 @@ def test_no_tool_fields_without_tools(fields):
 def test_unknown_and_unpaid_fields_are_not_sent():
     unsent = {
         **dict.fromkeys(["context_management", "strange", "system", "thinking", "output_config", "echo"], "x"),
-        **dict.fromkeys(["service_tier", "container", "mcp_servers", "speed", "fallbacks", "inference_geo"], "x"),
-        **dict.fromkeys(["prediction", "web_search_options"], "x"),
+        **dict.fromkeys(["container", "mcp_servers", "speed", "fallbacks", "inference_geo"], "x"),
+        **{"service_tier": "scale", "prediction": {"type": "content", "content": "x"}, "web_search_options": {}},
         "frequency_penalty": 1,
         "logit_bias": {"7": 1},
         "max_completion_tokens": 9,
