@@ -8,6 +8,8 @@ base            the Adapter protocol, ProviderFailed, and the errors that the ca
 key_refusals    tells a refusal of our API key from one of a request
 exchange        one HTTP request to an upstream and its response: deadlines, bounds, heartbeats, failures; used by all adapters
 error_body      what an upstream says about an error, in any of the shapes that upstreams use
+error_meanings  what errors mean to callers: refusals of content and prompts that are too long, in everybody's codes and words
+masking         masks keys, hosts, accounts and the provider's names of models in what it says
 custom_tools    custom tools as functions, for providers that have none
 sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply

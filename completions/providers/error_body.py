@@ -10,8 +10,10 @@ text                                         proxies; of HTML, its title
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from completions.providers import error_meanings
 
 _MESSAGE_FIELDS = ("message", "msg", "detail", "error", "errors", "title")  # in this order
 _DEPTH_MAX = 5  # of objects and lists around a message
@@ -25,7 +27,6 @@ CALLER_CODES = frozenset(
     {
         "array_above_max_length",
         "content_filter",
-        "content_policy_violation",
         "context_length_exceeded",
         "image_parse_error",
         "image_too_large",
@@ -40,29 +41,48 @@ CALLER_CODES = frozenset(
         "unsupported_value",
     }
 )
-# Upstreams without that code say it in words: vLLM and Mistral, Anthropic, Gemini, llama.cpp; Moonshot, Z.ai, and newer vLLM.
-_OVERFLOW = re.compile(
-    r"maximum context length|prompt is too long|exceed context limit|exceeds the maximum number of tokens allowed"
-    r"|exceeds the available context size"
-    r"|exceeded model token limit|prompt exceeds max length|longer than the model's context length",
-    re.IGNORECASE,
-)
+# Where an error may have further codes: Azure's, OpenRouter's, MiniMax's, Google's.
+_CODE_FIELDS = ("code", "type", "status", "error_type", "error_code", "reason", "status_code")
+_CODE_PLACES = ("error", "innererror", "inner_error", "metadata", "details", "detail", "response")
+_RELAYED = re.compile(
+    r"provider returned error|upstream error", re.IGNORECASE
+)  # the provider's own words are in ``metadata.raw``
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamError:
-    """What an upstream says about an error. ``code`` and ``param`` are as it sent them, "" when there are none."""
+    """What an upstream says about an error. ``code`` and ``param`` are as it sent them, "" when there are none.
+
+    ``names`` are all its codes and types, also of what is inside of it. ``relayed`` is the message of the provider behind it.
+    """
 
     message: str = ""
     code: str = ""
     param: str = ""
+    names: frozenset[str] = field(default=frozenset(), compare=False)
+    relayed: str = field(default="", compare=False)
+
+    @property
+    def reason(self) -> str:
+        """The message that says most."""
+        return self.relayed if self.relayed and _RELAYED.search(self.message) else self.message
 
     @property
     def caller_code(self) -> str | None:
         """The code to pass on to the caller, one of CALLER_CODES; None when there is none."""
-        if self.code in CALLER_CODES:
-            return self.code
-        return "context_length_exceeded" if _OVERFLOW.search(self.message[:_TEXT_BYTES_MAX]) else None
+        meaning = error_meanings.meaning(self.names | {self.code}, self.reason[:_TEXT_BYTES_MAX])
+        return meaning or (self.code if self.code in CALLER_CODES else None)
+
+    def meant_status(self, status: int) -> int:
+        """Return the status that an error should have had: what no provider would do is a 400, whatever this one sent.
+
+        What it says of our key, our account or a rate stays what it is.
+        """
+        if status in (401, 402, 429):
+            return status
+        if self.caller_code in (error_meanings.CONTENT_FILTER, error_meanings.TOO_LONG) or status == 451:
+            return 400
+        return 429 if status == 413 and error_meanings.is_rate(self.names | {self.code}, self.reason) else status
 
     @property
     def status(self) -> int | None:
@@ -84,9 +104,19 @@ def from_json(parsed: Any) -> UpstreamError:
     error = parsed[0] if isinstance(parsed, list) and parsed else parsed
     if not isinstance(error, dict):
         return UpstreamError()
-    inner = error.get("error")
+    inner, of_reply = error.get("error"), error.get("base_resp")
+    if isinstance(of_reply, dict):  # MiniMax's
+        code = _name(of_reply.get("status_code"))
+        return UpstreamError(_name(of_reply.get("status_msg")), code, names=frozenset({f"base_resp {code}"}))
     named = inner if isinstance(inner, dict) else error
-    return UpstreamError(_message(error, _DEPTH_MAX), _name(named.get("code")), _name(named.get("param")) or _location(error))
+    relayed, names = _relayed(named), _names(error, _DEPTH_MAX)
+    return UpstreamError(
+        _message(error, _DEPTH_MAX),
+        _name(named.get("code")),
+        _name(named.get("param")) or _location(error),
+        names | relayed.names | {relayed.code},
+        relayed.message,
+    )
 
 
 def is_error(parsed: Any) -> bool:
@@ -95,6 +125,8 @@ def is_error(parsed: Any) -> bool:
     if not isinstance(error, dict):
         return False
     if error.get("error") or error.get("object") == "error":
+        return True
+    if isinstance(of_reply := error.get("base_resp"), dict) and of_reply.get("status_code"):  # 0 in MiniMax's replies
         return True
     if "choices" in error or "usage" in error:
         return False
@@ -118,6 +150,24 @@ def _message(value: Any, depth: int) -> str:
         path = _path(value.get("loc"))
         return f"{path}: {message}" if path and message else message
     return ""
+
+
+def _names(value: Any, depth: int) -> frozenset[str]:
+    """Return all codes and types of an error, and of what is inside of it. Not what it quotes of the request."""
+    if depth and isinstance(value, list):
+        return frozenset().union(*(_names(each, depth - 1) for each in value[:_MESSAGES_MAX]))
+    if not depth or not isinstance(value, dict):
+        return frozenset()
+    own = {name for field in _CODE_FIELDS if (name := _name(value.get(field)))}
+    return frozenset(own).union(*(_names(value.get(place), depth - 1) for place in _CODE_PLACES))
+
+
+def _relayed(error: dict[str, Any]) -> UpstreamError:
+    """Return the error that the provider behind an aggregator sent: OpenRouter has its body as text. Not that of a third."""
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    text = raw if isinstance(raw, str) else json.dumps(raw) if isinstance(raw, dict) else ""
+    return UpstreamError() if '"raw"' in text else parse(text[:_TEXT_BYTES_MAX].encode(errors="replace"))
 
 
 def _location(error: dict[str, Any]) -> str:

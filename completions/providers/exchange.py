@@ -18,7 +18,7 @@ from django.conf import settings
 
 from completions import sse
 from completions.chat import Call, Chunk, Pace, WholeReply
-from completions.providers import base, error_body, key_refusals
+from completions.providers import base, error_body, key_refusals, masking
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import errors, large_work, logs
@@ -313,8 +313,9 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     body = _body(response)
     upstream_error = error_body.parse(body)
     status, wait_seconds = interpret(response.status, body)
+    status = upstream_error.meant_status(status)
     location = response.header("location") if 300 <= response.status < 400 else ""
-    reason = f"it redirects to {location}" if location else upstream_error.message
+    reason = f"it redirects to {location}" if location else upstream_error.reason
     reason = _presentable(call, reason or f"no reason given ({_kind(response, body)})")
     kept_reason = _without_quotations(call, reason)
     logged = _logged(kept_reason, response.status)
@@ -341,8 +342,9 @@ def _key_refusal(status: int, text: str, reason: str) -> tuple[int, str] | None:
 
 
 def _status_error(call: Call, status: int, error: UpstreamError, headers: dict[str, str] | None = None) -> errors.ApiError:
-    reason, param = _presentable(call, error.message), _caller_param(call, error.param)
-    return base.status_error(status, reason, headers, code=error.caller_code, param=param)
+    origin = {"base_url": call.route.base_url, "upstream_model": call.route.upstream_model, "model_id": call.offer.model_id}
+    reason = masking.mask_origin(_printable(call, error.reason), **origin)[:_MESSAGE_CHARACTERS_MAX]
+    return base.status_error(status, reason, headers, code=error.caller_code, param=_caller_param(call, error.param))
 
 
 def _caller_param(call: Call, param: str) -> str | None:
@@ -375,10 +377,14 @@ def _body(response: http.UpstreamResponse) -> bytes:
 
 
 def _presentable(call: Call, text: str) -> str:
-    """Return the upstream's message on one line of bounded length, without control characters and without our API key."""
+    """Return the upstream's message as staff see it: on one line of bounded length, and without keys."""
+    return _printable(call, text)[:_MESSAGE_CHARACTERS_MAX]
+
+
+def _printable(call: Call, text: str) -> str:
     one_line = " ".join(text[:_READ_CHARACTERS_MAX].split())
     printable = "".join(character for character in one_line if character.isprintable())
-    return printable.replace(call.route.api_key or "\x00", "***")[:_MESSAGE_CHARACTERS_MAX]
+    return masking.mask_keys(printable, call.route.api_key)
 
 
 _QUOTATION = re.compile(r"(?<!\w)(['\"`])(.+?)\1(?!\w)")
@@ -410,8 +416,9 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, logged)
     key_refusal = None
     if isinstance(error, InBandError):
-        api_error, kind = _status_error(call, error.status, error.error), base.failure_kind(error.status)
-        key_refusal = _key_refusal(error.status, reason, reason)
+        status = error.error.meant_status(error.status)
+        api_error, kind = _status_error(call, status, error.error), base.failure_kind(status)
+        key_refusal = _key_refusal(status, reason, reason)
     else:
         api_error, kind = _api_error(error, upstream_worked=upstream_worked), _failure_kind(error)
     return ProviderFailed(

@@ -350,7 +350,8 @@ def _count_searches(report: Report, blocks: list[dict[str, Any]]) -> None:
 def read_error(error: dict[str, Any]) -> InBandError:
     """Return the exception for an error object that arrived with a 2xx status."""
     reason = str(error.get("message") or "")
-    return InBandError(UpstreamError(reason), _status(_STATUSES.get(error["type"], 500), reason))
+    names = frozenset({str(error["type"])})
+    return InBandError(UpstreamError(reason, names=names), _status(_STATUSES.get(error["type"], 500), reason))
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:

@@ -167,8 +167,9 @@ def _response(data: bytes) -> dict[str, Any]:
     if not isinstance(response, dict):
         raise ValueError("not an object")
     if error := response.get("error"):
-        message = error_body.from_json(response).message or "an error without a message"
-        raise InBandError(UpstreamError(message), _error_status(error))
+        parsed = error_body.from_json(response)
+        message = parsed.message or "an error without a message"
+        raise InBandError(UpstreamError(message, names=parsed.names), _error_status(error))
     return response
 
 

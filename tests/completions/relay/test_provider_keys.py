@@ -178,7 +178,7 @@ def test_every_kind_of_refusal_counts(api, upstream, script, refusals):
         refusal(401, "key not allowed to access model. This key can only access models=['small']. Tried to access large"),
         reply(PROVIDER_BEHIND, status=401),
         reply(PROVIDER_BEHIND),
-        refusal(403, "Your input was flagged: it violates our usage policy for this organization."),
+        refusal(403, "This content is not for your organization."),
         refusal(403, "Your account does not have access to model large-2026."),
         refusal(403, "Forbidden"),
         reply(b"<html>blocked by the firewall</html>", status=403),

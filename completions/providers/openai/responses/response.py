@@ -353,4 +353,4 @@ def read_error(error: Fields) -> InBandError:
     message = parsed.message or f"it reports {json.dumps(error)[:200]}"
     is_about_request = parsed.caller_code or _ABOUT_REQUEST.search(parsed.code) or error.get("type") == "invalid_request_error"
     status = _STATUSES.get(parsed.code) or parsed.status or (400 if is_about_request else 500)
-    return InBandError(UpstreamError(message, parsed.code, parsed.param), status)
+    return InBandError(UpstreamError(message, parsed.code, parsed.param, parsed.names), status)

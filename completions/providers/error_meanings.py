@@ -1,0 +1,147 @@
+"""What upstreams' errors mean to callers, by their codes and their words: a refusal of content, or a prompt that is too long.
+
+Whoever refuses how, callers get one code for each: SDKs do not repeat it, and coding agents compact at a prompt that is too
+long. A new spelling is a line in a table. No spelling may be one that a message about our account, a rate, or max_tokens has.
+"""
+
+import re
+
+CONTENT_FILTER = "content_filter"
+TOO_LONG = "context_length_exceeded"
+
+# A code, a type or a status, in lower case and without separators -> who uses it, and where that is written.
+_CONTENT_CODES = {
+    "contentfilter": "OpenAI, Azure, Kimi (as a type)",
+    "contentpolicyviolation": "OpenAI; OpenRouter's error_type (openrouter.ai/docs/api-reference/errors)",
+    "contentpolicyviolationerror": "LiteLLM",
+    "moderationblocked": "OpenAI, of images",
+    "cyberpolicy": "OpenAI, Trusted Access for Cyber",
+    "responsibleaipolicyviolation": "Azure's innererror (learn.microsoft.com, Azure OpenAI content filtering)",
+    "datainspectionfailed": "Alibaba (QwenLM/qwen-code issue 3271)",
+    "1301": "Z.ai, Zhipu (docs.z.ai/api-reference/api-code)",
+    "baseresp1026": "MiniMax, of the input (platform.minimax.io, error codes)",
+    "baseresp1027": "MiniMax, of the output",
+    "sensitivewordsdetected": "new-api (QuantumNous/new-api)",
+    "censorshipblocked": "StepFun (platform.stepfun.com, error codes)",
+    "contentblocked": "gateways",
+    "contentmoderated": "gateways",
+    "contentmoderation": "gateways",
+    "contentviolation": "gateways",
+    "promptblocked": "gateways",
+    "nsfwcontent": "Together",
+    "prohibitedcontent": "Gemini by gateways (hackerai-tech/hackerai PR 632)",
+    "safetyviolation": "gateways",
+    "guardrailviolation": "Mistral, Databricks",
+}
+_CONTENT_CODE = re.compile(
+    "datainspectionfailed|sensitivecontentdetected|riskdetection|contentrisk|violationfee"
+)  # Ark, new-api
+_CONTENT_WORDS = {
+    r"content violates usage guidelines|safety_check_type": "xAI (inspect_ai PR 2267, llmgateway PR 1785)",
+    r"(?:input|prompt|output|content|message|request|image)s? (?:text |content )?"
+    r"(?:was|were|is|has been|have been) flagged": "OpenRouter",
+    r"prohibited due to a violation of provider terms of service": "OpenRouter",
+    r"may contain (?:inappropriate|sensitive) (?:content|information|words)|datainspectionfailed": "Alibaba, SenseNova, Ark",
+    r"unsafe or sensitive content|不安全或敏感|敏感内容|敏感词": "Z.ai, Zhipu",
+    r"违规(?:信息|内容)|内容(?:违规|安全审核)": "Baidu, gateways",
+    r"content exists risk": "DeepSeek",
+    r"considered high risk": "Kimi",
+    r"new_sensitive": "MiniMax",
+    r"sensitive[_ ]words?[_ ]detected": "new-api",
+    r"content you provided or machine outputted is blocked|censorship_blocked": "StepFun",
+    r"content management policy|responsible ?ai ?policy ?violation|responsible ai practices": "Azure, Vertex",
+    r"(?:blocked|filtered|rejected|stopped) (?:by|due to|because of|as a result of|for violating) (?:\w+ ){0,2}"
+    r"(?:content|safety|moderation)[ -](?:filter|polic|system|check|guideline|moderation)": "Anthropic, Bedrock, OpenAI",
+    r"(?:blocked|rejected) by (?:the |our |a )?(?:moderation|safety|guardrail)": "Mistral, gateways",
+    r"guardrail (?:intervened|violation)": "Bedrock, Databricks",
+    r"flagged (?:as potentially violating|for possible)": "OpenAI",
+    r"flagged by (?:the |our |a )?(?:moderation|safety|content|policy)": "Together, gateways",
+    r"prohibited[ _]content": "Anthropic, Gemini",
+    r"nsfw content": "Together",
+    r"violat\w+ (?:of )?(?:our |the |your |openai'?s |google'?s )?(?:generative ai |model )?"
+    r"(?:content|usage|acceptable use|safety|prohibited use)[ _-](?:polic|guideline)": "OpenAI, Cohere, Vertex",
+    r"content_?policy_?violation|content[_ ]policy[_ ]violation": "LiteLLM",
+}
+_TOO_LONG_CODES = {
+    "contextlengthexceeded": "OpenAI, Azure, SGLang",
+    "contextwindowexceeded": "gateways",
+    "contextwindowexceedederror": "LiteLLM",
+    "modelcontextwindowexceeded": "Z.ai",
+    "exceedcontextsizeerror": "llama.cpp",
+    "prompttoolong": "gateways",
+    "tokenstoolong": "Baidu Qianfan",
+    "1261": "Z.ai, Zhipu (docs.z.ai/api-reference/api-code)",
+}
+# Most are collected by coding agents: sst/opencode provider-error.ts, badlogic/pi-mono overflow.ts.
+_TOO_LONG_WORDS = {
+    r"maximum context length": "OpenAI, vLLM, Mistral, OpenRouter",
+    r"prompt (?:is )?too (?:long|large)": "Anthropic, Fireworks, Ollama",
+    r"exceed context limit": "Anthropic",
+    r"exceed\w* (?:the |this |its |your )?(?:model'?s? )?(?:maximum |max |available )?"
+    r"context (?:window|length|size|limit)": "OpenAI's Responses, llama.cpp, Cloudflare, DeepInfra",
+    r"context[_ ]?(?:window|length|size|limit)[_ ]?(?:is |was )?exceed": "MiniMax, LiteLLM, gateways",
+    r"context the overflows|when (?:the )?context overflows|context length of only|greater than the context length"
+    r"|reached (?:the )?context length": "LM Studio",
+    r"context length is only|configured context size is": "vLLM, DS4",
+    r"maximum prompt length is": "xAI",
+    r"range of input length should be": "Alibaba",
+    r"exceeded? (?:the )?model'?s? token limit": "Kimi",
+    r"prompt exceeds max(?:imum)? length|prompt ?超长|超[出过].{0,12}(?:上下文|最大长度)": "Z.ai, Zhipu",
+    r"longer than the (?:maximum )?model'?s? (?:context )?length": "Together, SGLang, vLLM",
+    r"input token count.{0,40}(?:exceed|but model only supports)": "Gemini, Vertex",
+    r"exceeds the maximum number of tokens allowed": "Gemini",
+    r"input is too long for|too many input tokens|input is too long\b|expected maxlength": "Bedrock",
+    r"total number of tokens in the prompt cannot exceed|too many tokens: ": "Cohere",
+    r"reduce the length of (?:the|your) (?:messages|prompt|input)": "Groq, Cerebras, OpenAI",
+    r"(?:input|prompt) (?:token count|length|tokens)\b.{0,40}exceeds.{0,30}(?:limit|max|context)": "Copilot, NIM, Poolside",
+    r"exceeds (?:the )?maximum allowed input length": "SGLang, OpenRouter",
+    r"tokens in request more than max tokens allowed": "gateways",
+    r"inputs?\W+tokens \+ \W*max_new_tokens\W+must be|inputs?\W+must have less than \d+ tokens": "TGI",
+    r"(?:prompt|input) tokens too long|tokens_too_long": "Baidu Qianfan",
+    r"exceed max message tokens": "Ark",
+}
+# They have such words, too: rates, the tokens of a reply, and our account.
+_NOT_CONTENT = re.compile(
+    r"\b(?:account|organi[sz]ation|api key|team|project|workspace)\b.{0,60}"
+    r"(?:suspend|banned|disabled|deactivat|terminat|restrict)",
+    re.IGNORECASE,
+)
+_RATE = re.compile(
+    r"rate[ _-]?limit|tokens? per (?:min|day|hour|second)|\bTPM\b|\bTPD\b|too many requests|throttl|quota", re.IGNORECASE
+)
+_NOT_TOO_LONG = re.compile(
+    r"(?<!\+ [`'\"])max(?:imum)?[_ ]?(?:completion|output|new|generated)?[_ ]?tokens\W{0,3}(?: or \W?max_\w+\W?)? "
+    r"(?:is|are|must|should|cannot|may not|exceeds|value)\b(?! exceed context)"
+    r"|range of max_|max_tokens: \d+ >|valid range of max_tokens|(?:completion|output) tokens\b.{0,20}whereas|maxoutputtokens",
+    re.IGNORECASE,
+)
+_SEPARATORS = re.compile(r"[\W_]+")
+
+
+def _alternatives(table: dict[str, str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{words})" for words in table), re.IGNORECASE)
+
+
+_CONTENT, _OVERFLOW = _alternatives(_CONTENT_WORDS), _alternatives(_TOO_LONG_WORDS)
+
+
+def is_rate(names: frozenset[str], message: str) -> bool:
+    """Return whether an error is about a rate, such as Groq's 413 for more tokens than a minute may have."""
+    return any("ratelimit" in _plain(name) for name in names) or bool(_RATE.search(message))
+
+
+def meaning(names: frozenset[str], message: str) -> str | None:
+    """Return the code for callers of an error with these codes and types and this message; None if it means neither."""
+    plain = {_plain(name) for name in names}
+    is_code = any(name in _CONTENT_CODES or _CONTENT_CODE.search(name) for name in plain)
+    if is_code or (_CONTENT.search(message) and not _NOT_CONTENT.search(message)):
+        return CONTENT_FILTER
+    if plain & _TOO_LONG_CODES.keys():
+        return TOO_LONG
+    if _OVERFLOW.search(message) and not (_NOT_TOO_LONG.search(message) or is_rate(names, message)):
+        return TOO_LONG
+    return None
+
+
+def _plain(name: str) -> str:
+    return _SEPARATORS.sub("", name.lower())
