@@ -772,6 +772,7 @@ mutant(
 PRICING = "completions/pricing/test_cost.py"
 HOUR = "completions/pricing/test_hour_cache.py"
 SEARCHES = "completions/pricing/test_web_searches.py"
+REPORTED = "completions/providers/test_reported_usage.py"
 SERVICE_TIERS = "completions/pricing/test_service_tiers.py"
 ROTATION = "keys/test_rotation.py"
 MESSAGES = "completions/inbound/messages/test_views.py"
@@ -840,6 +841,47 @@ mutant(
     f"{SEARCHES}::test_each_search_is_charged_as_the_provider_reports[1-whole]",
     f"{SEARCHES}::test_each_search_is_charged_as_the_provider_reports[1-streamed]",
     dangerous=True,
+)
+mutant(
+    "a_failed_search_is_charged",
+    "A search of the web that failed is charged, where the provider counts it.",
+    code("completions.providers.reported_usage:Report._paid_searches", "if self.failures", "if False"),
+    f"{SEARCHES}::test_a_search_that_failed_costs_nothing[counted alone-whole]",
+    f"{SEARCHES}::test_a_search_that_failed_costs_nothing[counted alone-streamed]",
+)
+mutant(
+    "a_search_that_nobody_asked_for_is_charged",
+    "A provider may search the web unasked, at the caller's expense.",
+    code("completions.providers.reported_usage:Report._paid_searches", "if self.may_search", "if True"),
+    f"{SEARCHES}::test_searches_that_nobody_asked_for_are_the_operators_loss[/v1/messages-whole]",
+)
+mutant(
+    "reasoning_beside_the_completion_is_free",
+    "What only the total has of a reply is not charged.",
+    code("completions.providers.reported_usage:Report._interpreted", "if total else stated", "if False else stated"),
+    f"{REPORTED}::test_callers_of_messages_and_responses_pay_the_same[reasoning beside-/v1/messages-whole]",
+    f"{REPORTED}::test_callers_of_messages_and_responses_pay_the_same[thoughts in the total alone-/v1/messages-whole]",
+    dangerous=True,
+)
+mutant(
+    "a_total_of_earlier_counts_is_charged",
+    "The total that a stream reported at first decides, although its counts have changed.",
+    code("completions.providers.reported_usage:Report.note", "elif has_changed", "elif False"),
+    f"{REPORTED}::test_the_last_number_that_is_news_is_charged[a total that is not told again]",
+)
+mutant(
+    "a_zero_is_news",
+    "A zero that is repeated at the end of a stream makes free what was counted before.",
+    code("completions.providers.reported_usage:Report.note", "known != _IMPOSSIBLE or number is None", "number is None"),
+    f"{REPORTED}::test_the_last_number_that_is_news_is_charged[zeros at the end]",
+    f"{REPORTED}::test_zeros_and_nulls_of_a_message_make_nothing_free[zeros-/v1/messages]",
+    dangerous=True,
+)
+mutant(
+    "thoughts_of_an_earlier_event_are_free",
+    "Thoughts of which Gemini tells in the middle of a stream are not charged where the last total lacks them.",
+    code("completions.providers.reported_usage:Report._is_reasoning_beside", "or self.is_total_apart and", "or False and"),
+    f"{REPORTED}::test_gemini_is_charged_the_last_number_of_each_count[thoughts in the middle, no total]",
 )
 mutant(
     "searches_are_not_held_for",
