@@ -415,6 +415,7 @@ class WholeReply(msgspec.Struct, frozen=True):
     """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense.
 
     ``message`` is the upstream's own object, where the request and the upstream speak Anthropic's Messages; otherwise None.
+    ``unknown_finish_reason`` is the upstream's word, where it is none that the gateway knows.
     ``embeddings`` are what a request for embeddings gets instead of choices, in the order of its inputs: arrays of doubles,
     because lists of floats take four times as much memory.
     """
@@ -423,6 +424,7 @@ class WholeReply(msgspec.Struct, frozen=True):
     usage: Usage | None
     text_bytes: int
     message: dict[str, Any] | None = None
+    unknown_finish_reason: str = ""
     embeddings: list["array[float]"] = msgspec.field(default_factory=list)
 
 

@@ -51,6 +51,11 @@ provider_loss_nanos = Counter(
 usage_contradictions_total = Counter(
     "gateway_usage_contradictions_total", "Replies whose provider reported a usage that contradicts itself.", ["provider"]
 )
+upstream_oddities_total = Counter(
+    "gateway_upstream_oddities_total",
+    "What a provider sent that its format does not have, and that was read all the same.",
+    ["provider", "kind"],
+)
 circuits_open = Gauge(
     "gateway_circuits_open", "Circuits that are open or half-open in a process.", ["provider"], multiprocess_mode="livesum"
 )
@@ -78,6 +83,11 @@ def record_provider_loss(provider: str, nanos: int) -> None:
     """Count what a provider may charge for a reply that nobody pays."""
     operator_loss_nanos.inc(nanos)
     provider_loss_nanos.labels(provider).inc(nanos)
+
+
+def count_oddity(provider: str, kind: str, number: int = 1) -> None:
+    """Count what a provider sent that its format does not have: a ``skipped_event``, an unknown ``finish_reason``."""
+    upstream_oddities_total.labels(provider, kind).inc(number)
 
 
 def observe_request(route: str, method: str | None, status: int, seconds: float) -> None:

@@ -32,7 +32,7 @@ from completions.inbound.embeddings.serializers import EmbeddingRequestSerialize
 from completions.inbound.messages.serializers import MessageRequestSerializer
 from completions.inbound.responses.serializers import ModelResponseRequestSerializer
 from completions.models import Completion, Price, Provider
-from completions.providers import reported_usage
+from completions.providers import finish_reasons, reported_usage
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import contributions, errors, logs, metrics
@@ -794,6 +794,13 @@ def test_documented_figures_of_the_built_in_catalog_are_its_own():
         "routes": str(routes),
         "costs": "0",
     }
+
+
+def test_documented_finish_reasons_are_those_of_the_code():
+    documented = rows(section((ROOT / "docs" / "providers.md").read_text(), "### Finish reasons"))
+    assert [(reason.strip("`"), who, tuple(re.findall("`([^`]+)`", words))) for words, reason, who in documented] == list(
+        finish_reasons.ROWS
+    )
 
 
 def test_the_documented_number_of_audit_questions_is_the_audits_own():

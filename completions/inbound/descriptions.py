@@ -30,6 +30,9 @@ HEADERS = [
         _ATTEMPTED,
     ),
     specification.response_header(
+        "x-gateway-finish-reason", str, "Of a whole reply: the provider's finish reason, if unknown: it became stop.", [200]
+    ),
+    specification.response_header(
         "x-gateway-ignored-fields", str, "Fields of the request that the provider was not sent.", [200]
     ),
     specification.response_header(

@@ -14,6 +14,8 @@ custom_tools    custom tools as functions, for providers that have none
 sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 model_rules     what each generation of models takes, and refuses
+finish_reasons  why a model stopped, in the words of each provider
+whole_replies   a whole reply of the chunks of a stream, and the other way round
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks
 reported_usage  how providers spell their counts, and what these mean, by host
 embeddings      what replies with embeddings have in common

@@ -12,7 +12,7 @@ import msgspec
 
 from completions.chat import Chunk
 from completions.request.fields import Fields, refuse
-from gateway_project import errors
+from gateway_project import errors, identifiers
 from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 
@@ -32,7 +32,7 @@ def parse_json(text: bytes) -> Any:
             return _decode_fast(text)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             pass
-    return _decode(text.decode())
+    return _decode(text.decode("utf-8-sig"))  # some servers begin with a byte order mark
 
 
 def parse_json_object(text: str) -> Fields | None:
@@ -73,6 +73,17 @@ def token_count(value: Any) -> int | None:
     if is_digits or (type(value) is float and value.is_integer()):
         value = int(value)
     return value if type(value) is int and 0 <= value <= TOKENS_MAX else None
+
+
+def own_id(given: Any, taken: set[str]) -> str:
+    """Return the id of a call, and take it: a new one where the provider gives none, or gives that of another call again.
+
+    Results of tools are told apart by it.
+    """
+    is_own = isinstance(given, str) and given and given not in taken
+    own: str = given if is_own else f"call_{identifiers.short_uuid7()}"
+    taken.add(own)
+    return own
 
 
 def text_bytes(text: str) -> int:

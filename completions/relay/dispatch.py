@@ -57,6 +57,7 @@ class Dispatch:
     late: LateStream | None = None
     late_nanos: int = 0  # of the streams that were given up: counts against the account if nothing else is charged
     unseen_nanos: int = 0  # of a reply that was cut off before its caller saw it: counts against the account
+    unknown_finish_reason: str = ""  # of a whole reply: its provider's word, which is no reason that the gateway knows
     ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
 
     account_id = property(attrgetter("admitted.completion.account_id"))

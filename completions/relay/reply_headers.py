@@ -26,4 +26,6 @@ def headers(dispatch: Dispatch) -> dict[str, str]:
         headers["x-gateway-max-tokens"] = str(dispatch.call.max_tokens)
     if dispatch.ignored_fields:
         headers["x-gateway-ignored-fields"] = ignored_fields.header_value(dispatch.ignored_fields)
+    if dispatch.unknown_finish_reason:
+        headers["x-gateway-finish-reason"] = ignored_fields.header_value([dispatch.unknown_finish_reason])
     return headers

@@ -19,6 +19,7 @@ def relay(dispatch: Dispatch, reply_format: WholeFormat) -> bytes:
     except BaseException:
         charge.release(dispatch)
         raise
+    dispatch.unknown_finish_reason = received.unknown_finish_reason
     usage = received.usage or charge.estimate(dispatch, received.text_bytes)
     expected_nanos = charge.expected_nanos(dispatch, usage)
     reply = reply_format.whole(dispatch, received, usage, expected_nanos)

@@ -9,6 +9,7 @@ permits.
 import errno
 import math
 import time
+import zlib
 from collections.abc import Callable, KeysView
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, cast
@@ -25,6 +26,10 @@ from gateway_project.deadline import Deadline, SilentDeadline
 from gateway_project.net import addresses, disconnects, sockets
 from gateway_project.net.geventhttp import Client, Response
 
+ACCEPTED_CODING = "identity"  # of responses: a compressed stream arrives late. Some proxies compress all the same
+_CODINGS = frozenset({"gzip", "x-gzip", "deflate"})  # that are read
+_GZIP_OR_ZLIB, _GZIP_MAGIC = zlib.MAX_WBITS | 32, b"\x1f\x8b"
+_DECOMPRESSED_BYTES_MAX = 1_048_576  # in one read
 _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
 # Errors of connecting that are not the peer's: this host has no descriptor, memory or port left, no network, or a rule against
 # it. Of several addresses the first error counts; the resolver sorts those without a way to them last. EHOSTUNREACH is not one
@@ -143,7 +148,7 @@ def get_alone(url: str, *, deadlines: Deadlines, until: float, private_networks:
     """Fetch a document on a connection of its own, as ``post_alone`` sends one. Raises also ResponseTooLarge."""
     client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
     try:
-        response = _send(client, url, {"Accept-Encoding": "identity"}, b"", deadlines, until, method="GET").wait()
+        response = _send(client, url, {"Accept-Encoding": ACCEPTED_CODING}, b"", deadlines, until, method="GET").wait()
         try:
             body = response.read_all(bytes_max) if response.status == 200 else b""
             return Fetched(response.status, response.header("location"), body)
@@ -255,7 +260,9 @@ class AwaitedResponse(msgspec.Struct, eq=False):
         try:
             with SilentDeadline(until - time.monotonic()):
                 self._response.read_head()
-                return UpstreamResponse(self._response, self._deadline, self._idle_seconds)
+                coding = self._response.headers.get("content-encoding")
+                kind = CompressedResponse if coding and coding.strip().lower() in _CODINGS else UpstreamResponse
+                return kind(self._response, self._deadline, self._idle_seconds)
         except BaseException as error:
             self.close()
             raise _own_error(error) if isinstance(error, _FOREIGN_ERRORS) else error  # noqa: B904  it has its cause
@@ -291,10 +298,14 @@ class UpstreamResponse(msgspec.Struct, eq=False):
 
         Raises TimedOut, ConnectionBroken, ResponseTooLarge.
         """
-        body, response = bytearray(), self._response
+        response = self._response
         bytes_max = settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max
         if response.is_complete and len(response.body) <= bytes_max:  # all of it came with its head
             return bytes(response.body)
+        return self._read_rest(bytes_max)
+
+    def _read_rest(self, bytes_max: int) -> bytes:
+        body = bytearray()
         while data := self.read_some(self.idle_seconds):
             body += data
             if len(body) > bytes_max:
@@ -329,6 +340,49 @@ class UpstreamResponse(msgspec.Struct, eq=False):
     def close(self) -> None:
         """Return the connection to the pool, or close it when the response was not read to its end."""
         self._response.release()
+
+
+class CompressedResponse(UpstreamResponse):
+    """A response that is compressed with gzip or deflate. Its limits are those of what is in it."""
+
+    _zlib: Any = msgspec.field(default_factory=lambda: zlib.decompressobj(_GZIP_OR_ZLIB))
+    _left: bytes = b""  # that arrived and was not decompressed yet
+    _has_begun: bool = False
+
+    def read_all(self, bytes_max: int | None = None) -> bytes:
+        return self._read_rest(settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max)
+
+    def read_some(self, timeout_seconds: float) -> bytes | None:
+        while not (found := self._decompress()):
+            arrived = UpstreamResponse.read_some(self, timeout_seconds)
+            if not arrived:
+                return self._end() if arrived is not None and self._has_begun and not self._zlib.eof else arrived
+            self._left += arrived
+        return found
+
+    def _decompress(self) -> bytes:
+        found = b""
+        try:
+            while self._left and not found:
+                if self._zlib.eof:  # members of gzip may follow one another
+                    if not _GZIP_MAGIC.startswith(self._left[:2]):
+                        self._left = b""  # padding
+                        break
+                    self._zlib = zlib.decompressobj(_GZIP_OR_ZLIB)
+                elif not self._has_begun and self._left[0] & 0x0F not in (zlib.DEFLATED, 0x0F):  # neither zlib nor gzip (1f 8b)
+                    self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # deflate without a header: RFC 9110, 8.4.1.2
+                self._has_begun = True
+                found = self._zlib.decompress(self._left, _DECOMPRESSED_BYTES_MAX)
+                self._left = self._zlib.unconsumed_tail or self._zlib.unused_data
+        except zlib.error as error:
+            raise ConnectionBroken(f"its compressed body cannot be read: {error}") from error
+        return found
+
+    def _end(self) -> bytes:
+        """Return what the limit of a read left inside of zlib. Raises ConnectionBroken: the end is missing."""
+        if found := self._zlib.flush():
+            return bytes(found)
+        raise ConnectionBroken("its compressed body was cut off")
 
 
 # --- Connections --------------------------------------------------------------------------------------------------

@@ -38,16 +38,18 @@ class AnthropicAdapter:
         return anthropic_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        is_translated = call.request.messages_body is None
-        parse = partial(parse_reply, seal=partial(sealed_reasoning.seal, call)) if is_translated else parse_message
-        report = reported_usage.of(call, MESSAGES)
-        return exchange.read_whole(_post(call, stream=False), partial(parse, report=report))
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, MESSAGES)
+        parse = partial(parse_reply, seal=seal) if call.request.messages_body is None else parse_message
+        make_reader = partial(StreamReader, seal=seal, report=reported_usage.of(call, MESSAGES))
+        return exchange.read_whole(_post(call, stream=False), partial(parse, report=report), make_reader)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        is_translated = call.request.messages_body is None
-        seal = partial(sealed_reasoning.seal, call) if is_translated else None
-        reader = StreamReader(keeps_events=not is_translated, seal=seal, report=reported_usage.of(call, MESSAGES))
-        yield from exchange.read_stream(partial(_post, call, stream=True), reader)
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, MESSAGES)
+        parse = partial(parse_reply, seal=seal, report=reported_usage.of(call, MESSAGES))
+        make_reader = partial(StreamReader, report=report)
+        if call.request.messages_body is None:
+            return exchange.read_stream(partial(_post, call, stream=True), partial(make_reader, seal=seal), parse)
+        return exchange.read_stream(partial(_post, call, stream=True), partial(make_reader, keeps_events=True), parse)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

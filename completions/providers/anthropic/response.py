@@ -8,22 +8,13 @@ from msgspec import structs
 
 from completions.chat import Chunk, WholeReply
 from completions.pricing import cost
-from completions.providers import error_body, sealed_reasoning, wire
+from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
+from completions.providers.exchange import EventReader, InBandError, UnusableResponse, in_band_error
 from completions.providers.reported_usage import MESSAGES, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project.text import compact_json
 
-_FINISH_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "pause_turn": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
 # Error type -> HTTP status, where the error arrives with a 2xx status.
 _STATUSES = {
     "invalid_request_error": 400,
@@ -46,6 +37,7 @@ _TEXT_FIELDS = {
 _FORMAT = "anthropic-claude-v1"  # of reasoning, in OpenRouter's words
 _THINKING = ("thinking", "redacted_thinking")
 _FOUND = "web_search_tool_result"
+_TEXT_BLOCKS = ("text", *_THINKING)
 _UNPAID = re.compile(r"credit balance is too low|specified (?:workspace )?API usage limits")
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -53,7 +45,7 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader(TextEventReader):
+class StreamReader(EventReader):
     """Converts the data of events to Chunks.
 
     No chunk is returned before the first block of content begins: a failure before that can still be reported by its own
@@ -69,25 +61,20 @@ class StreamReader(TextEventReader):
         self._report = report or Report(MESSAGES)
         self._report.is_number_of_searches_final = False
         self._has_output = False  # true when the end has told how many tokens were generated
-        self.has_ended = False  # true after message_stop; later events are ignored
         self._has_begun = False
+        self._text_bytes = 0
         self._keeps_events = keeps_events
         self._start: list[Chunk] = []  # the event of the start, where it is kept
         self._tool_calls: dict[int, _ToolCall] = {}  # by the index of their block
+        self._ids: set[str] = set()  # of them
         self._thinking = _Thinking(seal) if seal else None
         self._characters = 0  # of the text so far
 
-    def _read(self, data: bytes) -> list[Chunk]:
-        if self.has_ended:
-            return []
-        try:
-            event = wire.parse_json(data)
-            return self._read_event(event) + self._kept(event)
-        except _MALFORMED as error:
-            raise UnusableResponse(f"an event is malformed: {type(error).__name__}") from error
+    def _read(self, event: dict[str, Any]) -> list[Chunk]:
+        return self._read_event(event) + self._kept(event)
 
-    def _read_event(self, event: Any) -> list[Chunk]:
-        match event["type"]:
+    def _read_event(self, event: dict[str, Any]) -> list[Chunk]:
+        match event.get("type"):
             case "message_start":
                 self._start = self._kept_start(event)
                 self._report.note(event["message"].get("usage"))
@@ -103,11 +90,13 @@ class StreamReader(TextEventReader):
                 self.has_ended = True
             case "error":
                 raise read_error(event["error"])
+            case None if error_body.is_error(event):
+                raise in_band_error(event)
         return []  # also for "ping" and for types that Anthropic may add
 
     def _kept(self, event: Any) -> list[Chunk]:
         """Return the event of a block, or of the end, where they are kept."""
-        is_kept = self._keeps_events and event["type"].startswith(("content_block_", "message_delta"))
+        is_kept = self._keeps_events and event.get("type", "").startswith(("content_block_", "message_delta"))
         return [Chunk(b"[]", event=event)] if is_kept else []
 
     def _kept_start(self, event: Any) -> list[Chunk]:
@@ -122,11 +111,12 @@ class StreamReader(TextEventReader):
 
     def _begin_block(self, index: int, block: dict[str, Any]) -> list[Chunk]:
         if block["type"] != "tool_use":
+            self._begins = self._begins or block["type"] not in _TEXT_BLOCKS
             if self._thinking and block["type"] in _THINKING:
                 self._thinking.begin(block, (self._characters, len(self._tool_calls)))
             return self._searched(block) if block["type"] == _FOUND else self._text_chunks(block)
         tool_call = self._tool_calls[index] = _ToolCall(len(self._tool_calls), block.get("input") or {})
-        return self._generated_chunks(tool_call.first_delta(block["id"], block["name"]), block["name"])
+        return self._generated_chunks(tool_call.first_delta(wire.own_id(block["id"], self._ids), block["name"]), block["name"])
 
     def _searched(self, block: dict[str, Any]) -> list[Chunk]:
         """Count a search, for a reply that breaks off: the usage at the end has the real number."""
@@ -161,7 +151,9 @@ class StreamReader(TextEventReader):
         chunks = self._begin()
         if stop_reason is not None and not self.has_finish_reason:
             self.has_finish_reason = True
-            chunks.append(wire.chunk({}, finish_reason=_finish_reason(stop_reason)))
+            reason = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
+            self.unknown_reason = "" if reason else str(stop_reason)
+            chunks.append(wire.chunk({}, finish_reason=reason or "stop"))
         return chunks + self._usage_chunks()
 
     def _text_chunks(self, part: dict[str, Any]) -> list[Chunk]:
@@ -288,12 +280,14 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
             raise read_error(reply["error"])
         message = _message(reply["content"], seal)
         _count_searches(report, reply["content"])
-        text_bytes, finish_reason = _generated_bytes(message), _finish_reason(reply.get("stop_reason"))
+        text_bytes, stop_reason = _generated_bytes(message), reply.get("stop_reason")
     except _MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason}
-    choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=report.add(reply.get("usage")), text_bytes=text_bytes)
+    reason = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason or "stop"}
+    choices, unknown = wire.replace_lone_surrogates(body, [choice]), "" if reason else str(stop_reason)
+    usage = report.add(reply.get("usage"))
+    return WholeReply(choices, usage=usage, text_bytes=text_bytes, unknown_finish_reason=unknown)
 
 
 def parse_message(body: bytes, report: Report | None = None) -> WholeReply:
@@ -306,7 +300,8 @@ def _message(blocks: list[dict[str, Any]], seal: Seal | None) -> dict[str, Any]:
     """Return OpenAI's message. Thinking is not content, and OpenAI's message has no place for blocks of other types."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     thinking = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")
-    tool_calls = [_tool_call(block) for block in blocks if block["type"] == "tool_use"]
+    ids: set[str] = set()
+    tool_calls = [_tool_call(block, ids) for block in blocks if block["type"] == "tool_use"]
     return {
         "role": "assistant",
         "content": None if tool_calls and not text else text,
@@ -322,9 +317,9 @@ def _reasoning(blocks: list[dict[str, Any]], thinking: str, seal: Seal) -> dict[
     return {**({"reasoning": thinking} if thinking else {}), **({"reasoning_details": details} if details else {})}
 
 
-def _tool_call(block: dict[str, Any]) -> dict[str, Any]:
+def _tool_call(block: dict[str, Any], ids: set[str]) -> dict[str, Any]:
     function = {"name": block["name"], "arguments": compact_json.dumps_text(block["input"])}
-    return {"id": block["id"], "type": "function", "function": function}
+    return {"id": wire.own_id(block["id"], ids), "type": "function", "function": function}
 
 
 def _generated_bytes(message: dict[str, Any]) -> int:
@@ -370,7 +365,3 @@ def _status(status: int, reason: str) -> int:
     if reason.startswith("This organization has been disabled"):
         return 403
     return 402 if _UNPAID.search(reason) else status
-
-
-def _finish_reason(stop_reason: Any) -> str:
-    return _FINISH_REASONS.get(stop_reason, "stop")

@@ -33,13 +33,15 @@ class GeminiAdapter:
         return gemini_request.switches_reasoning_off(call)
 
     def complete(self, call: Call) -> WholeReply:
-        parse = partial(response.parse_reply, seal=partial(sealed_reasoning.seal, call), report=reported_usage.of(call, GEMINI))
-        return exchange.read_whole(_post(call, "generateContent", stream=False), parse)
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, GEMINI)
+        parse = partial(response.parse_reply, seal=seal, report=report)
+        return exchange.read_whole(_post(call, "generateContent", stream=False), parse, partial(StreamReader, seal, report))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        reader = StreamReader(partial(sealed_reasoning.seal, call), reported_usage.of(call, GEMINI))
-        yield from exchange.read_stream(partial(_post, call, "streamGenerateContent?alt=sse", stream=True), reader)
-        yield reader.last()
+        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, GEMINI)
+        post = partial(_post, call, "streamGenerateContent?alt=sse", stream=True)
+        parse = partial(response.parse_reply, seal=seal, report=report)
+        return exchange.read_stream(post, partial(StreamReader, seal, report), parse)
 
 
 def _post(call: Call, method: str, *, stream: bool) -> exchange.Posted:

@@ -9,36 +9,15 @@ from functools import partial
 from typing import Any
 
 from completions.chat import Chunk, WholeReply
-from completions.providers import error_body, sealed_reasoning, wire
+from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import InBandError, UnusableResponse, read_each_event
+from completions.providers.exchange import EventReader, InBandError, UnusableResponse
 from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import identifiers
 from gateway_project.text import compact_json
 
 _FORMAT = "google-gemini-v1"  # of reasoning, in OpenRouter's words
-# STOP and unknown reasons become "stop".
-_FINISH_REASONS = {
-    "MAX_TOKENS": "length",
-    **dict.fromkeys(
-        [
-            "SAFETY",
-            "RECITATION",
-            "LANGUAGE",
-            "BLOCKLIST",
-            "PROHIBITED_CONTENT",
-            "SPII",
-            "OTHER",
-            "MODEL_ARMOR",
-            "IMAGE_SAFETY",
-            "IMAGE_PROHIBITED_CONTENT",
-            "IMAGE_RECITATION",
-            "IMAGE_OTHER",
-        ],
-        "content_filter",
-    ),
-}
 _chunk = partial(wire.chunk, logprobs=None)
 _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 
@@ -46,46 +25,32 @@ _SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, Re
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader:
+class StreamReader(EventReader):
     """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end.
 
     ``seal`` seals the signatures of thoughts.
     """
 
-    has_ended = False
-
     def __init__(self, seal: Seal | None = None, report: Report | None = None) -> None:
+        super().__init__()
         self._seal = seal
         self._report = report or Report(GEMINI)
         self._signatures = 0
-        self.has_passed_on = False
         self.finish_reason: str | None = None  # OpenAI's
         self._has_begun = False
         self._calls = 0
-
-    @property
-    def has_finish_reason(self) -> bool:
-        return self.finish_reason is not None
-
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
-        chunks, failure = read_each_event(self._read, events)
-        self.has_passed_on = self.has_passed_on or bool(chunks)
-        return chunks, failure
 
     def last(self) -> list[Chunk]:
         """Return the chunk that ends the stream. Call it only after a finish reason has arrived."""
         return [*self._begin(), _chunk({}, finish_reason=self.finish_reason)]
 
-    def _read(self, data: bytes) -> list[Chunk]:
-        try:
-            response = _response(data)
-            generated = _generated(response, self._seal, self._signatures)
-            # The event with the finish reason does not repeat the calls of earlier events.
-            finish_reason = _finish_reason(response, has_calls=bool(self._calls or generated.calls))
-        except _SHAPE_ERRORS as error:
-            raise UnusableResponse("an event is not a response") from error
-        self.finish_reason = finish_reason or self.finish_reason
+    def _read(self, event: dict[str, Any]) -> list[Chunk]:
+        response = _checked(event)
+        generated = _generated(response, self._seal, self._signatures)
+        # The event with the finish reason does not repeat the calls of earlier events.
+        finish_reason, unknown = _finish_reason(response, has_calls=bool(self._calls or generated.calls))
+        self.finish_reason, self.unknown_reason = finish_reason or self.finish_reason, unknown or self.unknown_reason
+        self.has_finish_reason = self.finish_reason is not None
         chunks = []
         self._signatures += len(generated.signatures)
         late = generated.take_signatures_of_text()
@@ -117,9 +82,9 @@ class StreamReader:
 def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = None) -> WholeReply:
     """Return the reply in a GenerateContentResponse. Raises UnusableResponse."""
     try:
-        response = _response(body)
+        response = _checked(wire.parse_json(body))
         generated = _generated(response, seal)
-        finish_reason = _finish_reason(response, has_calls=bool(generated.calls))
+        finish_reason, unknown = _finish_reason(response, has_calls=bool(generated.calls))
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
     except _SHAPE_ERRORS as error:
@@ -127,7 +92,8 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
     message = {"role": "assistant", "content": None if generated.calls else "", "refusal": None, **generated.message()}
     choice = {"index": 0, "message": message, "logprobs": generated.logprobs, "finish_reason": finish_reason or "stop"}
     usage = (report or Report(GEMINI)).add(response.get("usageMetadata"))
-    return WholeReply(choices=wire.replace_lone_surrogates(body, [choice]), usage=usage, text_bytes=generated.text_bytes)
+    choices = wire.replace_lone_surrogates(body, [choice])
+    return WholeReply(choices, usage=usage, text_bytes=generated.text_bytes, unknown_finish_reason=unknown)
 
 
 # --- A GenerateContentResponse ----------------------------------------------------------------------------------
@@ -162,10 +128,8 @@ class _Generated:
         return {name: value for name, value in fields.items() if value}
 
 
-def _response(data: bytes) -> dict[str, Any]:
-    response = wire.parse_json(data)
-    if not isinstance(response, dict):
-        raise ValueError("not an object")
+def _checked(response: dict[str, Any]) -> dict[str, Any]:
+    """Return a response that is no error. Raises InBandError."""
     if error := response.get("error"):
         parsed = error_body.from_json(response)
         message = parsed.message or "an error without a message"
@@ -214,13 +178,20 @@ def _call(call: dict[str, Any], signature: Any) -> dict[str, Any]:
     return {**tool_call, "extra_content": {"google": {"thought_signature": signature}}}
 
 
-def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> str | None:
-    """Return OpenAI's finish reason; None when the reply continues. A blocked prompt has no candidates at all."""
+def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> tuple[str | None, str]:
+    """Return OpenAI's finish reason, None when the reply continues; and Gemini's own if it is unknown.
+
+    A blocked prompt has no candidates at all. Raises InBandError for a reply that is not complete.
+    """
     if not response.get("candidates"):
-        return "content_filter" if (response.get("promptFeedback") or {}).get("blockReason") else None
-    theirs = _candidate(response).get("finishReason")
-    ours = _FINISH_REASONS.get(theirs, "stop") if theirs else None
-    return "tool_calls" if ours == "stop" and has_calls else ours
+        return "content_filter" if (response.get("promptFeedback") or {}).get("blockReason") else None, ""
+    candidate = _candidate(response)
+    if not (theirs := candidate.get("finishReason")):
+        return None, ""
+    ours = finish_reasons.read(theirs, finish_reasons.GEMINI)
+    if ours == finish_reasons.FAILURE:
+        raise InBandError(UpstreamError(f"{theirs}: {candidate.get('finishMessage') or 'the model made no valid call'}"), 500)
+    return "tool_calls" if ours in ("stop", None) and has_calls else ours or "stop", "" if ours else str(theirs)
 
 
 def _logprobs(result: Any) -> dict[str, Any] | None:

@@ -32,12 +32,14 @@ class OpenAIAdapter:
     def complete(self, call: Call) -> WholeReply:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
         parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
-        return exchange.read_whole(_post(call, stream=False), parse)
+        make_reader = partial(StreamReader, call.request.choices, seal, call.request.tier, report)
+        return exchange.read_whole(_post(call, stream=False), parse, make_reader)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
-        reader = StreamReader(call.request.choices, seal, call.request.tier, report)
-        return exchange.read_stream(partial(_post, call, stream=True), reader)
+        parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
+        make_reader = partial(StreamReader, call.request.choices, seal, call.request.tier, report)
+        return exchange.read_stream(partial(_post, call, stream=True), make_reader, parse)
 
 
 def post(call: Call, path: str, build_fields: exchange.BodyBuilder, *, stream: bool) -> exchange.Posted:

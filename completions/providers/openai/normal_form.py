@@ -5,17 +5,18 @@ reasoning_content   what the model thought; upstreams also send ``reasoning``, p
                     <think>...</think> and the like (_TAGS) at the start of the content, after white space at most
 reasoning           the same text again, in OpenRouter's words, with ``reasoning_details``. Upstreams that send details have
                     secrets in them, which are sealed
-tool_calls          each with an id, a type, and arguments as text; in a stream each with its index, and with its id, its
-                    type and its name once; upstreams omit any of these, and number several calls alike
-finish_reason       "tool_calls" when there are tool calls, which some upstreams call "stop"
+tool_calls          each with an id of its own, a type, and arguments as text, "{}" where there are none; in a stream each with
+                    its index, and with its id, its type and its name once; upstreams omit any of these, and number several
+                    calls alike
+finish_reason       one of OpenAI's; "tool_calls" when there are tool calls, which some upstreams call "stop"
 """
 
 import json
 from typing import Any
 
-from completions.providers import sealed_reasoning
+from completions.providers import finish_reasons, sealed_reasoning, wire
+from completions.providers.exchange import in_band_error
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import identifiers
 from gateway_project.text import compact_json
 
 Fields = dict[str, Any]
@@ -25,9 +26,7 @@ FORMAT = "unknown"  # of reasoning, in OpenRouter's words
 # (github.com/promptfoo/promptfoo/pull/9587); Google's endpoint for OpenAI's clients (github.com/wyeeeee/hajimi/pull/292).
 _TAGS = {f"<{name}>": f"</{name}>" for name in ("think", "reasoning", "thought")}
 _SPACE, _MAX_SPACE = " \t\r\n", 64  # before the opening tag; more of it is content, so what is held back is short
-_FINISH_REASONS = {"model_length": "length"}  # Mistral's
-# The reply is not complete, whatever text came before: OpenRouter's and Mistral's word, and DeepSeek's.
-FAILED = ("error", "insufficient_system_resource")
+_CUT_OFF = ("length", "content_filter")  # finish reasons after which a call may lack its arguments
 
 
 class ChoiceNormalizer:
@@ -41,8 +40,11 @@ class ChoiceNormalizer:
         self._details: dict[tuple[str, str], str] = {}  # the text of details whose secret has not come, by type and index
         self._tags = _ThoughtTags()
         self._tool_calls: list[_ToolCall] = []
+        self._ids: set[str] = set()
         self._places: dict[int, int] = {}  # the index that the upstream gave to a tool call -> its index here
-        self._has_function_call = False
+        self._function_call: _ToolCall | None = None
+        self.has_calls = False
+        self.unknown_reason = ""  # the upstream's finish reason, if it is in no table
 
     def begins_plain(self, text: bytes) -> bool:
         """Return whether later text is in the normal form as it is, given the next text as in JSON."""
@@ -53,29 +55,55 @@ class ChoiceNormalizer:
         message = self._with_texts(message, is_last=True)
         if message.get("tool_calls"):
             message["tool_calls"] = [self._whole_call(call) for call in message["tool_calls"]]
-        return {**message, "role": message.get("role") or "assistant", "content": message.get("content")}
+        return {**message, "role": "assistant", "content": message.get("content")}
 
     def delta(self, delta: Fields, *, is_last: bool) -> Fields:
         """Return one delta in the normal form. ``is_last``: nothing is held back for the next one."""
         delta = self._with_texts(delta, is_last=is_last)
+        if delta.get("role") != "assistant":
+            delta.pop("role", None)
         if delta.get("tool_calls"):
             taken: set[int] = set()  # indexes of this delta's tool calls
             delta["tool_calls"] = [self._streamed_call(call, taken) for call in delta["tool_calls"]]
         return delta
 
-    def finish_reason(self, reason: Any) -> Any:
-        """Return the finish reason in OpenAI's words. An upstream that ended properly without one has stopped."""
-        reason = _FINISH_REASONS.get(reason, reason) or "stop"
-        if reason == "stop" and self._tool_calls:
-            return "tool_calls"
-        return "function_call" if reason == "stop" and self._has_function_call else reason
+    def missing_arguments(self, reason: str) -> Fields:
+        """Return the delta of a choice that ends for this reason with calls whose tools have no parameters."""
+        if reason in _CUT_OFF:
+            return {}
+        calls = enumerate(self._tool_calls)
+        missing = [{"index": index, "function": {"arguments": "{}"}} for index, call in calls if call.lacks_arguments]
+        is_old = self._function_call and self._function_call.lacks_arguments
+        return {**({"tool_calls": missing} if missing else {}), **({"function_call": {"arguments": "{}"}} if is_old else {})}
+
+    def finish_reason(self, reason: Any) -> str:
+        """Return the finish reason in OpenAI's words. An upstream that ended properly without one has stopped.
+
+        Raises InBandError for one that says that the reply is not complete, whatever text came before.
+        """
+        meaning = reason if reason in finish_reasons.OWN else finish_reasons.read(reason, finish_reasons.OPENAI)
+        if meaning is None:
+            self.unknown_reason = str(reason)
+        if meaning == finish_reasons.FAILURE:
+            raise in_band_error({"error": f"its finish reason is {reason}"})
+        if meaning not in ("stop", None):
+            return meaning
+        return "tool_calls" if self._tool_calls else "function_call" if self._function_call else "stop"
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the arguments of a call are not whole, when no finish reason came: the reply was cut off."""
+        calls = [*self._tool_calls, *([self._function_call] if self._function_call else [])]
+        return any(call.has_arguments and call.kind == "function" and not call.has_whole_arguments() for call in calls)
 
     # --- Texts ------------------------------------------------------------------------------------------------------
 
     def _with_texts(self, message: Fields, *, is_last: bool) -> Fields:
         """Return a copy with text in ``content`` and thoughts in ``reasoning_content``."""
         message = {**message}
-        self._has_function_call = self._has_function_call or bool(message.get("function_call"))
+        if isinstance(called := message.get("function_call"), dict):
+            self._function_call, self.has_calls = self._function_call or _ToolCall("", "function"), True
+            self._function_call.add(called)
         thoughts, content = _take_thoughts(message), message.get("content")
         if isinstance(content, list):
             more_thoughts, content = _texts_of_parts(content)
@@ -109,11 +137,21 @@ class ChoiceNormalizer:
     # --- Tool calls -------------------------------------------------------------------------------------------------
 
     def _whole_call(self, call: Fields) -> Fields:
-        self._tool_calls.append(_ToolCall(""))
-        call = _with_text_arguments({**call, "id": call.get("id") or _new_id(), "type": call.get("type") or _type(call)})
+        call = _with_text_arguments(call)
+        tool_call = self._begin_call(call)
         if isinstance(called := call.get("function"), dict):
-            called.setdefault("arguments", "")
-        return call
+            tool_call.add(called)
+            called["arguments"] = called.get("arguments") or ""
+        return {**call, "id": tool_call.id, "type": tool_call.kind}
+
+    def _begin_call(self, call: Fields) -> "_ToolCall":
+        """Add a call. Its id is its own: results of tools are told apart by it."""
+        given = str(call.get("id") or "")
+        kind = call.get("type") or ("custom" if "custom" in call else "function")
+        tool_call = _ToolCall(wire.own_id(given, self._ids), kind, given)
+        self._tool_calls.append(tool_call)
+        self.has_calls = True
+        return tool_call
 
     def _streamed_call(self, call: Fields, taken: set[int]) -> Fields:
         call = _with_text_arguments(call)
@@ -121,15 +159,13 @@ class ChoiceNormalizer:
         call_id, name = str(call.get("id") or ""), called.get("name") or ""
         index = self._index(call.get("index"), call_id, name, taken)
         is_new = index == len(self._tool_calls)
-        if is_new:
-            self._tool_calls.append(_ToolCall(call_id))
-        tool_call = self._tool_calls[index]
+        tool_call = self._begin_call(call) if is_new else self._tool_calls[index]
         taken.add(index)
         if type(call.get("index")) is int:
             self._places[call["index"]] = index
         call["index"] = index
         if is_new:
-            call |= {"id": tool_call.id, "type": call.get("type") or _type(call)}
+            call |= {"id": tool_call.id, "type": tool_call.kind}
         else:  # clients join the texts of all deltas, so these would be there twice
             call = {field: value for field, value in call.items() if field not in ("id", "type")}
             if name in ("", tool_call.name):
@@ -148,42 +184,52 @@ class ChoiceNormalizer:
         if type(given) is int:
             index = self._places.get(given, new)
         elif call_id:
-            index = next((index for index, known in enumerate(self._tool_calls) if known.id == call_id), new)
+            known_ids = [known.given_id for known in self._tool_calls]
+            index = new - 1 - known_ids[::-1].index(call_id) if call_id in known_ids else new
         else:
             index = new if name else max(new - 1, 0)
         if index == new or not name:
             return index
         known = self._tool_calls[index]
-        follows_arguments = not call_id and known.has_arguments
-        begins_another = (call_id and call_id != known.id) or (
-            follows_arguments and (name != known.name or known.is_complete())
+        begins_another = (call_id and call_id != known.given_id) or (
+            known.has_arguments and (name != known.name or (not known.given_id and known.is_complete()))
         )
         return new if begins_another or index in taken else index
 
 
 class _ToolCall:
-    """A tool call of which deltas arrive. Without the upstream's id it gets one."""
+    """A tool call of which deltas arrive. ``given_id`` is the upstream's, ``id`` its own."""
 
-    def __init__(self, call_id: str) -> None:
-        self.id = call_id or _new_id()
+    def __init__(self, own_id: str, kind: str, given_id: str = "") -> None:
+        self.id, self.given_id = own_id, given_id
+        self.kind = kind
         self.name = ""
         self.has_arguments = False
-        self._has_own_id = bool(call_id)
-        self._arguments: list[str] = []  # of a call without an id of its own
+        self._arguments: list[str] = []
+
+    @property
+    def lacks_arguments(self) -> bool:
+        return self.kind == "function" and not self.has_arguments
 
     def add(self, called: Fields) -> None:
-        """Take note of the arguments in one delta."""
+        """Take note of the arguments in one delta. White space and null, which no arguments begin with, are none."""
         arguments = called.get("arguments")
+        if isinstance(arguments, str) and not self._arguments and arguments.strip() in ("", "null"):
+            called["arguments"] = arguments = ""
         self.has_arguments = self.has_arguments or bool(arguments or called.get("input"))
-        if isinstance(arguments, str) and arguments.strip() and not self._has_own_id:
+        if isinstance(arguments, str) and arguments:
             self._arguments.append(arguments)
 
     def is_complete(self) -> bool:
-        """Return whether the arguments are a whole JSON object. Always false for a call with an id: its id tells it apart."""
+        """Return whether the arguments are a whole JSON object."""
         if not (self._arguments and self._arguments[-1].rstrip().endswith("}")):
             return False  # most are seen not to be, without reading all of them again for each delta
+        return self.has_whole_arguments(dict)
+
+    def has_whole_arguments(self, kind: type = object) -> bool:
+        """Return whether the arguments are JSON of a kind, from their start to their end."""
         try:
-            return isinstance(json.loads("".join(self._arguments)), dict)
+            return isinstance(json.loads("".join(self._arguments)), kind)
         except (ValueError, RecursionError):
             return False
 
@@ -276,11 +322,3 @@ def _with_text_arguments(call: Fields) -> Fields:
     elif isinstance(custom := call.get("custom"), dict):
         call["custom"] = {**custom}
     return call
-
-
-def _type(call: Fields) -> str:
-    return "custom" if "custom" in call else "function"
-
-
-def _new_id() -> str:
-    return f"call_{identifiers.short_uuid7()}"

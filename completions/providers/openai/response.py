@@ -8,8 +8,8 @@ from msgspec import structs
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, reported_usage, wire
-from completions.providers.exchange import UnusableResponse, in_band_error
-from completions.providers.openai.normal_form import FAILED, FORMAT, ChoiceNormalizer
+from completions.providers.exchange import EventReader, UnusableResponse, in_band_error
+from completions.providers.openai.normal_form import FORMAT, ChoiceNormalizer
 from completions.providers.sealed_reasoning import Seal
 from gateway_project.text import compact_json
 
@@ -17,7 +17,9 @@ from gateway_project.text import compact_json
 # valid JSON by itself.
 _TEXT = rb'[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*)*'
 _PLAIN = re.compile(
-    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"(' + _TEXT + rb')"(?:,"\w+":null)*\}(?:,"\w+":null)*\}\]'
+    rb'\[\{"index":0,"delta":\{(?:"role":"assistant",)?"content":"('
+    + _TEXT
+    + rb')"(?:,"(?!role)\w+":null)*\}(?:,"\w+":null)*\}\]'
 )
 _PLAIN_LINES = re.compile(rb"^" + _PLAIN.pattern + rb"$", re.MULTILINE)
 _RUN_MIN = 8  # events, of which it pays to read them together
@@ -25,7 +27,7 @@ _RUN_MIN = 8  # events, of which it pays to read them together
 _THOUGHTS = re.compile(
     rb'(\[\{"index":0,"delta":\{(?:"role":"assistant",)?(?:"content":(?:null|""),)?"reasoning_content":)"((?!")'
     + _TEXT
-    + rb')"((?:,"(?!reasoning)\w+":null)*)(\}(?:,"\w+":null)*\}\])'
+    + rb')"((?:,"(?!reasoning|role)\w+":null)*)(\}(?:,"\w+":null)*\}\])'
 )
 _TOLD = (
     b'%b"%b"%b,"reasoning":"%b","reasoning_details":[{"type":"reasoning.text","text":"%b","format":"'
@@ -46,7 +48,7 @@ _BILLING_CODES = {
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader:
+class StreamReader(EventReader):
     """Converts the data of events to Chunks. ``choices`` is how many were requested, ``tier`` the service tier that was.
 
     Most events of a stream differ only in their choices. So the bytes before and after the choices of one event are kept, and
@@ -56,29 +58,15 @@ class StreamReader:
     def __init__(
         self, choices: int = 1, seal: Seal | None = None, tier: str = "", report: reported_usage.Report | None = None
     ) -> None:
+        super().__init__()
         self._seal = seal
         self._report = report or reported_usage.Report()
         self._tier = tier
-        self.has_passed_on = False
-        self.has_ended = False  # true after [DONE]; later events are ignored
         self._choices = choices
         self._normalizers: dict[int, ChoiceNormalizer] = {}  # by the index of their choice, of those whose role has arrived
         self._finished: set[int] = set()  # indexes of the choices whose finish reason has arrived
         self._is_plain = False  # true when later text of the first choice is in the normal form as it is
         self._before, self._after = b"\x00", b"\x00"  # no event begins or ends with these
-
-    @property
-    def has_finish_reason(self) -> bool:
-        """True when every choice has finished. Upstreams that ignore ``n`` send one choice only: then [DONE] decides."""
-        return len(self._finished) >= self._choices or (self.has_ended and bool(self._finished))
-
-    def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
-        chunks, failure = self._read_each(events)
-        if failure and not self.has_finish_reason and not any(chunk.text_bytes for chunk in chunks):
-            chunks = []  # no text has been passed on in this read: the caller can still get the error's own status
-        self.has_passed_on = self.has_passed_on or bool(chunks)
-        return chunks, failure
 
     def _read_each(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """Return the chunks of the events up to the first that is unusable, and that failure, or None.
@@ -110,7 +98,7 @@ class StreamReader:
                             rewritten = _TOLD % (before, text, others, text, text, after)
                             chunks.append(Chunk(rewritten, _unescaped_text_bytes(text) if b"\\" in text else len(text)))
                             continue
-                chunks += self._read(data)
+                chunks += self._read_unusual(data)
         except UnusableResponse as unusable:
             return chunks, unusable
         return chunks, None
@@ -145,27 +133,16 @@ class StreamReader:
         choices = lines[len(self._before) : len(lines) - len(self._after)].split(self._after + b"\n" + self._before)
         return choices if len(choices) == run and lines.startswith(self._before) else []
 
-    def _read(self, data: bytes) -> list[Chunk]:
+    def _read_unusual(self, data: bytes) -> list[Chunk]:
         if self.has_ended:
             return []
-        if data == b"[DONE]":
+        if data.strip() == b"[DONE]":
             self.has_ended = True
-            return self._finish_unfinished()
-        return self._parse(data)
-
-    def _begins_plain(self, text: bytes) -> bool:
-        """Return whether the first choice needs no more normalizing, given the next text of it as in JSON."""
-        normalizer = self._normalizers.get(0)
-        self._is_plain = normalizer is not None and normalizer.begins_plain(text)
-        return self._is_plain
-
-    def _parse(self, data: bytes) -> list[Chunk]:
-        try:
-            event = wire.parse_json(data)
-            if not isinstance(event, dict):
-                raise ValueError("not an object")
-        except (ValueError, RecursionError) as error:
-            raise UnusableResponse("an event is not JSON") from error
+            chunks = self._finish_unfinished()
+            self.has_finish_reason = bool(self._finished)  # an upstream that ignores ``n`` sends one choice only
+            return chunks
+        if (event := self.parse(data)) is None:
+            return []
         if error_body.is_error(event):
             raise in_band_error(event)
         chunks = []
@@ -177,6 +154,12 @@ class StreamReader:
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
 
+    def _begins_plain(self, text: bytes) -> bool:
+        """Return whether the first choice needs no more normalizing, given the next text of it as in JSON."""
+        normalizer = self._normalizers.get(0)
+        self._is_plain = normalizer is not None and normalizer.begins_plain(text)
+        return self._is_plain
+
     def _normalize(self, choices: Any) -> list[dict[str, Any]]:
         """Return the choices in the normal form. Each has one role, at its start, and one finish reason, at its end."""
         try:
@@ -187,7 +170,8 @@ class StreamReader:
 
     def _normalized(self, choice: dict[str, Any]) -> dict[str, Any] | None:
         """Return one choice in the normal form; None when it only repeats that the choice has finished."""
-        _raise_for_failure(choice)
+        if choice.get("error"):
+            raise in_band_error({"error": choice["error"]})
         index, delta, reason = choice.get("index") or 0, choice.get("delta") or {}, choice.get("finish_reason") or None
         if index in self._finished:
             reason = None
@@ -197,20 +181,26 @@ class StreamReader:
         normalizer = self._normalizers.setdefault(index, ChoiceNormalizer(self._seal))
         delta = normalizer.delta(delta, is_last=reason is not None)
         if is_first:
-            delta["role"] = delta.get("role") or "assistant"
+            delta = {"role": "assistant", **delta}
         if reason is not None:
             reason = normalizer.finish_reason(reason)
+            if normalizer.unknown_reason:
+                self.unknown_reason = normalizer.unknown_reason
+            if normalizer.has_calls:
+                _add_arguments(delta, normalizer.missing_arguments(reason))
         return {**choice, "index": index, "delta": delta, "finish_reason": reason}
 
     def _finish_unfinished(self) -> list[Chunk]:
         """Return a finish reason for each choice that has none at [DONE]. A whole reply without one is complete as well."""
-        return [
-            self._chunk(
-                [{"index": index, "delta": normalizer.delta({}, is_last=True), "finish_reason": normalizer.finish_reason(None)}]
-            )
-            for index, normalizer in self._normalizers.items()
-            if index not in self._finished
-        ]
+        chunks = []
+        for index, normalizer in self._normalizers.items():
+            if index not in self._finished:
+                if normalizer.is_broken_off:
+                    raise UnusableResponse("the stream ended within the arguments of a call")
+                delta, reason = normalizer.delta({}, is_last=True), normalizer.finish_reason(None)
+                _add_arguments(delta, normalizer.missing_arguments(reason))
+                chunks.append(self._chunk([{"index": index, "delta": delta, "finish_reason": reason}]))
+        return chunks
 
     def _chunk(self, choices: list[dict[str, Any]]) -> Chunk:
         try:
@@ -219,6 +209,7 @@ class StreamReader:
             raise UnusableResponse("an event's choices are not choices") from error
         finished = {choice["index"] for choice in choices if choice["finish_reason"]}
         self._finished |= finished
+        self.has_finish_reason = len(self._finished) >= self._choices or (self.has_ended and bool(self._finished))
         has_finish_reason = bool(finished) and self.has_finish_reason
         return Chunk(compact_json.dumps_ascii(choices), text_bytes=text_bytes, has_finish_reason=has_finish_reason)
 
@@ -249,7 +240,8 @@ def parse_reply(
         reply = wire.parse_json(body)
         if error_body.is_error(reply):
             raise in_band_error(reply)
-        choices = [_whole_choice(choice, position, seal) for position, choice in enumerate(reply["choices"])]
+        read = [_whole_choice(choice, position, seal) for position, choice in enumerate(reply["choices"])]
+        choices, unknown_reason = [choice for choice, _ in read], "".join([unknown for _, unknown in read])
         text_bytes = sum([_generated_bytes(choice["message"]) for choice in choices])
         if not choices:
             raise ValueError("no choices")
@@ -257,25 +249,35 @@ def parse_reply(
         raise UnusableResponse(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
     choices = wire.replace_lone_surrogates(body, choices)
     usage = (report or reported_usage.Report()).read(reply)
-    return WholeReply(choices, usage=_at_tier(usage, tier, reply) if usage and tier else usage, text_bytes=text_bytes)
+    usage = _at_tier(usage, tier, reply) if usage and tier else usage
+    return WholeReply(choices, usage=usage, text_bytes=text_bytes, unknown_finish_reason=unknown_reason)
 
 
-def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> dict[str, Any]:
-    """Return a choice in the normal form. Its position is its index if it has none."""
-    _raise_for_failure(choice)
+def _whole_choice(choice: dict[str, Any], position: int, seal: Seal | None) -> tuple[dict[str, Any], str]:
+    """Return a choice in the normal form, and its finish reason if that is unknown. Without an index it has its position."""
+    if choice.get("error"):
+        raise in_band_error({"error": choice["error"]})
     normalizer = ChoiceNormalizer(seal)
     message = normalizer.message(choice["message"])
     index = position if choice.get("index") is None else choice["index"]
+    if not choice.get("finish_reason") and normalizer.is_broken_off:
+        raise UnusableResponse("the reply ended within the arguments of a call")
     reason = normalizer.finish_reason(choice.get("finish_reason"))
-    return {**choice, "index": index, "message": message, "finish_reason": reason}
+    if normalizer.has_calls:
+        _add_arguments(message, normalizer.missing_arguments(reason))
+    return {**choice, "index": index, "message": message, "finish_reason": reason}, normalizer.unknown_reason
 
 
-def _raise_for_failure(choice: dict[str, Any]) -> None:
-    """Raise InBandError for a choice that failed, whatever the status of the reply says."""
-    if error := choice.get("error"):
-        raise in_band_error({"error": error})
-    if choice.get("finish_reason") in FAILED:
-        raise in_band_error({"error": f"its finish reason is {choice['finish_reason']}"})
+def _add_arguments(message: dict[str, Any], missing: dict[str, Any]) -> None:
+    """Add the arguments of calls to a message or a delta, which may have another part of the same calls."""
+    if "function_call" in missing:
+        message["function_call"] = {**(message.get("function_call") or {}), **missing["function_call"]}
+    calls = {call.get("index", place): call for place, call in enumerate(message.get("tool_calls") or [])}
+    for call in missing.get("tool_calls", ()):
+        known = calls.setdefault(call["index"], call)
+        known["function"] = {**(known.get("function") or {}), **call["function"]}
+    if calls:
+        message["tool_calls"] = list(calls.values())
 
 
 # --- Refusals ---------------------------------------------------------------------------------------------------

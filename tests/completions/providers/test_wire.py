@@ -18,7 +18,7 @@ TEXTS = [
     b'"half of a pair: \\ud83d"',
     b'"\x7f"',
 ]
-REFUSED = [b"", b"{", b"[1,]", b"NaN", b"-Infinity", b"1e400", b"01", b'"\x01"', b'"\xff"', b"\xef\xbb\xbf1", b"1" * 5_000]
+REFUSED = [b"", b"{", b"[1,]", b"NaN", b"-Infinity", b"1e400", b"01", b'"\x01"', b'"\xff"', b"1" * 5_000]
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -22,15 +22,19 @@ class OpenAIResponsesAdapter(OpenAIAdapter):
         return responses_request.ignored_fields(call)
 
     def complete(self, call: Call) -> WholeReply:
-        seal, searches = partial(sealed_reasoning.seal, call), call.request.web_search is not None
-        parse = partial(parse_reply, seal=seal, tier=call.request.tier, searches=searches, report=reported_usage.of(call))
-        return exchange.read_whole(_post(call, stream=False), parse)
+        return exchange.read_whole(_post(call, stream=False), *_readers(call))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        searches = call.request.web_search is not None
-        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
-        reader = StreamReader(seal, call.request.tier, searches=searches, report=report)
-        return exchange.read_stream(partial(_post, call, stream=True), reader)
+        parse, make_reader = _readers(call)
+        return exchange.read_stream(partial(_post, call, stream=True), make_reader, parse)
+
+
+def _readers(call: Call) -> tuple[exchange.Parse, exchange.MakeReader]:
+    """Return what reads a whole reply, and what makes the reader of a stream."""
+    seal, tier, report = partial(sealed_reasoning.seal, call), call.request.tier, reported_usage.of(call)
+    searches = call.request.web_search is not None
+    parse = partial(parse_reply, seal=seal, tier=tier, searches=searches, report=report)
+    return parse, partial(StreamReader, seal, tier, searches=searches, report=report)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

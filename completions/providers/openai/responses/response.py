@@ -11,7 +11,7 @@ from msgspec import structs
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import InBandError, TextEventReader, UnusableResponse
+from completions.providers.exchange import EventReader, InBandError, UnusableResponse
 from completions.providers.reported_usage import Report
 from completions.providers.sealed_reasoning import Seal
 
@@ -50,7 +50,7 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader(TextEventReader):
+class StreamReader(EventReader):
     """Converts the data of events to Chunks.
 
     No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
@@ -62,28 +62,18 @@ class StreamReader(TextEventReader):
         super().__init__()
         self._report = report or Report()
         self._has_begun = False
+        self._text_bytes = 0
         self._tier = tier
         self._searches = _Searches() if searches else None
         self._reasoning = _Reasoning(seal)
         self._characters = 0  # of the text so far
         self._calls: dict[int, _Call] = {}  # by the index of their item
+        self._ids: set[str] = set()  # of them
         self._is_in_summary = False
 
-    @property
-    def has_ended(self) -> bool:
-        return self.has_finish_reason
-
-    def _read(self, data: bytes) -> list[Chunk]:
-        if self.has_ended:
-            return []
-        try:
-            return self._read_event(wire.parse_json(data))
-        except _MALFORMED as error:
-            raise UnusableResponse(f"an event is malformed: {type(error).__name__}") from error
-
-    def _read_event(self, event: Any) -> list[Chunk]:
+    def _read(self, event: Fields) -> list[Chunk]:
         kind = event.get("type")
-        if member := _TEXTS.get(kind):
+        if member := _TEXTS.get(kind or ""):
             return self._said(member, event["delta"], event.get("logprobs"))
         match kind:
             case "response.output_item.added":
@@ -112,7 +102,7 @@ class StreamReader(TextEventReader):
                 self._reasoning.begin((self._characters, len(self._calls)))
             case "function_call" | "custom_tool_call":
                 call = self._calls[index] = _Call(len(self._calls), item["type"])
-                return self._generated(call.first_delta(item), item["name"])
+                return self._generated(call.first_delta(item, wire.own_id(item["call_id"], self._ids)), item["name"])
         return []
 
     def _said(self, member: str, text: str, logprobs: Any = None) -> list[Chunk]:
@@ -135,6 +125,7 @@ class StreamReader(TextEventReader):
             detail = self._reasoning.end(item)
             return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
         if item["type"] == _SEARCH and self._searches:
+            self._begins = True
             return [*self._begin(), _chunk({"web_searches": [self._searches.add(item)]})]
         call = self._calls.get(index)
         if call and not call.is_told:  # some servers tell the input of a call at its end alone
@@ -145,7 +136,7 @@ class StreamReader(TextEventReader):
         usage = _usage(response, self._tier, self._searches, self._report)
         reason = _finish_reason(response, has_calls=bool(self._calls))
         chunks = [*self._begin(), _chunk({}, finish_reason=reason)]
-        self.has_finish_reason = True
+        self.has_finish_reason = self.has_ended = True
         return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
 
     def _begin(self) -> list[Chunk]:
@@ -169,9 +160,9 @@ class _Call:
     item_type: str
     is_told: bool = False
 
-    def first_delta(self, item: Fields) -> Fields:
+    def first_delta(self, item: Fields, own_id: str) -> Fields:
         kind, member = _CALLS[self.item_type]
-        call = {"id": item["call_id"], "type": kind, kind: {"name": item["name"], member: ""}}
+        call = {"id": own_id, "type": kind, kind: {"name": item["name"], member: ""}}
         return {"tool_calls": [{"index": self.number, **call}]}
 
     def delta(self, text: str) -> Fields:
@@ -271,7 +262,7 @@ def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | N
     """Return the message of the items, and the probabilities of its tokens. Items of other types have no place in chat."""
     reasoning = _Reasoning(seal)
     texts, thoughts, logprobs = {"output_text": "", "refusal": ""}, list[str](), list[Any]()
-    details, calls = list[Fields](), list[Fields]()
+    details, calls, ids = list[Fields](), list[Fields](), set[str]()
     for item in items:
         match item["type"]:
             case "message":
@@ -287,7 +278,7 @@ def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | N
                 if detail := reasoning.end(item):
                     details.append(detail)
             case "function_call" | "custom_tool_call":
-                calls.append(_call(item))
+                calls.append(_call(item, ids))
     shown = {name: "".join(thoughts) for name in ("reasoning_content", "reasoning") if thoughts}
     message = {
         "role": "assistant",
@@ -300,12 +291,12 @@ def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | N
     return message, _logprobs(logprobs)
 
 
-def _call(item: Fields) -> Fields:
+def _call(item: Fields, ids: set[str]) -> Fields:
     kind, member = _CALLS[item["type"]]
     called = {"name": item["name"], member: item[member]}
     if not (isinstance(called["name"], str) and isinstance(called[member], str)):
         raise TypeError("a call without a name, or without its input")
-    return {"id": item["call_id"], "type": kind, kind: called}
+    return {"id": wire.own_id(item["call_id"], ids), "type": kind, kind: called}
 
 
 def _finish_reason(response: Fields, *, has_calls: bool) -> str:

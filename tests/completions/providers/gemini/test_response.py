@@ -118,23 +118,18 @@ def test_events_without_content_yield_no_chunks():
 @pytest.mark.parametrize(
     "data",
     [
-        b"hello",
-        b"[1]",
-        b"\xff",
-        b"[" * 100_000,
+        b'{"x":"\xff"}',
+        b'{"x":' * 100_000,
         b'{"x":NaN}',
         b'{"candidates":[1]}',
         b'{"candidates":{"a":1}}',
         b'{"candidates":[{"content":{"parts":[{"text":5}]}}]}',
         b'{"candidates":[{"content":{"parts":[{"functionCall":{}}]}}]}',
         b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":5}}]}}]}',
-        b'{"candidates":[{"finishReason":{"a":1}}]}',
         b'{"candidates":[{"logprobsResult":7}]}',
         b'{"candidates":[{"logprobsResult":{"chosenCandidates":[{"token":"a","logProbability":[]}]}}]}',
     ],
     ids=[
-        "text",
-        "list",
         "not UTF-8",
         "too deep",
         "NaN",
@@ -143,7 +138,6 @@ def test_events_without_content_yield_no_chunks():
         "text is a number",
         "a call without a name",
         "a call of a number",
-        "a reason is an object",
         "logprobs are a number",
         "a probability is a list",
     ],
@@ -244,7 +238,6 @@ def test_function_calls_become_tool_calls_with_ids_and_signatures():
         ("SPII", "content_filter"),
         ("IMAGE_SAFETY", "content_filter"),
         ("OTHER", "content_filter"),
-        ("MALFORMED_FUNCTION_CALL", "stop"),
         ("FINISH_REASON_UNSPECIFIED", "stop"),
         ("SOMETHING_NEW", "stop"),
         (None, "stop"),
@@ -252,6 +245,13 @@ def test_function_calls_become_tool_calls_with_ids_and_signatures():
 )
 def test_every_finish_reason_is_translated(theirs, ours):
     assert answer({"text": "a"}, finish=theirs).choices[0]["finish_reason"] == ours
+
+
+@pytest.mark.parametrize("theirs", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"])
+def test_a_call_that_is_none_is_a_failure(theirs):
+    with pytest.raises(InBandError, match=theirs) as caught:
+        answer({"text": "a"}, finish=theirs)
+    assert caught.value.status == 500
 
 
 def test_call_cut_off_at_the_limit_finishes_with_length():

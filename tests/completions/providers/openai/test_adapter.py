@@ -610,12 +610,12 @@ LOGGED = {
         "answered 308: it redirects to https://elsewhere.example/v1?key=***",
     ),
     "compressed refusal": (
-        reply(PACKED, status=500, content_encoding="gzip"),
-        f"answered 500: no reason given ({len(PACKED)} bytes of application/json, compressed with gzip)",
+        reply(PACKED, status=500, content_encoding="br"),
+        f"answered 500: no reason given ({len(PACKED)} bytes of application/json, compressed with br)",
     ),
     "compressed reply": (
-        reply(PACKED, content_encoding="gzip"),
-        f"({len(PACKED)} bytes of application/json, compressed with gzip)",
+        reply(PACKED, content_encoding="br"),
+        f"({len(PACKED)} bytes of application/json, compressed with br)",
     ),
     "page": (
         reply(b"<html><title>Please log in</title></html>", content_type="text/html"),

@@ -295,7 +295,7 @@ def test_custom_tool_calls_keep_their_type_and_input():
         ({"content": "a"}, "", "stop"),
         ({"content": "a"}, "length", "length"),
         ({"content": "a"}, "model_length", "length"),
-        ({"content": "a"}, "theirs", "theirs"),
+        ({"content": "a"}, "theirs", "stop"),
         ({"tool_calls": [call(0, "a", "f", "{}")]}, "stop", "tool_calls"),
         ({"tool_calls": [call(0, "a", "f", "{}")]}, None, "tool_calls"),
         ({"tool_calls": [call(0, "a", "f", "{}")]}, "length", "length"),

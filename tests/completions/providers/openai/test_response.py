@@ -87,7 +87,7 @@ def test_event_with_other_fields_is_parsed():
 
 def test_finish_reason_and_usage_are_read_after_copied_events():
     reader = StreamReader()
-    read(reader, ROLE)
+    read(reader, ROLE, PLAIN)
     assert all(read(reader, PLAIN)[0].choices == read(reader, PLAIN)[0].choices for _ in range(3))
     [chunk] = read(reader, FINISH)
     assert chunk.has_finish_reason
@@ -114,8 +114,19 @@ def test_each_choice_begins_with_a_role():
     assert told(reader, choice(content="b")) == [choice(content="b")]
     assert told(reader, choice(1, content="c")) == [choice(1, content="c", role="assistant")]
     assert told(reader, choice(1, content="d"), choice(content="e")) == [choice(1, content="d"), choice(content="e")]
-    assert told(StreamReader(), {"delta": None}) == [choice(role="assistant")]
-    assert told(StreamReader(), choice(role=None, content="a")) == [choice(role="assistant", content="a")]
+    for role in (None, "", "model", "ASSISTANT"):
+        reader = StreamReader()
+        assert told(reader, choice(role=role, content="a")) == [choice(role="assistant", content="a")]
+        assert told(reader, choice(role=role, content="b")) == [choice(content="b")]
+        assert told(reader, choice(content="c", role=role)) == [choice(content="c")]
+
+
+def test_what_comes_before_text_is_held_back():
+    reader = StreamReader()
+    assert told(reader, {"delta": None}) == told(reader, choice(content="")) == []
+    assert not reader.has_passed_on
+    assert told(reader, choice(content="a")) == [choice(role="assistant"), choice(content=""), choice(content="a")]
+    assert reader.has_passed_on
 
 
 def test_each_choice_finishes_once_and_keeps_later_text():
@@ -176,8 +187,17 @@ def test_usage_beside_a_finish_reason_becomes_its_own_chunk():
 
 @pytest.mark.parametrize(
     "data",
-    [FAILED, b"hello", b"[1]", b"\xff", b"[" * 100_000, b'{"choices":[1]}', b'{"choices":7}', b'{"x":NaN}'],
-    ids=["error", "text", "list", "not UTF-8", "too deep", "bad choice", "no choices", "NaN"],
+    [
+        FAILED,
+        b"[" + FAILED + b"]",
+        b'{"x":' * 100_000,
+        b'{"choices":[1]}',
+        b'{"choices":7}',
+        b'{"x":NaN}',
+        b'{"x":"\xff"}',
+        b"{",
+    ],
+    ids=["error", "error in a list", "too deep", "bad choice", "no choices", "NaN", "not UTF-8", "cut off"],
 )
 def test_text_before_a_malformed_event_is_passed_on(data):
     reader = StreamReader()
@@ -264,7 +284,7 @@ def test_text_is_counted_once_whatever_other_fields_hold(delta, text_bytes):
 
 def test_done_finishes_what_has_no_finish_reason():
     read(reader := StreamReader(), ROLE, PLAIN.replace(b'"a"', b'"<thi"'))
-    [chunk] = read(reader, b"[DONE]")
+    *_, chunk = read(reader, b"[DONE]")
     assert json.loads(chunk.choices) == [choice(0, "stop", content="<thi")]
     assert (chunk.text_bytes, chunk.has_finish_reason, reader.has_finish_reason) == (4, True, True)
 
@@ -301,7 +321,7 @@ def test_call_of_a_whole_reply_has_arguments():
     body = {"choices": [{"message": {"tool_calls": [{"function": {"name": "f"}}]}}]}
     [told_choice] = parse_reply(json.dumps(body).encode()).choices
     [call] = told_choice["message"]["tool_calls"]
-    assert call["function"] == {"name": "f", "arguments": ""}
+    assert call["function"] == {"name": "f", "arguments": "{}"}
 
 
 def test_reply_without_choices_is_unusable():

@@ -1,0 +1,82 @@
+"""Why a model stopped, in OpenAI's words: ``stop``, ``length``, ``tool_calls``, ``function_call``, ``content_filter``. Pure.
+
+Servers with OpenAI's format have words of their own for it. A word that is in no table is ``stop``, and is counted.
+"""
+
+from typing import Any
+
+FAILURE = "failure"  # the reply is not complete, whatever of it came before
+OWN = ("stop", "length", "tool_calls", "function_call", "content_filter")
+
+# OpenAI's word, who says otherwise, and their words in lower case. Sources: each server's reference, or the report named.
+ROWS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("stop", "Together, Hugging Face TGI, Cohere, relays of Claude and Gemini", ("eos", "eos_token", "complete", "completed")),
+    ("stop", "relays of Claude", ("end_turn", "stop_sequence")),
+    ("stop", "LM Studio, Ollama: github.com/earendil-works/pi/issues/2142", ("end",)),
+    ("length", "Mistral", ("model_length",)),
+    ("length", "relays of Claude, Gemini and OpenAI's Responses", ("max_tokens", "max_output_tokens")),
+    ("length", "Z.ai, Claude: docs.z.ai/api-reference", ("model_context_window_exceeded",)),
+    ("length", "relays of Claude: github.com/BerriAI/litellm/issues/17478", ("pause_turn", "compaction")),
+    ("tool_calls", "relays of Claude, Cohere", ("tool_use", "tool_call")),
+    ("content_filter", "Z.ai", ("sensitive",)),
+    ("content_filter", "relays of Claude", ("refusal",)),
+    ("content_filter", "Bedrock", ("content_filtered", "guardrail_intervened")),
+    ("content_filter", "relays of Gemini", ("safety", "recitation", "blocklist", "prohibited_content", "spii")),
+    (FAILURE, "OpenRouter, Mistral", ("error",)),
+    (FAILURE, "Z.ai", ("network_error",)),
+    (FAILURE, "DeepSeek: api-docs.deepseek.com", ("insufficient_system_resource",)),
+    (FAILURE, "vLLM, SGLang, when they end a request themselves", ("abort",)),
+)
+OPENAI = {word: meaning for meaning, _, words in ROWS for word in words} | {word: word for word in OWN}
+
+ANTHROPIC = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+GEMINI = {
+    "stop": "stop",
+    "max_tokens": "length",
+    **dict.fromkeys(
+        [
+            "safety",
+            "recitation",
+            "language",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "other",
+            "model_armor",
+            "image_safety",
+            "image_prohibited_content",
+            "image_recitation",
+            "image_other",
+        ],
+        "content_filter",
+    ),
+    # An empty reply that looks whole ends an agent's work: github.com/NousResearch/hermes-agent/issues/83869
+    **dict.fromkeys(
+        [
+            "malformed_function_call",
+            "malformed_response",
+            "unexpected_tool_call",
+            "too_many_tool_calls",
+            "missing_thought_signature",
+        ],
+        FAILURE,
+    ),
+}
+
+
+def read(given: Any, table: dict[str, str]) -> str | None:
+    """Return a provider's finish reason in OpenAI's words, or FAILURE; None for one that is unknown.
+
+    Who ended properly without a reason has stopped.
+    """
+    if given in (None, ""):
+        return "stop"
+    return (table.get(given) or table.get(given.lower())) if isinstance(given, str) else None
