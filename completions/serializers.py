@@ -234,11 +234,9 @@ class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Text, or an array of parts. Required, except in a message of an assistant that called a tool.",
     )
-    name = serializers.CharField(required=False, help_text="The name of who speaks; in a message of a function, its name.")
-    tool_calls = _tool_calls(help_text="The tools that the model called. In a message of an assistant.")
-    tool_call_id = serializers.CharField(
-        required=False, help_text="The call that this is the result of. In a message of a tool."
-    )
+    name = optional(serializers.CharField, help_text="The name of who speaks; in a message of a function, its name.")
+    tool_calls = _tool_calls(allow_null=True, help_text="The tools that the model called. In a message of an assistant.")
+    tool_call_id = optional(serializers.CharField, help_text="The call that this is the result of. In a message of a tool.")
     refusal = optional(serializers.CharField, help_text="What the model said when it refused. In a message of an assistant.")
     reasoning_content = optional(
         serializers.CharField, help_text="The thinking that a reply had. In a message of an assistant."
@@ -251,7 +249,7 @@ class ChatCompletionRequestMessageSerializer(serializers.Serializer[Any]):
 
 class FunctionDefinitionSerializer(serializers.Serializer[Any]):
     name = SchemaField(_NAME, help_text="The name by which the model calls it.")
-    description = serializers.CharField(required=False, help_text="What it does, for the model.")
+    description = optional(serializers.CharField, help_text="What it does, for the model.")
     parameters = optional(SchemaField, _OBJECT, help_text="A JSON schema of its arguments.")
     strict = optional(serializers.BooleanField, help_text="Whether the arguments always follow the schema.")
 
@@ -259,21 +257,21 @@ class FunctionDefinitionSerializer(serializers.Serializer[Any]):
 class ChatCompletionToolSerializer(serializers.Serializer[Any]):
     type = serializers.ChoiceField(choices=("function", "custom"), help_text="The kind of tool.")
     function = FunctionDefinitionSerializer(required=False, help_text="The function, where the type is function.")
-    custom = SchemaField(
-        _OBJECT, required=False, help_text="The name, description and format of the tool, where the type is custom."
-    )
+    custom = optional(SchemaField, _OBJECT, help_text="The name, description and format of the tool, where the type is custom.")
 
 
 class JsonSchemaFormatSerializer(serializers.Serializer[Any]):
     name = SchemaField(_NAME, help_text="The name of the schema.")
-    description = serializers.CharField(required=False, help_text="What the reply is, for the model.")
+    description = optional(serializers.CharField, help_text="What the reply is, for the model.")
     schema = optional(SchemaField, _OBJECT, help_text="The JSON schema of the reply.")
     strict = optional(serializers.BooleanField, help_text="Whether the reply always follows the schema.")
 
 
 class ReplyFormatSerializer(serializers.Serializer[Any]):
     type = serializers.ChoiceField(choices=schema.RESPONSE_FORMATS, help_text="Text, a JSON object, or JSON of a schema.")
-    json_schema = JsonSchemaFormatSerializer(required=False, help_text="The schema, where the type is json_schema.")
+    json_schema = JsonSchemaFormatSerializer(
+        required=False, allow_null=True, help_text="The schema, where the type is json_schema."
+    )
 
 
 class StreamOptionsSerializer(serializers.Serializer[Any]):

@@ -1,8 +1,8 @@
-// Vercel's AI SDK with tools of its own, over several steps: node ai_sdk.mjs MODEL TASK
+// Vercel's AI SDK with tools of its own, over several steps, with a provider: node ai_sdk.mjs MODEL TASK PACKAGE
+import assert from "node:assert";
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
-import { createOpenAI } from "@ai-sdk/openai";
-import { generateText, jsonSchema, stepCountIs, tool } from "ai";
+import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai";
 
 const text = { type: "string" };
 const made = (description, properties, execute) =>
@@ -11,10 +11,12 @@ const made = (description, properties, execute) =>
     inputSchema: jsonSchema({ type: "object", properties, required: Object.keys(properties), additionalProperties: false }),
     execute,
   });
-const [model, prompt] = process.argv.slice(2);
-const openai = createOpenAI({ baseURL: process.env.GATEWAY_URL, apiKey: process.env.GATEWAY_API_KEY });
+const [name, prompt, source] = process.argv.slice(2);
+const { createOpenAI, createOpenRouter } = await import(source);
+const provider = (createOpenAI ?? createOpenRouter)({ baseURL: process.env.GATEWAY_URL, apiKey: process.env.GATEWAY_API_KEY });
+const model = createOpenAI ? provider(name) : provider(name, { reasoning: { effort: "low" } });
 const reply = await generateText({
-  model: openai(model),
+  model,
   prompt,
   stopWhen: stepCountIs(10),
   tools: {
@@ -28,3 +30,8 @@ const reply = await generateText({
   },
 });
 console.log(reply.text);
+if (createOpenRouter) {
+  const streamed = streamText({ model, prompt: "Again." });
+  await streamed.consumeStream();
+  assert((await streamed.usage).outputTokens > 0, "its usage is told unasked");
+}

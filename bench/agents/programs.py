@@ -68,6 +68,7 @@ def install(program: Program, folder: Path) -> str:
     if program.is_python:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         command = [str(folder / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", program.package]
+        command += program.beside
     elif shutil.which("npm"):
         (folder / "package.json").write_text('{"private": true}')
         command = ["npm", "install", "--no-audit", "--no-fund", "--foreground-scripts", f"{program.package}@{program.release}"]
@@ -231,8 +232,9 @@ It first asks for a `thread`, which is kept at Anthropic, and goes on without on
 
 def _run_ai_sdk(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
     script = shutil.copy(Path(__file__).with_name("ai_sdk.mjs"), installed)  # beside its modules
-    environ = {"GATEWAY_URL": f"{gateway.url}/v1", "GATEWAY_API_KEY": gateway.secret}
-    return _execute(program, installed, folder, [str(script), gateway.model, TASK], environ, binary="node")
+    provider = program.package if program.package != "ai" else "@ai-sdk/openai"
+    arguments = [str(script), gateway.model, TASK, provider]
+    return _execute(program, installed, folder, arguments, _openrouter_environ(gateway), binary="node")
 
 
 _AI_SDK_LINES = """\
@@ -368,7 +370,8 @@ def _run_openrouter(program: Program, installed: Path, folder: Path, gateway: Ga
 
 
 def _run_openrouter_in_python(program: Program, installed: Path, folder: Path, gateway: Gateway) -> Done:
-    arguments = [str(Path(__file__).with_name("openrouter_sdk.py")), gateway.model, TASK]
+    script = "openrouter_sdk.py" if program.package == "openrouter" else "openrouter_pydantic.py"
+    arguments = [str(Path(__file__).with_name(script)), gateway.model, TASK]
     return _execute(program, installed, folder, arguments, _openrouter_environ(gateway), binary=str(installed / "bin/python"))
 
 
@@ -388,6 +391,20 @@ client = OpenRouter(server_url="http://127.0.0.1:8000/v1", api_key=os.environ["G
 ```
 
 They also list the models, ask for the key, and for what the reply cost."""
+_OPENROUTER_AI_SDK_LINES = """\
+`@openrouter/ai-sdk-provider` of npm. A stream ends with its usage, which it does not ask for:
+
+```js
+const openrouter = createOpenRouter({ baseURL: "http://127.0.0.1:8000/v1", apiKey: process.env.GATEWAY_API_KEY });
+await generateText({ model: openrouter("demo/echo"), prompt: "Hello" });
+```"""
+_PYDANTIC_LINES = """\
+`OpenRouterModel`, whole and streamed:
+
+```python
+client = AsyncOpenAI(base_url="http://127.0.0.1:8000/v1", api_key=os.environ["GATEWAY_API_KEY"])
+agent = Agent(OpenRouterModel("demo/echo", provider=OpenRouterProvider(openai_client=client)))
+```"""
 
 
 _LLM_LINES = f"""\
@@ -441,5 +458,15 @@ PROGRAMS = [
         *("OpenRouter SDK", "openrouter", "latest", "", _run_openrouter_in_python, _llm_steps, _OPENROUTER_LINES),
         _OPENROUTER,
         is_python=True,
+    ),
+    Program(
+        *("AI SDK with OpenRouter's provider", "@openrouter/ai-sdk-provider", "latest", "", _run_ai_sdk, _tool_runner_steps),
+        *(_OPENROUTER_AI_SDK_LINES, _OPENROUTER),
+        beside=("ai@latest",),
+    ),
+    Program(
+        *("Pydantic AI", "pydantic-ai-slim", "latest", "", _run_openrouter_in_python, _llm_steps, _PYDANTIC_LINES, _OPENROUTER),
+        is_python=True,
+        beside=("pydantic-ai-slim[openai]",),
     ),
 ]

@@ -46,6 +46,7 @@ from completions.request.fields import (
     read_number,
     read_object,
     read_required,
+    read_string,
     refuse,
 )
 from gateway_project import errors
@@ -337,7 +338,14 @@ def _check_response_format(response_format: Fields) -> None:
         path = "response_format.json_schema"
         json_schema = check_object(read_required(response_format, "json_schema", "response_format"), path)
         check_name(read_required(json_schema, "name", path), f"{path}.name")
+        _check_description(json_schema, path)
         read_object(json_schema, "schema", path)
+
+
+def _check_description(given: Fields, path: str) -> None:
+    """Check what functions and schemas have in common."""
+    read_string(given, "description", path)
+    read_boolean(given, "strict", path)
 
 
 # --- Tools ----------------------------------------------------------------------------------------------------------
@@ -390,6 +398,7 @@ def _read_function_name(tool: Any, field: str, index: int) -> str:
             refuse(f"{path}.type", "must be function")
         function, path = check_object(read_required(tool, "function", path), f"{path}.function"), f"{path}.function"
     read_object(function, "parameters", path)
+    _check_description(function, path)
     return check_name(read_required(function, "name", path), f"{path}.name")
 
 

@@ -46,7 +46,7 @@ class ModelResponseTextFormatSerializer(serializers.Serializer[Any]):
 
 
 class ModelResponseTextSerializer(serializers.Serializer[Any]):
-    format = ModelResponseTextFormatSerializer(required=False, help_text="The format of the reply.")
+    format = ModelResponseTextFormatSerializer(required=False, allow_null=True, help_text="The format of the reply.")
     verbosity = optional(serializers.ChoiceField, choices=schema.VERBOSITIES, help_text="How long the reply is.")
 
 
