@@ -305,7 +305,8 @@ def _reply_of_events(call: Call, body: bytes, make_reader: MakeReader | None, un
     chunks, failure = reader.read_events(events)
     if not reader.has_finish_reason:
         raise failure or UnusableResponse("its events end without a finish reason")
-    _count_skipped(call, reader)
+    if reader.skipped_events:
+        _count_skipped(call, reader)
     return structs.replace(whole_replies.of_chunks([*chunks, *reader.last()]), unknown_finish_reason=reader.unknown_reason)
 
 
@@ -332,33 +333,32 @@ def read_stream(post: Callable[[], Posted], make_reader: MakeReader, parse: Pars
     call, start = posted.call, bytearray()  # the bytes before the first chunk, up to a bound
     paced, decoder = PacedReader(response, call.pace), sse.Decoder(settings.UPSTREAM_EVENT_BYTES_MAX)
     try:
-        while not reader.has_ended:
-            received = paced.read()
-            if received is None:
-                yield reader.take_held()
-                continue
-            if not reader.has_passed_on:
-                is_first = not start
-                start += received[: _UNREAD_BYTES_MAX - len(start)]
-                if is_first and received.lstrip(_BEFORE_JSON)[:1] in (b"{", b"["):
-                    yield _chunks_of_body(call, received + response.read_all(), parse, make_reader)
-                    return
-            found, failure = reader.read_events(decoder.feed(received) if received else decoder.end())
-            if found:
-                yield found
-            if failure and (received or isinstance(failure, InBandError)):
-                raise failure
-            if not received:
-                break
-        if not reader.has_finish_reason:
-            raise _cut_off_error(reader)
-        if last := reader.last():
-            yield last
-    except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
-        if not reader.has_finish_reason:
-            upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse | http.ConnectionBroken)
-            explained = error if reader.has_passed_on else _explained(error, response, bytes(start))
-            raise provider_failure(call, explained, upstream_worked=upstream_worked) from error
+        try:
+            while not reader.has_ended:
+                received = paced.read()
+                if received is None:
+                    yield reader.take_held()
+                    continue
+                if not reader.has_passed_on:
+                    is_first = not start
+                    start += received[: _UNREAD_BYTES_MAX - len(start)]
+                    if is_first and received.lstrip(_BEFORE_JSON)[:1] in (b"{", b"["):
+                        yield _chunks_of_body(call, received + response.read_all(), parse, make_reader)
+                        return
+                found, failure = reader.read_events(decoder.feed(received) if received else decoder.end())
+                if found:
+                    yield found
+                if failure and (received or isinstance(failure, InBandError)):
+                    raise failure
+                if not received:
+                    break
+            if not reader.has_finish_reason:
+                raise _cut_off_error(reader)
+        except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
+            if not reader.has_finish_reason:
+                upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse | http.ConnectionBroken)
+                explained = error if reader.has_passed_on else _explained(error, response, bytes(start))
+                raise provider_failure(call, explained, upstream_worked=upstream_worked) from error
         if last := reader.last():
             yield last
     finally:
@@ -378,8 +378,7 @@ def _chunks_of_body(call: Call, body: bytes, parse: Parse, make_reader: MakeRead
 
 
 def _count_skipped(call: Call, reader: EventReader) -> None:
-    if reader.skipped_events:
-        metrics.count_oddity(call.route.provider_slug, "skipped_event", reader.skipped_events)
+    metrics.count_oddity(call.route.provider_slug, "skipped_event", reader.skipped_events)
 
 
 def _cut_off_error(reader: EventReader) -> http.ConnectionBroken | UnusableResponse:

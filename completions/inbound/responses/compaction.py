@@ -20,10 +20,10 @@ from gateway_project import secretbox
 TRIGGER, ITEM = "compaction_trigger", "compaction"
 ITEMS_MAX = 100  # of an input: only the last is news, and to open the seal of one takes 50 microseconds
 PROMPT = (
-    "Sum this conversation up. Your summary will stand in its place: whoever goes on reads it and what the user wrote, and "
-    "nothing else. State what the user wants and every instruction that still holds; what was done, decided and found out, "
-    "with names, paths, figures, commands and errors word for word; how things stand now; and what is left to do, in order. "
-    "Reply with the summary alone, and call no tool."
+    "Sum this conversation up. Your summary will stand in its place: the model that continues reads it and what the user "
+    "wrote, and nothing else. State what the user wants and every instruction that still holds; what was done, decided and "
+    "found out, with names, paths, figures, commands and errors word for word; how things stand now; and what is left to do, "
+    "in order. Reply with the summary alone, and call no tool."
 )
 _INTRODUCTION = "The conversation so far was replaced by this summary of it:\n\n"
 _PREFIX = "compacted."
