@@ -277,7 +277,7 @@ Parse = Callable[[bytes], WholeReply]
 def read_whole(posted: Posted, parse: Parse, make_reader: MakeReader | None = None) -> WholeReply:
     """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed.
 
-    Some servers stream although nobody asked for it: then ``make_reader`` makes what reads the body.
+    Some servers stream unasked: then ``make_reader`` makes what reads the body.
     """
     call, response, body = posted.call, posted.response(), b""
     try:
@@ -311,7 +311,7 @@ def _reply_of_events(call: Call, body: bytes, make_reader: MakeReader | None, un
 
 
 def _events(body: bytes) -> list[bytes]:
-    """Return the events of a body that is a stream, or a list of objects, as Gemini's streams are that nobody asks for SSE."""
+    """Return the events of a body that is a stream, or a list of objects, as the streams of Gemini are without alt=sse."""
     if body.lstrip(_BEFORE_JSON).startswith(_BEGIN_EVENTS):
         decoder = sse.Decoder(len(body))
         return [*decoder.feed(body), *decoder.end()]

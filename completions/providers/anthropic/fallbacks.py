@@ -1,6 +1,6 @@
 """The nearest that a model takes instead of what it refuses, in the words of the Messages API. Pure.
 
-``completions.providers.model_rules`` says what a model takes. What is asked for in vain here is named in a header of the reply.
+``completions.providers.model_rules`` says what a model takes. A header of the reply names what was asked for and left out.
 """
 
 from completions.chat import ModelRules
@@ -33,7 +33,7 @@ def without_force(fields: Fields, rules: ModelRules) -> Fields:
 
 
 def without_prefill(fields: Fields, rules: ModelRules) -> Fields:
-    """Return the body with a last turn of the user, who asks to go on, where the model does not continue its own."""
+    """Return the body with a last turn of the user, who asks to continue, where the model does not continue its own."""
     if rules.prefill or not is_prefilled(fields["messages"]):
         return fields
     asked = {"role": "user", "content": [{"type": "text", "text": CONTINUE}]}
