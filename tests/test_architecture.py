@@ -52,6 +52,18 @@ def test_no_line_of_a_template_is_longer_than_160_characters():
     assert [place for place, line in lines.items() if len(line) > LINE_CHARACTERS_MAX] == []
 
 
+def test_enter_in_a_form_presses_the_button_that_sends_what_was_typed():
+    """A browser presses the first button of a form. One with a name, or for another address, sends something else."""
+    named = []
+    for path in sorted((ROOT / "templates").rglob("*.html")):
+        for form in re.findall(r"<form\b.*?</form>", path.read_text(), re.DOTALL):
+            buttons = re.findall(r"<button\b(?![^>]*type=.button)[^>]*>|<input\b[^>]*type=.submit[^>]*>", form)
+            is_typed_in = re.search(r'_field\.html|\.as_p|<textarea|<input(?![^>]*type="(?:hidden|submit|checkbox|radio))', form)
+            if is_typed_in and buttons and re.search(r"\b(?:name|formaction)=", buttons[0]):
+                named.append(f"{path.relative_to(ROOT)}: {buttons[0]}")
+    assert named == []
+
+
 def test_every_test_that_ci_runs_by_name_is_there():
     [named] = re.findall(r"in_cells=\((.*)\)", (ROOT / ".ci" / "run").read_text())
     paths = subprocess.run(["bash", "-c", f"printf '%s\\n' {named}"], capture_output=True, text=True, check=True).stdout.split()

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from billing.models import LedgerEntry
+from billing.models import LedgerEntry, Payment
 from tests.browser import PHONE, fits, look, sign_in
 
 
@@ -63,3 +63,12 @@ def test_an_owner_buys_credit_and_prints_the_receipt(demo, open_page, name, opti
     look(page, f"billing-{name}")
     assert fits(page)
     assert LedgerEntry.objects.get(account=demo).amount_nanos == 10_000_000_000
+
+
+def test_enter_in_the_field_of_an_amount_pays_that_amount(demo, open_page):
+    page = open_page()
+    sign_in(page, "bob@example.org", "/dashboard/billing/")
+    page.get_by_label("Another amount in US dollars").fill("250")
+    page.get_by_label("Another amount in US dollars").press("Enter")
+    expect(page.get_by_role("button", name="Pay by bank transfer")).to_be_visible()
+    assert Payment.objects.get().amount_cents == 250_00
