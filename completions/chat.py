@@ -304,6 +304,7 @@ class ModelRules(msgspec.Struct, frozen=True):
     ``budget_min`` and ``budget_max``, in tokens of thinking; a maximum of 0: it takes no budget. ``adaptive``: it decides
     itself how much it thinks. ``sampling``: which of temperature and top_p it takes. ``penalties``: of frequency and presence.
     ``prefill``: it continues a last message of the assistant. ``system_messages``: in the middle of a conversation.
+    ``call_ids``: it wants the ids back that it gave its calls. ``json_schemas``: recursive ones, of tools and of the reply.
     """
 
     forced_tools: bool = True
@@ -319,6 +320,8 @@ class ModelRules(msgspec.Struct, frozen=True):
     penalties: bool = True
     prefill: bool = True
     system_messages: bool = True
+    call_ids: bool = True
+    json_schemas: bool = True
 
 
 NO_RULES = ModelRules()

@@ -10,6 +10,7 @@ exchange        one HTTP request to an upstream and its response: deadlines, bou
 error_body      what an upstream says about an error, in any of the shapes that upstreams use
 error_meanings  what errors mean to callers: refusals of content and prompts that are too long, in everybody's codes and words
 masking         masks keys, hosts, accounts and the provider's names of models in what it says
+call_ids        ties results to their calls, and makes ids that a provider takes
 custom_tools    custom tools as functions, for providers that have none
 sealed_reasoning  what a provider needs back of its model's reasoning, sealed into the reply
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply

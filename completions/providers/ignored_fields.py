@@ -26,7 +26,7 @@ HONOURED = frozenset(
 )
 
 _NAMES_MAX = 20
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # names are the caller's own: others could be anything
+_NAME = re.compile(r"[A-Za-z0-9_.$-]{1,64}")  # names are the caller's own: others could be anything
 
 
 def find(

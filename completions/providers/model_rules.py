@@ -65,7 +65,7 @@ _NEWEST_GEMINI = ModelRules(
 )
 _GEMINI_3_PRO = replace(_NEWEST_GEMINI, prefill=True)
 _GEMINI_3_FLASH = replace(_GEMINI_3_PRO, efforts=("minimal", "low", "medium", "high"))
-_GEMINI_2_5_FLASH = replace(_GEMINI_3_PRO, thinking_off="disabled", efforts=(), budget_max=24_576)
+_GEMINI_2_5_FLASH = replace(_GEMINI_3_PRO, thinking_off="disabled", efforts=(), budget_max=24_576, call_ids=False)
 _GEMINI_2 = replace(_GEMINI_2_5_FLASH, thinks_unasked=False, budget_max=0, penalties=True)
 
 _NEWEST_GPT = ModelRules(
@@ -137,6 +137,8 @@ GENERATIONS = (
         _CLAUDE_3,
         f"{_DOCS}/about-claude/model-deprecations",
     ),
+    # Ids of calls since 3, which older ones refuse (github.com/NousResearch/hermes-agent/pull/80683). JSON Schema: all models that
+    # were supported in November 2025, 2.0 and later.
     # Penalties: "Penalty is not enabled for this model" (github.com/google-gemini/cookbook/issues/1290), since 2.5.
     # "minimal" is a 400 since 3.7 Flash (docs.cloud.google.com, guides/gemini-3-8-flash). Of 3.5 Flash-Lite and the later: 400
     # for a last turn of the model; sampling is ignored (docs.cloud.google.com, models/gemini/3-5-flash-lite).
@@ -161,14 +163,20 @@ GENERATIONS = (
     Generation("gemini", ("gemini-2-5-flash",), _GEMINI_2_5_FLASH, _GEMINI_DOCS),
     Generation(
         "gemini",
-        ("gemini-2-0", "gemini-1-5", "gemini-1-0"),
+        ("gemini-2-0",),
         _GEMINI_2,
         "https://ai.google.dev/gemini-api/docs/models",
     ),
     Generation(
         "gemini",
+        ("gemini-1-5", "gemini-1-0"),
+        replace(_GEMINI_2, json_schemas=False),
+        "https://blog.google/technology/developers/gemini-api-structured-outputs",
+    ),
+    Generation(
+        "gemini",
         ("gemma-3", "gemma-3n", "gemma-2"),
-        replace(_GEMINI_2, penalties=False),
+        replace(_GEMINI_2, penalties=False, json_schemas=False),
         "https://ai.google.dev/gemma/docs/core/gemma_on_gemini_api",
     ),
     # The levels: the reference of reasoning_effort. Sampling: github.com/vercel/ai/issues/10932 and

@@ -54,6 +54,18 @@ def parse_arguments(text: str, path: str) -> Fields:
     return arguments
 
 
+def object_schema(parameters: Fields | None) -> Fields:
+    """Return the schema of a function's parameters as that of an object, which every provider requires.
+
+    OpenAI: 'schema must be a JSON Schema of "type: \"object\""'; Anthropic: "input_schema.type: Field required".
+    """
+    given = parameters or {}
+    kind = given.get("type")
+    if kind is not None and not (isinstance(kind, list) and "object" in kind):
+        return given
+    return {**given, "type": "object", "properties": given.get("properties") or {}}
+
+
 def replace_lone_surrogates(body: bytes, parsed: Any) -> Any:
     """Return what was parsed from ``body`` with a question mark for each half of a surrogate pair.
 

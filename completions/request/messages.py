@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any
 
 from completions.chat import Contents
-from completions.request import prompt, remote_images
+from completions.request import media, prompt, remote_images
 from completions.request.fields import Fields, check_array, check_name, check_object, check_string, read_required, refuse
 
 _FIELDS_NOTED_MAX = 50
@@ -33,9 +33,8 @@ _ROLE_AND_CONTENT = frozenset({"role", "content"})
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 AUDIO_FORMATS = ("wav", "mp3", "flac", "opus", "pcm16", "aac", "aiff", "m4a", "ogg")
 IMAGE_DETAILS = ("auto", "low", "high", "original")
-# Matching holds up all other requests of the worker, and the data may be megabytes: the pattern never backtracks, and only the
-# prefix is matched without regard to case.
-_DATA_URL = re.compile(r"(?i:data:image/[a-z0-9.+-]{1,40};base64,)[A-Za-z0-9+/]++={0,2}")
+# Matching holds up all other requests of the worker, and the data may be megabytes: the data is matched without backtracking.
+_BASE64 = re.compile(r"[A-Za-z0-9+/]++={0,2}")
 
 
 def no_pause() -> None:
@@ -203,7 +202,7 @@ class _Checker:
             if len(url) > remote_images.ADDRESS_CHARACTERS_MAX or not url.isprintable():
                 refuse(f"{image_path}.url", f"must be an address of at most {remote_images.ADDRESS_CHARACTERS_MAX} characters")
             self._remote_images.append((f"{image_path}.url", url))
-        elif not (is_remote or _DATA_URL.fullmatch(url)):
+        elif not (is_remote or _is_image(url, f"{image_path}.url")):
             may_be_remote = self._allow_remote_images or self._fetched_schemes
             suffix = " or an https:// address" if may_be_remote else "; images are not fetched from addresses"
             refuse(f"{image_path}.url", f"must be a data URL of a base64-encoded image (data:image/png;base64,...){suffix}")
@@ -268,6 +267,14 @@ _PARTS: dict[str, dict[str, _PartCheck]] = {
     },
     "assistant": {**_TEXT_ONLY, "refusal": _Checker._check_refusal},
 }
+
+
+def _is_image(url: str, path: str) -> bool:
+    """Return whether an address is a data URL of an image in base64. Raises InvalidRequest about an unknown type of image."""
+    kind, data = media.read_data_url(url) or ("", "")
+    if kind.startswith("image/") and kind not in media.IMAGE_TYPES:
+        refuse(path, f"must be an image of one of {', '.join(sorted(media.IMAGE_TYPES))}")
+    return kind.startswith("image/") and _BASE64.fullmatch(data) is not None
 
 
 def _has_other_content(message: Fields) -> bool:

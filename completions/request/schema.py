@@ -14,8 +14,8 @@ Adapters rely on the following and do not check it again; each field may also be
 ``stream``, ``logprobs``, ``parallel_tool_calls``, ``store``  booleans
 ``modalities``  ["text"]; ``audio`` is never there
 ``response_format``  an object of a known type; with json_schema, a name, and a schema that is an object or absent
-``tools``  1 to TOOLS_MAX objects of type function, with a name and parameters that are an object or absent, or of type custom,
-  of which nothing else is checked; ``functions`` has such functions without the wrapper
+``tools``  1 to TOOLS_MAX objects of type function, with a name, a description that is a string or absent, and parameters that
+  are an object or absent, or of type custom, of which nothing else is checked; ``functions`` has such functions themselves
 ``tool_choice``  only with ``tools`` or ``functions``: a string of TOOL_CHOICES, or an object; if its type is function, its
   function is a declared one, and nothing else is checked of other types
 ``user``, ``safety_identifier``, ``prompt_cache_key``  strings, the first two of at most LABEL_CHARACTERS_MAX
@@ -132,6 +132,7 @@ def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pa
         contents=contents,
         wants_hour_cache=contents.wants_hour_cache
         or (("cache_control" in fields or "tools" in fields) and _marks_hour_cache(fields)),
+        block_fields=frozenset({"tools.cache_control"} if "tools" in fields and _marked_tools(fields) else ()),
         provider_preferences=read_provider_preferences(fields, sort),
         labels=labels,
         tier=tier,
@@ -143,7 +144,13 @@ def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pa
 
 def _marks_hour_cache(fields: Fields) -> bool:
     """Return whether the body or one of its tools is marked to be cached for an hour."""
-    return prompt.wants_hour_cache(fields) or any(map(prompt.wants_hour_cache, fields.get("tools") or ()))
+    return prompt.wants_hour_cache(fields) or any(map(prompt.wants_hour_cache, _marked_tools(fields)))
+
+
+def _marked_tools(fields: Fields) -> list[Fields]:
+    """Return the tools with a mark for a cache: beside their type, or inside of the function, where LiteLLM puts it."""
+    places = (place for tool in fields.get("tools") or () for place in (tool, tool.get("function")) if isinstance(place, dict))
+    return [place for place in places if place.get("cache_control")]
 
 
 def _read_reasoning(fields: Fields, max_tokens: int | None) -> Reasoning:

@@ -11,8 +11,8 @@ from typing import Any
 from completions.inbound import tool_names
 from completions.inbound.messages.places import MessagePlace
 from completions.providers import sealed_reasoning
+from completions.request import media, prompt
 from completions.request import messages as chat_messages
-from completions.request import prompt
 from completions.request.cache_marks import cache_control
 from completions.request.fields import (
     Fields,
@@ -355,7 +355,7 @@ def _joined(*texts: str) -> str:
 
 def _plain_text(source: Fields, path: str) -> str:
     check_members(source, {"type", "media_type", "data"}, path)
-    if source.get("media_type") != _MEDIA_TYPE:
+    if media.media_type(read_string(source, "media_type", path)) != _MEDIA_TYPE:
         refuse(f"{path}.media_type", f"must be {_MEDIA_TYPE}")
     return check_string(read_required(source, "data", path), f"{path}.data")
 
@@ -370,7 +370,7 @@ def _url(given: Any, path: str) -> str:
     if kind != "base64":
         refuse(f"{path}.type", "must be base64: nothing is kept or fetched here")
     check_members(source, {"type", "media_type", "data"}, path)
-    media_type = check_string(read_required(source, "media_type", path), f"{path}.media_type")
+    media_type = media.media_type(check_string(read_required(source, "media_type", path), f"{path}.media_type"))
     return f"data:{media_type};base64,{check_string(read_required(source, 'data', path), f'{path}.data')}"
 
 

@@ -29,6 +29,8 @@ _FIELDS = {
     "include_reasoning": "thinking.display",
     "response_format.json_schema.schema": "output_config.format.schema",
     "response_format": "output_config.format",
+    "tools.function.parameters": "tools.input_schema",
+    "tools.function": "tools",
     "messages.reasoning_content": "messages.thinking",
     "messages.reasoning_details": "messages.redacted_thinking",
     "messages.tool_call_id": "messages.tool_use_id",

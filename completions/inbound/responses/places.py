@@ -31,6 +31,7 @@ _FIELDS = {
     "response_format.json_schema": "text.format",
     "response_format": "text.format",
     "tool_choice.function": "tool_choice",
+    "tools.function": "tools",
     "verbosity": "text.verbosity",
 }
 _TOOL = re.compile(r"tools\[(\d+)\](?:\.(?:function|custom))?(.*)", re.DOTALL)

@@ -5,12 +5,11 @@ API has no block for: audio, functions and custom tools, images and documents th
 that are not a JSON object.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from completions.providers import wire
-from completions.request import prompt
+from completions.providers import call_ids, wire
+from completions.request import media, prompt
 from completions.request.fields import Fields, refuse
 
 Block = dict[str, Any]
@@ -18,14 +17,13 @@ Turn = dict[str, Any]
 Thoughts = Callable[[Fields], list[Fields]]  # returns the blocks of thinking of a message, each with its place in the reply
 
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_UNMARKED = ("thinking", "redacted_thinking")  # blocks that a cache ends at are others
 _DOCUMENT_TYPES = ("application/pdf",)
-_DATA_URL = re.compile(r"data:([\w.+/-]+);base64,", re.IGNORECASE)
-_INVALID_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic refuses these; the ids of other makers contain them
 
 
 def instructions(messages: list[Fields]) -> list[Block]:
     """Return the text of all system and developer messages: Anthropic takes instructions in one place only."""
-    return [block for path, message in wire.instructions(messages) for block in _content(message, path)]
+    return without_blank([block for path, message in wire.instructions(messages) for block in _marked(message, path)])
 
 
 def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) -> list[Turn]:
@@ -36,21 +34,44 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
     """
     turns: list[Turn] = []
     thoughts: dict[int, list[Fields]] = {}  # by the index of their turn
-    for path, message in wire.conversation(messages):
+    for path, message, is_lost in call_ids.renamed(wire.conversation(messages), call_ids.ANTHROPIC):
+        if is_lost:
+            refuse(f"{path}.tool_call_id", "must be the id of a tool call in an earlier message, which has no other result")
         role, blocks = _translate(message, path)
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        elif blocks:
-            turns.append({"role": role, "content": blocks})
+        if blocks:
+            _add(turns, role, blocks)
         if thoughts_of and turns and turns[-1]["role"] == role == "assistant" and (found := thoughts_of(message)):
             thoughts.setdefault(len(turns) - 1, []).extend(found)
     _strip_last_turn(turns)
-    if not turns:
+    said: list[Turn] = []
+    for index, turn in enumerate(turns):
+        blocks = _with_thoughts(turn["content"], thoughts[index]) if index in thoughts else turn["content"]
+        if blocks := without_blank(blocks):
+            _add(said, turn["role"], blocks)
+    if not said:
         refuse("messages", "must have a message with content that is not an instruction")
-    for index, found in thoughts.items():
-        if index < len(turns):
-            turns[index]["content"] = _with_thoughts(turns[index]["content"], found)
-    return turns
+    return said
+
+
+def without_blank(blocks: list[Block]) -> list[Block]:
+    """Return the blocks without text of white space alone: 400, "text content blocks must contain non-whitespace text".
+
+    Its mark for the cache goes to the block before.
+    """
+    kept: list[Block] = []
+    for block in blocks:
+        if block["type"] != "text" or block["text"].strip():
+            kept.append(block)
+        elif kept and "cache_control" in block and kept[-1]["type"] not in _UNMARKED:
+            kept[-1] = {**kept[-1], "cache_control": block["cache_control"]}
+    return kept
+
+
+def _add(turns: list[Turn], role: str, blocks: list[Block]) -> None:
+    if turns and turns[-1]["role"] == role:
+        turns[-1]["content"] += blocks
+    else:
+        turns.append({"role": role, "content": [*blocks]})
 
 
 def cache_control(fields: Fields) -> Fields:
@@ -72,19 +93,17 @@ def _translate(message: Fields, path: str) -> tuple[str, list[Block]]:
     if message.get("function_call") is not None and role == "assistant":
         refuse(f"{path}.function_call", "is not supported by this model: use tool_calls")
     if role == "assistant":
-        return "assistant", _content(message, path) + _tool_uses(message, path)
-    if role == "tool":
-        return "user", [_tool_result(message, path)]
-    return "user", _content(message, path)
+        return "assistant", _marked(message, path, _tool_uses(message, path))
+    return "user", [_tool_result(message, path)] if role == "tool" else _marked(message, path)
 
 
 def _strip_last_turn(turns: list[Turn]) -> None:
     """Strip white space from the end of a reply that the model is to continue; Anthropic refuses it."""
     if turns and turns[-1]["role"] == "assistant":
-        blocks = turns[-1]["content"]
-        if blocks[-1]["type"] == "text":
+        blocks, text = turns[-1]["content"], ""
+        while blocks and blocks[-1]["type"] == "text" and not text:
             text = blocks.pop()["text"].rstrip()
-            blocks += [{"type": "text", "text": text}] if text else []
+        blocks += [_text_block(text)] if text else []
         if not blocks:
             turns.pop()
 
@@ -116,6 +135,12 @@ def _with_thoughts(blocks: list[Block], thoughts: list[Fields]) -> list[Block]:
 
 
 # --- Content ----------------------------------------------------------------------------------------------------
+
+
+def _marked(message: Fields, path: str, calls: Sequence[Block] = ()) -> list[Block]:
+    """Return the content of a message and its calls. A mark for the cache on the message itself is that of its last block."""
+    blocks = [*_content(message, path), *calls]
+    return [*blocks[:-1], {**cache_control(message), **blocks[-1]}] if blocks else blocks
 
 
 def _content(message: Fields, path: str) -> list[Block]:
@@ -153,10 +178,10 @@ def _document(file: Fields, path: str) -> Block:
 
 def _base64_source(url: str, path: str, media_types: tuple[str, ...]) -> Fields:
     """Return the data in a data URL. An address is refused: Anthropic would fetch it, and nothing is fetched for callers."""
-    head = _DATA_URL.match(url)
-    if head is None or head[1].lower() not in media_types:
+    found = media.read_data_url(url)
+    if found is None or found[0] not in media_types:
         refuse(path, f"must be a data URL in base64 of {' or '.join(media_types)} for this model")
-    return {"type": "base64", "media_type": head[1].lower(), "data": url[head.end() :]}
+    return {"type": "base64", "media_type": found[0], "data": found[1]}
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
@@ -172,15 +197,11 @@ def _tool_use(call: Fields, path: str) -> Block:
         refuse(f"{path}.type", "must be function for this model")
     function = call["function"]
     arguments = wire.parse_arguments(function["arguments"], f"{path}.function.arguments")
-    return {"type": "tool_use", "id": tool_id(call["id"]), "name": function["name"], "input": arguments}
+    used = {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
+    return {**used, **cache_control(call)}
 
 
 def _tool_result(message: Fields, path: str) -> Block:
-    blocks = _content(message, path)
-    result = {"type": "tool_result", "tool_use_id": tool_id(message["tool_call_id"])}
+    blocks = without_blank(_content(message, path))
+    result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], **cache_control(message)}
     return {**result, "content": blocks} if blocks else result
-
-
-def tool_id(tool_call_id: str) -> str:
-    """Return an id that Anthropic takes, for that of any maker."""
-    return _INVALID_IN_ID.sub("_", tool_call_id)

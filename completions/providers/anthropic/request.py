@@ -40,7 +40,8 @@ _TRANSLATED_FIELDS = (
         "top_logprobs",
     }
 )
-_TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
+_TRANSLATED_MESSAGE_FIELDS = frozenset({"cache_control", "function_call", "tool_call_id", "tool_calls"})
+_SENT_IN_BLOCKS = frozenset({"cache_control"})
 # Lets models that think with a budget think again after the result of a tool; newer ones do so by themselves.
 _INTERLEAVED = "interleaved-thinking-2025-05-14"
 _TOOL_CHOICES = {"auto": "auto", "required": "any", "none": "none"}
@@ -52,7 +53,7 @@ def check(request: ChatRequest) -> None:
     base.refuse_unsupported(request, "logprobs", "functions")
     _conversation(request)
     _output_format(request.fields)
-    _stop_sequences(request.fields)
+    stop_sequences(request.fields)
     _tools(request.fields)
 
 
@@ -71,7 +72,7 @@ def body(call: Call, *, stream: bool) -> Fields:
         **thinking,
         **({"output_config": output_config} if output_config else {}),
         **_sampling(fields, rules, is_thinking="thinking" in thinking),
-        **_stop_sequences(fields),
+        **stop_sequences(fields),
         **_user(fields),
         **messages.cache_control(fields),
     }
@@ -88,8 +89,8 @@ def headers(call: Call) -> dict[str, str]:
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out."""
     sent_in_messages = _TRANSLATED_MESSAGE_FIELDS | sealed_reasoning.carried_fields(call)
-    ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages)
     fields = call.request.fields
+    ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages, _SENT_IN_BLOCKS) + loses_stops(fields)
     if not fields.keys().isdisjoint(_DEPEND_ON_MODEL):
         ignored += _ignored_by_model(call)
     if not call.route.rules.prefill and _continues_a_reply(call.request):
@@ -145,18 +146,24 @@ def _output_format(fields: Fields) -> Fields:
     return {"format": {"type": "json_schema", "schema": schema}}
 
 
-def _stop_sequences(fields: Fields) -> Fields:
-    """Return ``stop`` as an array. White space alone is refused, as Anthropic does.
+def stop_sequences(fields: Fields) -> Fields:
+    """Return ``stop`` as an array, without sequences of white space, which Anthropic refuses.
 
-    To drop such a sequence instead would let the reply run on, at the caller's cost.
+    Such a sequence alone is refused: without any, the reply would run on, at the caller's cost.
     """
     stop = fields.get("stop")
     if stop is None:
         return {}
-    sequences = [stop] if isinstance(stop, str) else stop
-    if not all(sequence.strip() for sequence in sequences):
+    given = [stop] if isinstance(stop, str) else stop
+    if given and not (sequences := [sequence for sequence in given if sequence.strip()]):
         refuse("stop", "must have more than white space in it for this model")
-    return {"stop_sequences": sequences} if sequences else {}
+    return {"stop_sequences": sequences} if given else {}
+
+
+def loses_stops(fields: Fields, name: str = "stop") -> list[str]:
+    """Return the name of the field if some of its sequences are white space, which is not sent."""
+    stop = fields.get(name)
+    return [name] if isinstance(stop, list) and not all(sequence.strip() for sequence in stop) else []
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
@@ -174,10 +181,11 @@ def _tool(tool: Fields, path: str) -> Fields:
     if tool["type"] != "function":
         refuse(f"{path}.type", "must be function for this model")
     function = tool["function"]
-    schema = function.get("parameters") or {"type": "object", "properties": {}}
+    schema = wire.object_schema(function.get("parameters"))
     description = {"description": function["description"]} if function.get("description") else {}
     strict = {"strict": True} if function.get("strict") is True else {}
-    return {"name": function["name"], **description, "input_schema": schema, **strict, **messages.cache_control(tool)}
+    mark = messages.cache_control(tool) or messages.cache_control(function)
+    return {"name": function["name"], **description, "input_schema": schema, **strict, **mark}
 
 
 def _tool_choice(fields: Fields) -> Fields:

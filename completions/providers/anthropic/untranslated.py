@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterator
 
 from completions.chat import Call, ModelRules
-from completions.providers import sealed_reasoning
+from completions.providers import call_ids, sealed_reasoning, wire
 from completions.providers.anthropic import fallbacks, messages
-from completions.providers.anthropic.request import THINKING_TOKENS_MIN, budget_tokens
+from completions.providers.anthropic.request import THINKING_TOKENS_MIN, budget_tokens, loses_stops, stop_sequences
+from completions.providers.call_ids import OpenCalls
 from completions.providers.model_rules import PREFILL, nearest_effort
+from completions.request import media
 from completions.request.fields import Fields
 from completions.request.messages import as_reminder
 
@@ -52,8 +54,19 @@ def body(call: Call, given: Fields, *, stream: bool) -> Fields:
     fields = {name: value for name, value in given.items() if value is not None and name not in left_out}
     fields |= {name: value for name, value in zip(replaced, reasoning, strict=True) if value}
     fields["messages"] = list(_conversation(given["messages"], takes_system=rules.system_messages))
+    if given.get("tools"):
+        fields["tools"] = [_tool(tool) for tool in given["tools"]]
+    if given.get("stop_sequences"):
+        fields |= stop_sequences({"stop": given["stop_sequences"]})
+    if isinstance(given.get("system"), list):
+        fields["system"] = messages.without_blank(given["system"])
     fields = fallbacks.without_prefill(fallbacks.without_force(fields, rules), rules)
     return {**fields, "model": call.route.upstream_model, "max_tokens": call.max_tokens, "stream": stream}
+
+
+def _tool(tool: Fields) -> Fields:
+    tool = {name: value for name, value in tool.items() if value is not None}
+    return {**tool, "input_schema": wire.object_schema(tool["input_schema"])} if "input_schema" in tool else tool
 
 
 def headers(call: Call) -> dict[str, str]:
@@ -78,6 +91,7 @@ def ignored_fields(call: Call, given: Fields) -> list[str]:
         unheeded += [PREFILL] if fallbacks.is_prefilled(sent) else []
     unsigned = ["messages.thinking"] if call.request.has_unsigned_thinking else []
     unsigned += ["messages.reasoning_details"] if "reasoning_details" in call.request.contents.message_fields else []
+    unsigned += loses_stops(given, "stop_sequences")
     return [*unheeded, *unsigned, *betas, *(name for name in ("echo",) if name in call.request.fields)]
 
 
@@ -86,14 +100,17 @@ def ignored_fields(call: Call, given: Fields) -> list[str]:
 
 def _conversation(given: list[Fields], *, takes_system: bool) -> Iterator[Fields]:
     """Yield the messages with blocks that Anthropic takes. A message that has none of them is left out."""
+    calls = OpenCalls[str](call_ids.ANTHROPIC)
     for message in given:
+        calls.begin_turn()
         content = message["content"]
         if message["role"] == "system" and not takes_system:
             texts = [{"type": "text", "text": content}] if isinstance(content, str) else content
             yield {"role": "user", "content": [{**block, "text": as_reminder(block["text"])} for block in texts]}
         elif isinstance(content, str):
-            yield message
-        elif blocks := [_acceptable(block) for block in content if not _is_unsigned(block)]:
+            if content.strip():
+                yield message
+        elif blocks := _acceptable([block for block in content if not _is_unsigned(block)], calls):
             yield {**message, "content": blocks}
 
 
@@ -104,12 +121,31 @@ def _is_unsigned(block: Fields) -> bool:
     return block["type"] == "thinking" and not block.get("signature")
 
 
-def _acceptable(block: Fields) -> Fields:
-    """Return a block with an id of a call that Anthropic takes."""
-    name = {"tool_use": "id", "tool_result": "tool_use_id"}.get(block["type"])
-    if name is None or (tool_id := messages.tool_id(block[name])) == block[name]:
-        return block
-    return {**block, name: tool_id}
+def _acceptable(blocks: list[Fields], calls: OpenCalls[str]) -> list[Fields]:
+    """Return the blocks that say something, with ids of calls and media types that Anthropic takes."""
+    return [_with_id(_with_media_type(block), calls) for block in messages.without_blank(blocks)]
+
+
+def _with_id(block: Fields, calls: OpenCalls[str]) -> Fields:
+    match block["type"]:
+        case "tool_use":
+            made = calls.make_id(block["id"])
+            calls.add(block["id"], made)
+            return block if made == block["id"] else {**block, "id": made}
+        case "tool_result":
+            answered = calls.answer(block["tool_use_id"]) or call_ids.ANTHROPIC.fit(block["tool_use_id"], 0)
+            return block if answered == block["tool_use_id"] else {**block, "tool_use_id": answered}
+    return block
+
+
+def _with_media_type(block: Fields) -> Fields:
+    """Return a block with the registered names of its media types, and of those in it."""
+    source, content = block.get("source"), block.get("content")
+    if isinstance(source, dict):
+        return {**block, "source": _with_media_type(source)}
+    if isinstance(content, list) and block["type"] != "web_search_tool_result":
+        return {**block, "content": [_with_media_type(each) for each in messages.without_blank(content)]}
+    return {**block, "media_type": media.media_type(block["media_type"])} if "media_type" in block else block
 
 
 # --- Thinking -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ POST {base_url}/v1beta/models/{model}:generateContent; a stream is server-sent e
 adapter     GeminiAdapter: sends the request and reads the reply
 request     the body of the request, and what cannot be asked of Gemini
 messages    OpenAI's messages as instructions and contents of parts
-schema      JSON Schema as the part of it that Gemini supports
+schema      JSON Schema in Gemini's terms
+json_schema  recursive schemas as the part of JSON Schema that Gemini takes
 response    whole replies, the events of a stream, usage, errors
 embeddings  POST {base_url}/v1beta/models/{model}:batchEmbedContents
 """

@@ -8,13 +8,25 @@ object, and a result whose call is not in the conversation.
 from collections.abc import Callable
 from typing import Any
 
-from completions.providers import wire
+from completions.providers import call_ids, wire
+from completions.request import media
 from completions.request.fields import Fields, refuse
 
 Part = dict[str, Any]
 Content = dict[str, Any]
 Signatures = Callable[[Fields], list[Fields]]  # returns the signatures of a message's thoughts, each with the id of its call
 
+_OWN_ID = "gemini_"
+# Syntax in functionResponse.response: "output" and "error" are then all of it (ai.google.dev/api/caching#FunctionResponse), and
+# any $ref names a part with a file (github.com/router-for-me/CLIProxyAPI/issues/6065, github.com/vercel/ai/issues/14369).
+_RESULT_SYNTAX = ("output", "error")
+# It is a protobuf Struct: its numbers are doubles, and each level takes three of the hundred that a message may have
+# (protobuf.dev/reference/protobuf/google.protobuf/#struct, protobuf.dev/programming-guides/proto-limits).
+_EXACT_MAX = 2**53
+_RESULT_LEVELS_MAX = 30
+# ai.google.dev/gemini-api/docs/image-understanding and document-processing; no GIF: github.com/microsoft/vscode/issues/286628.
+_MEDIA_TYPES = (*(f"image/{kind}" for kind in ("png", "jpeg", "webp", "heic", "heif")), "application/pdf", "application/json")
+_MEDIA_KINDS = ("text/", "audio/", "video/")
 _AUDIO_FORMATS = ("wav", "mp3", "aiff", "aac", "ogg", "flac")
 # Google's own placeholder, for a call that another maker's model made or whose signature the client has lost. Since Gemini 3 a
 # turn whose first call has no signature is refused with 400 (ai.google.dev/gemini-api/docs/thought-signatures).
@@ -26,44 +38,92 @@ def instructions(messages: list[Fields]) -> list[Part]:
     return [part for path, message in wire.instructions(messages) for part in _content(message, path)]
 
 
-def conversation(messages: list[Fields], *, signs_calls: bool, signatures_of: Signatures | None = None) -> list[Content]:
+def conversation(
+    messages: list[Fields], *, signs_calls: bool, takes_ids: bool = False, signatures_of: Signatures | None = None
+) -> list[Content]:
     """Return all other messages; consecutive ones of one role become one content.
 
-    ``signs_calls``: whether the model wants signatures on calls of tools.
+    The results of a reply follow it in the order of its calls: Gemini made no ids before 3, and is sent no other maker's.
+    ``signs_calls``: whether the model wants signatures on calls of tools. ``takes_ids``: whether it wants its ids back.
     """
-    signatures: dict[str | None, str] = {}  # by the id of the call; None: that of the text of the message
+    reader = _Reader(signs_calls, takes_ids, signatures_of)
     contents: list[Content] = []
-    function_names: dict[str, str] = {}  # by the id of the call
-    for path, message in wire.conversation(messages):
-        if signatures_of:
-            signatures.pop(None, None)
-            signatures |= {given["call"]: given["signature"] for given in signatures_of(message)}
-        role, parts = _translate(message, path, function_names, signatures, signs_calls)
-        if contents and contents[-1]["role"] == role:
-            contents[-1]["parts"] += parts
-        elif parts:
-            contents.append({"role": role, "parts": parts})
+    for turn in call_ids.tie(wire.conversation(messages), call_ids.ANY):
+        said = [reader.translate(message, path) for path, message in turn.messages]
+        said += [("user", reader.results(turn))] if turn.results else []
+        for role, parts in said:
+            if contents and contents[-1]["role"] == role:
+                contents[-1]["parts"] += parts
+            elif parts:
+                contents.append({"role": role, "parts": parts})
     if not contents:
         refuse("messages", "must have a message with content that is not an instruction")
     return contents
 
 
-def _translate(
-    message: Fields, path: str, function_names: dict[str, str], signatures: dict[str | None, str], signs_calls: bool
-) -> tuple[str, list[Part]]:
-    """Return the role of the content that the message belongs to, and its parts. Adds its calls to ``function_names``."""
-    match message["role"]:
-        case "assistant":
-            # A signature of text comes last in a stream, in a part that has no text. So it may be sent back.
-            signed = [{"text": "", "thoughtSignature": signatures[None]}] if None in signatures else []
-            calls = _calls(message, path, function_names, signatures, signs_calls)
-            return "model", _content(message, path) + signed + calls
-        case "tool":
-            return "user", [_result(message, path, _called_function(message, path, function_names))]
-        case "function":
-            return "user", [_result(message, path, message["name"])]
-        case _:
-            return "user", _content(message, path)
+def callers_id(gemini_id: str) -> str:
+    """Return the id that the caller gets for a call, by which it is known to be Gemini's own when it comes back."""
+    return _OWN_ID + gemini_id
+
+
+class _Reader:
+    """Reads the messages in their order. Signatures are kept from the message that has them to what they belong to."""
+
+    def __init__(self, signs_calls: bool, takes_ids: bool, signatures_of: Signatures | None) -> None:
+        self._signs_calls, self._takes_ids, self._signatures_of = signs_calls, takes_ids, signatures_of
+        self._signatures: dict[str | None, str] = {}  # by the id of the call; None: that of the text of the message
+
+    def translate(self, message: Fields, path: str) -> tuple[str, list[Part]]:
+        """Return the role of the content that the message belongs to, and its parts."""
+        if self._signatures_of:
+            self._signatures |= {given["call"]: given["signature"] for given in self._signatures_of(message)}
+        match message["role"]:
+            case "assistant":
+                # A signature of text comes last in a stream, in a part that has no text. So it may be sent back.
+                signature = self._signatures.pop(None, "")
+                signed = [{"text": "", "thoughtSignature": signature}] if signature else []
+                return "model", _content(message, path) + signed + self._calls(message, path)
+            case "tool":
+                refuse(f"{path}.tool_call_id", "must be the id of a tool call in an earlier message, which has no other result")
+            case "function":
+                return "user", [{"functionResponse": {"name": message["name"], **_response(message, path)}}]
+        return "user", _content(message, path)
+
+    def results(self, turn: call_ids.Turn) -> list[Part]:
+        """Return the results of a reply. Gemini refuses fewer than there are calls, and would take one for another's."""
+        for index, (path, _) in enumerate(turn.calls):
+            if index not in turn.results:
+                refuse(f"{path}.id", "must have a result, as other calls of the reply have one, for this model")
+        return [
+            {"functionResponse": {**self._own_id(call), "name": call["function"]["name"], **_response(message, path)}}
+            for (_, call), (_, path, message) in zip(turn.calls, turn.ordered_results, strict=True)
+        ]
+
+    def _calls(self, message: Fields, path: str) -> list[Part]:
+        parts = []
+        for index, call in enumerate(message.get("tool_calls") or []):
+            call_path = f"{path}.tool_calls[{index}]"
+            if (call.get("type") or "function") != "function":
+                refuse(f"{call_path}.type", "must be function for this model")
+            called = {**self._own_id(call), **_called(call["function"], f"{call_path}.function")}
+            parts.append({"functionCall": called, **self._signature(call)})
+        if message.get("function_call") is not None:  # OpenAI's older field, for one call
+            parts.append({"functionCall": _called(message["function_call"], f"{path}.function_call")})
+        if parts and self._signs_calls:
+            parts[0].setdefault("thoughtSignature", _UNSIGNED)  # of parallel calls only the first is signed
+        return parts
+
+    def _own_id(self, call: Fields) -> Fields:
+        is_own = self._takes_ids and call["id"].startswith(_OWN_ID)
+        return {"id": call["id"].removeprefix(_OWN_ID)} if is_own else {}
+
+    def _signature(self, call: Fields) -> Part:
+        """Return the signature of the thinking before the call, which the caller got with the call, too, and sends back."""
+        extra = call.get("extra_content")
+        google = extra.get("google") if isinstance(extra, dict) else None
+        signature = google.get("thought_signature") if isinstance(google, dict) else None
+        signature = self._signatures.pop(call["id"], "") or signature
+        return {"thoughtSignature": signature} if isinstance(signature, str) and signature else {}
 
 
 # --- Content ----------------------------------------------------------------------------------------------------
@@ -98,57 +158,33 @@ def _audio(audio: Fields, path: str) -> Part:
 
 def _inline_data(url: str, path: str) -> Part:
     """Return the data in a data URL. An address is refused: Google would fetch it, and nothing is fetched for callers."""
-    head, _, data = url.partition(",")
-    scheme, _, description = head.partition(":")
-    media_type, *parameters = description.split(";")
-    if scheme.lower() != "data" or "base64" not in parameters or "/" not in media_type:
+    found = media.read_data_url(url)
+    if found is None:
         refuse(path, "must be a data URL in base64 that names its media type, for this model")
-    return {"inlineData": {"mimeType": media_type, "data": data}}
+    if found[0] not in _MEDIA_TYPES and not found[0].startswith(_MEDIA_KINDS):
+        refuse(path, f"must be of {', '.join(_MEDIA_TYPES)}, or text, sound or film, for this model")
+    return {"inlineData": {"mimeType": found[0], "data": found[1]}}
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _calls(
-    message: Fields, path: str, function_names: dict[str, str], signatures: dict[str | None, str], signs_calls: bool
-) -> list[Part]:
-    parts = []
-    for index, call in enumerate(message.get("tool_calls") or []):
-        call_path = f"{path}.tool_calls[{index}]"
-        if (call.get("type") or "function") != "function":
-            refuse(f"{call_path}.type", "must be function for this model")
-        function_names[call["id"]] = call["function"]["name"]
-        parts.append({**_call(call["function"], f"{call_path}.function"), **_signature(call, signatures)})
-    if message.get("function_call") is not None:  # OpenAI's older field, for one call
-        parts.append(_call(message["function_call"], f"{path}.function_call"))
-    if parts and signs_calls:
-        parts[0].setdefault("thoughtSignature", _UNSIGNED)  # of parallel calls only the first is signed
-    return parts
+def _called(function: Fields, path: str) -> Fields:
+    return {"name": function["name"], "args": wire.parse_arguments(function["arguments"], f"{path}.arguments")}
 
 
-def _call(function: Fields, path: str) -> Part:
-    arguments = wire.parse_arguments(function["arguments"], f"{path}.arguments")
-    return {"functionCall": {"name": function["name"], "args": arguments}}
-
-
-def _signature(call: Fields, signatures: dict[str | None, str]) -> Part:
-    """Return the signature of the thinking before the call, which the caller received, with the call too, and sends back."""
-    extra = call.get("extra_content")
-    google = extra.get("google") if isinstance(extra, dict) else None
-    signature = google.get("thought_signature") if isinstance(google, dict) else None
-    signature = signatures.get(call["id"]) or signature
-    return {"thoughtSignature": signature} if isinstance(signature, str) and signature else {}
-
-
-def _result(message: Fields, path: str, function_name: str) -> Part:
-    """Return the result of a call. Gemini takes an object, so that other text is wrapped in one."""
+def _response(message: Fields, path: str) -> Fields:
+    """Return the result of a call. Gemini takes an object: text is wrapped, and so is what it would not read as data."""
     text = "".join(part["text"] for part in _content(message, path))
-    response = wire.parse_json_object(text)
-    return {"functionResponse": {"name": function_name, "response": {"output": text} if response is None else response}}
+    found = wire.parse_json_object(text)
+    is_data = found is not None and (len(found) < 2 or found.keys().isdisjoint(_RESULT_SYNTAX)) and _is_plain(found)
+    return {"response": found if is_data else {"output": text}}
 
 
-def _called_function(message: Fields, path: str, function_names: dict[str, str]) -> str:
-    name = function_names.get(message["tool_call_id"])
-    if name is None:
-        refuse(f"{path}.tool_call_id", "must be the id of a tool call in an earlier message")
-    return name
+def _is_plain(value: Any, levels: int = _RESULT_LEVELS_MAX) -> bool:
+    """Return whether a value reaches Gemini as it is: without references, and within what its format can carry."""
+    if isinstance(value, dict):
+        return levels > 0 and "$ref" not in value and all(_is_plain(each, levels - 1) for each in value.values())
+    if isinstance(value, list):
+        return levels > 0 and all(_is_plain(each, levels - 1) for each in value)
+    return type(value) is not int or abs(value) <= _EXACT_MAX

@@ -13,12 +13,12 @@ from typing import Any
 from completions.chat import NO_RULES, Call, ChatRequest, ModelRules, Reasoning
 from completions.pricing import cost
 from completions.providers import base, sealed_reasoning, wire
-from completions.providers.gemini import messages
+from completions.providers.gemini import json_schema, messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.schema import ExpansionBudget
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import CONTINUE, PREFILL, nearest_effort
-from completions.request.fields import Fields, check_object, check_string, read_integer, refuse
+from completions.request.fields import Fields, check_object, read_integer, refuse
 
 _EXPANSION_BYTES_MAX = 262_144  # to expand more definitions would hold up the other requests of the worker
 _STOP_SEQUENCES_MAX = 5  # Gemini's
@@ -56,6 +56,7 @@ _TRANSLATED_FIELDS = HONOURED | {
     "top_logprobs",
 }
 _TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
+_WITH_SCHEMAS = frozenset({"tools", "response_format"})
 _REFUSED_WITH = {"sampling": ("temperature", "top_p", "top_k"), "penalties": ("frequency_penalty", "presence_penalty")}
 _DEFAULTS = {"temperature": 1, "frequency_penalty": 0, "presence_penalty": 0}
 _TOOL_CHOICE_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
@@ -79,10 +80,24 @@ def ignored_fields(call: Call) -> list[str]:
     fields, rules = call.request.fields, call.route.rules
     ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages)
     ignored += ["parallel_tool_calls"] if fields.get("parallel_tool_calls") is False else []
+    if not _WITH_SCHEMAS.isdisjoint(fields):
+        ignored += _lost_keywords(call)
     ignored += [name for name in _refused(fields, rules) if fields[name] != _DEFAULTS.get(name)]
     if not rules.prefill and wire.last_speaker(call.request.messages) == "assistant":
         ignored += [PREFILL] if _is_prefilled(messages.conversation(call.request.messages, signs_calls=False)) else []
     return ignored if _heeds_effort(call.request.reasoning, rules) else [*ignored, call.request.reasoning.name]
+
+
+def _lost_keywords(call: Call) -> list[str]:
+    """Return the keywords that a schema has, and Gemini is not sent everywhere."""
+    schemas = _Schemas(call.request, call.route.rules)
+    functions = (tool["function"] for tool in call.request.fields.get("tools") or () if tool["type"] == "function")
+    wanted = (call.request.fields.get("response_format") or {}).get("json_schema") or {}
+    found = [("tools.function.parameters", function.get("parameters")) for function in functions]
+    for path, schema in [*found, ("response_format.json_schema.schema", wanted.get("schema"))]:
+        if schema and json_schema.is_recursive(schema):
+            schemas.translate(schema, path)
+    return list(schemas.lost)
 
 
 def switches_reasoning_off(call: Call) -> bool:
@@ -96,24 +111,42 @@ def _translate(
 ) -> Fields:
     instructions = messages.instructions(request.messages)
     # Since Gemini 3, which has levels of thinking, calls have signatures.
-    contents = messages.conversation(request.messages, signs_calls=bool(rules.efforts), signatures_of=signatures_of)
+    contents = messages.conversation(
+        request.messages, signs_calls=bool(rules.efforts), takes_ids=rules.call_ids, signatures_of=signatures_of
+    )
     if not rules.prefill and _is_prefilled(contents):
         contents.append({"role": "user", "parts": [{"text": CONTINUE}]})
-    # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
-    budget = ExpansionBudget(min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX))
+    schemas = _Schemas(request, rules)
     return {
         **({"systemInstruction": {"parts": instructions}} if instructions else {}),
         "contents": contents,
-        **_tools(request.fields, budget),
+        **_tools(request.fields, schemas),
         "generationConfig": {
             "maxOutputTokens": max_tokens,
             **_sampling(request.fields, rules),
             **_stop_sequences(request.fields),
             **_logprobs(request.fields),
-            **_response_format(request.fields, budget),
+            **_response_format(request.fields, schemas),
             **_thinking(request.reasoning, rules),
         },
     }
+
+
+class _Schemas:
+    """The schemas of one request. ``lost`` names what is not sent of them, once."""
+
+    def __init__(self, request: ChatRequest, rules: ModelRules) -> None:
+        self._takes_json = rules.json_schemas
+        # The hold pays for one token per byte of the prompt, several times what it has. Repeated definitions may use the rest.
+        bytes_left = min(request.prompt_tokens_max * (cost.BYTES_PER_TOKEN - 1), _EXPANSION_BYTES_MAX)
+        self._budget = ExpansionBudget(bytes_left)
+        self.lost: dict[str, None] = {}
+
+    def translate(self, schema: Fields, path: str) -> gemini_schema.Translated:
+        translated = gemini_schema.translate(schema, path, self._budget, takes_json=self._takes_json)
+        if translated.lost:
+            self.lost[f"{path}.{translated.lost}"] = None
+        return translated
 
 
 # --- Generation -------------------------------------------------------------------------------------------------
@@ -161,15 +194,16 @@ def _logprobs(fields: Fields) -> Fields:
     return {"responseLogprobs": True, **({"logprobs": top} if top else {})}
 
 
-def _response_format(fields: Fields, budget: ExpansionBudget) -> Fields:
+def _response_format(fields: Fields, schemas: "_Schemas") -> Fields:
     wanted = fields.get("response_format") or {"type": "text"}
     if wanted["type"] == "text":
         return {}
     if wanted["type"] == "json_object":
         return {"responseMimeType": "application/json"}
     path = "response_format.json_schema.schema"
-    schema = check_object(wanted["json_schema"].get("schema"), path)
-    return {"responseMimeType": "application/json", "responseSchema": gemini_schema.translate(schema, path, budget)}
+    schema = schemas.translate(check_object(wanted["json_schema"].get("schema"), path), path)
+    name = "responseJsonSchema" if schema.is_json else "responseSchema"
+    return {"responseMimeType": "application/json", name: schema.schema}
 
 
 def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
@@ -203,8 +237,8 @@ def _heeds_effort(reasoning: Reasoning, rules: ModelRules) -> bool:
 # --- Tools ------------------------------------------------------------------------------------------------------
 
 
-def _tools(fields: Fields, budget: ExpansionBudget) -> Fields:
-    declarations = [_declaration(tool, f"tools[{index}]", budget) for index, tool in enumerate(fields.get("tools") or [])]
+def _tools(fields: Fields, schemas: "_Schemas") -> Fields:
+    declarations = [_declaration(tool, f"tools[{index}]", schemas) for index, tool in enumerate(fields.get("tools") or [])]
     if not declarations:
         return {}
     choice = _tool_choice(fields.get("tool_choice"))
@@ -212,17 +246,17 @@ def _tools(fields: Fields, budget: ExpansionBudget) -> Fields:
     return {**tools, "toolConfig": {"functionCallingConfig": choice}} if choice else tools
 
 
-def _declaration(tool: Fields, path: str, budget: ExpansionBudget) -> Fields:
+def _declaration(tool: Fields, path: str, schemas: "_Schemas") -> Fields:
     if tool["type"] != "function":
         refuse(f"{path}.type", "must be function for this model")
     function, path = tool["function"], f"{path}.function"
     declaration: Fields = {"name": function["name"]}
-    if function.get("description") is not None:  # schema does not check it
-        declaration["description"] = check_string(function["description"], f"{path}.description")
+    if function.get("description"):
+        declaration["description"] = function["description"]
     if function.get("parameters"):
-        parameters = gemini_schema.translate(function["parameters"], f"{path}.parameters", budget)
-        if "properties" in parameters or "anyOf" in parameters:  # Gemini refuses an object without properties
-            declaration["parameters"] = parameters
+        parameters = schemas.translate(function["parameters"], f"{path}.parameters")
+        if "properties" in parameters.schema or "anyOf" in parameters.schema:  # Gemini refuses an object without properties
+            declaration["parametersJsonSchema" if parameters.is_json else "parameters"] = parameters.schema
     return declaration
 
 

@@ -12,6 +12,7 @@ from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import EventReader, InBandError, UnusableResponse
+from completions.providers.gemini.messages import callers_id
 from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import identifiers
@@ -36,6 +37,7 @@ class StreamReader(EventReader):
         self._seal = seal
         self._report = report or Report(GEMINI)
         self._signatures = 0
+        self._ids: set[str] = set()  # of the calls
         self.finish_reason: str | None = None  # OpenAI's
         self._has_begun = False
         self._calls = 0
@@ -46,7 +48,7 @@ class StreamReader(EventReader):
 
     def _read(self, event: dict[str, Any]) -> list[Chunk]:
         response = _checked(event)
-        generated = _generated(response, self._seal, self._signatures)
+        generated = _generated(response, self._seal, self._ids, self._signatures)
         # The event with the finish reason does not repeat the calls of earlier events.
         finish_reason, unknown = _finish_reason(response, has_calls=bool(self._calls or generated.calls))
         self.finish_reason, self.unknown_reason = finish_reason or self.finish_reason, unknown or self.unknown_reason
@@ -83,7 +85,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
     """Return the reply in a GenerateContentResponse. Raises UnusableResponse."""
     try:
         response = _checked(wire.parse_json(body))
-        generated = _generated(response, seal)
+        generated = _generated(response, seal, set())
         finish_reason, unknown = _finish_reason(response, has_calls=bool(generated.calls))
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
@@ -143,14 +145,14 @@ def _candidate(response: dict[str, Any]) -> dict[str, Any]:
     return candidate
 
 
-def _generated(response: dict[str, Any], seal: Seal | None, signatures: int = 0) -> _Generated:
-    """Return what one response has. ``signatures``: how many came before it in the reply."""
+def _generated(response: dict[str, Any], seal: Seal | None, ids: set[str], signatures: int = 0) -> _Generated:
+    """Return what one response has. ``ids`` of calls, and as many ``signatures``, came before it in the reply."""
     candidate = _candidate(response)
     generated = _Generated(logprobs=_logprobs(candidate.get("logprobsResult")))
     for part in (candidate.get("content") or {}).get("parts") or []:
         signature, call_id = part.get("thoughtSignature"), None
         if (call := part.get("functionCall")) is not None:
-            generated.calls.append(_call(call, signature))
+            generated.calls.append(_call(call, signature, ids))
             call_id = generated.calls[-1]["id"]
         if seal and isinstance(signature, str) and signature and not part.get("thought"):
             sealed = seal({"signature": signature, "call": call_id})
@@ -165,17 +167,25 @@ def _generated(response: dict[str, Any], seal: Seal | None, signatures: int = 0)
     return generated
 
 
-def _call(call: dict[str, Any], signature: Any) -> dict[str, Any]:
+def _call(call: dict[str, Any], signature: Any, ids: set[str]) -> dict[str, Any]:
     arguments = compact_json.dumps_text(call.get("args") or {})
     if not isinstance(call["name"], str):
         raise TypeError("a function without a name")
     function = {"name": call["name"], "arguments": arguments}
-    tool_call = {"id": f"call_{identifiers.short_uuid7()}", "type": "function", "function": function}
+    tool_call = {"id": _call_id(call.get("id"), ids), "type": "function", "function": function}
     # Placed as at Google's OpenAI-compatible endpoint, so that its clients send it back:
     # ai.google.dev/gemini-api/docs/thought-signatures
     if not isinstance(signature, str):
         return tool_call
     return {**tool_call, "extra_content": {"google": {"thought_signature": signature}}}
+
+
+def _call_id(given: Any, ids: set[str]) -> str:
+    """Return the id of a call: Gemini's, if it made one that no other call of the reply has, or else ours."""
+    made = callers_id(given) if isinstance(given, str) and given else ""
+    call_id = made if made and made not in ids else f"call_{identifiers.short_uuid7()}"
+    ids.add(call_id)
+    return call_id
 
 
 def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> tuple[str | None, str]:

@@ -1,12 +1,19 @@
-"""Translates JSON Schema to Gemini's schema, a part of OpenAPI's: https://ai.google.dev/api/caching#Schema. Pure.
+"""Translates JSON Schema for Gemini. Pure.
 
-Gemini refuses an unknown keyword with 400, so only the keywords named here are kept. Some others are expressed by those that
-Gemini has: null among the types, constants, references to definitions.
+Usually to Gemini's own schema, a part of OpenAPI's: https://ai.google.dev/api/caching#Schema. An unknown keyword is a 400, so
+only the keywords named here are kept. Some others are expressed by those that Gemini has: null among the types, constants,
+references to definitions.
+
+It has no recursion. So a recursive schema is sent as JSON Schema, of which Gemini takes a part, too (``json_schema``). For a
+model that knows none, and where Gemini could not end the recursion, it ends after a few levels.
 """
 
 import json
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
+from completions.providers.gemini import json_schema
 from gateway_project import errors
 
 Schema = dict[str, Any]
@@ -27,6 +34,17 @@ _KEPT = (
 )
 _FORMATS = ("date-time", "float", "double", "int32", "int64")  # Gemini refuses any other format of a string with 400
 _LEVELS_MAX = 64
+_REPEATS = (3, 2, 1)  # how often a definition may stand in itself: the most that are not too large
+_STRUCTURE = frozenset({"properties", "required", "items", "prefixItems", "anyOf", "oneOf", "allOf", "$ref"})
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A schema as it is sent: in Gemini's own terms, or as JSON Schema. ``lost``: a keyword that is not sent everywhere."""
+
+    schema: Schema
+    is_json: bool = False
+    lost: str = ""
 
 
 class ExpansionBudget:
@@ -36,23 +54,49 @@ class ExpansionBudget:
         self.bytes_left = bytes_left
 
 
-def translate(schema: Schema, param: str, budget: ExpansionBudget) -> Schema:
-    """Return the schema in Gemini's terms, with references replaced by their definitions.
+def translate(schema: Schema, param: str, budget: ExpansionBudget, *, takes_json: bool) -> Translated:
+    """Return the schema with references replaced by their definitions, or as JSON Schema if it is recursive.
 
-    Raises InvalidRequest about ``param`` when a definition is missing or recursive, or when they exceed ``budget``.
+    Raises InvalidRequest about ``param`` when a definition is missing, or when they exceed ``budget``.
     """
-    return _Translation(schema, param, budget).translate(schema, _LEVELS_MAX)
+    is_recursive = json_schema.is_recursive(schema)
+    if is_recursive and takes_json and (written := json_schema.write(schema, param)):
+        return Translated(written.schema, is_json=True, lost="required" if written.is_loosened else "")
+    bytes_left = budget.bytes_left
+    for repeats in _REPEATS if is_recursive else (0,):
+        budget.bytes_left = bytes_left
+        try:
+            translated = _Translation(schema, param, budget, repeats).translate(schema, _LEVELS_MAX)
+            return Translated(translated, lost="$ref" if is_recursive else "")
+        except _TooLarge as error:
+            problem = str(error)
+    raise errors.wrong(param, problem)
+
+
+class _TooLarge(Exception):
+    """The definitions exceed the budget, or are nested too deep."""
 
 
 class _Translation:
-    def __init__(self, root: Schema, param: str, budget: ExpansionBudget) -> None:
+    """Translates one schema. A definition that stands in itself more than ``repeats`` times loses what it is made of."""
+
+    def __init__(self, root: Schema, param: str, budget: ExpansionBudget, repeats: int) -> None:
         self._root = root
         self._param = param
         self._budget = budget
+        self._repeats = repeats
+        self._open = Counter[str]()  # the references that lead to the schema that is being translated
 
     def translate(self, schema: Any, levels: int) -> Schema:
         """``levels``: how much deeper the schema may be nested."""
-        schema = self._resolve(schema, levels)
+        followed: list[str] = []
+        schema = self._resolve(schema, levels, followed)
+        self._open.update(followed)
+        translated = self._translate(schema, levels)
+        self._open.subtract(followed)
+        return translated
+
+    def _translate(self, schema: Schema, levels: int) -> Schema:
         types, nullable = _types(schema)
         alternatives, can_be_null = self._alternatives(schema, types, levels)
         kept: Schema = {name: schema[name] for name in _KEPT if name in schema}
@@ -65,30 +109,32 @@ class _Translation:
         kept["type"] = types[0].upper()
         return {**kept, **_values(schema, types[0]), **self._children(schema, types[0], levels)}
 
-    def _resolve(self, schema: Any, levels: int) -> Schema:
+    def _resolve(self, schema: Any, levels: int, followed: list[str]) -> Schema:
         """Return the schema with its own ``$ref`` and single ``allOf`` replaced by what they stand for."""
         for _ in range(levels):
             if not isinstance(schema, dict):  # the schema "true" allows anything
                 return {}
             rest = {name: value for name, value in schema.items() if name not in ("$ref", "allOf")}
             reference, parts = schema.get("$ref"), schema.get("allOf")
-            if isinstance(reference, str):
+            if isinstance(reference, str) and reference not in followed:
+                followed.append(reference)
                 schema = {**self._definition(reference), **rest}
             elif isinstance(parts, list) and len(parts) == 1 and isinstance(parts[0], dict):
                 schema = {**parts[0], **rest}
+            elif isinstance(reference, str):
+                break
             else:
                 return schema
-        raise errors.wrong(self._param, "is recursive, or nested too deep for this model")
+        raise _TooLarge("is recursive, or nested too deep for this model")
 
     def _definition(self, reference: str) -> Schema:
-        found: Any = self._root
-        for step in reference.removeprefix("#").split("/")[1:]:
-            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-        if not reference.startswith("#") or not isinstance(found, dict):
-            raise errors.wrong(self._param, f"refers to {reference[:100]}, which is not in it", quotes_request=True)
+        found = json_schema.definition(self._root, reference, self._param)
+        if self._open[reference] > self._repeats:
+            kind = {"type": _types(found)[0][0]}
+            return {**kind, **{name: value for name, value in found.items() if name not in _STRUCTURE}}
         self._budget.bytes_left -= len(json.dumps(found))
         if self._budget.bytes_left < 0:
-            raise errors.wrong(self._param, "is recursive, or larger than the request once its definitions are written out")
+            raise _TooLarge("is larger than the request once its definitions are written out")
         return found
 
     def _alternatives(self, schema: Schema, types: list[str], levels: int) -> tuple[list[Schema], bool]:
@@ -98,9 +144,8 @@ class _Translation:
         """
         given = schema.get("anyOf") or schema.get("oneOf")
         if isinstance(given, list) and not ("properties" in schema or "items" in schema):
-            resolved = [self._resolve(alternative, levels) for alternative in given]
-            others = [alternative for alternative in resolved if alternative.get("type") != "null"]
-            return others, len(others) < len(resolved)
+            others = [alternative for alternative in given if self._resolve(alternative, levels, []).get("type") != "null"]
+            return others, len(others) < len(given)
         return ([_of_one_type(schema, kind) for kind in types] if len(types) > 1 else []), False
 
     def _children(self, schema: Schema, kind: str, levels: int) -> Schema:

@@ -4,46 +4,42 @@ Clients send back the replies they received, and those come from many makers: a 
 or a tool call is unknown to another.
 """
 
-import base64
-import hashlib
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from completions.providers import sealed_reasoning
+from completions.providers import call_ids, sealed_reasoning, wire
+from completions.request import media
 
 Fields = dict[str, Any]
 
 FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other makers decide themselves what they cache
 _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
-_ID_OF_MISTRAL = re.compile(r"[A-Za-z0-9]{9}")
-_ID_CHARACTERS_MAX = 40  # of a call, in OpenAI's chat completions
 
 
-def keep_accepted(
-    messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str], take_id: Callable[[str], str] = str
-) -> list[Fields]:
-    """Return the messages with the accepted fields only, with renamed roles, and with ids of calls that the upstream takes."""
-    return [_keep_accepted(message, accepted, renamed_roles, take_id) for message in messages]
+def keep_accepted(messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> list[Fields]:
+    """Return the messages with the accepted fields only, and with renamed roles."""
+    return [_keep_accepted(message, accepted, renamed_roles) for message in messages]
 
 
-def id_for_openai(call_id: str) -> str:
-    """Return an id of a call that OpenAI takes, for that of any maker."""
-    return shortened_id(call_id, _ID_CHARACTERS_MAX)
+def with_tied_results(messages: list[Fields], rule: call_ids.Rule) -> list[Fields]:
+    """Return the messages with the results of a reply right after it, and ids that the upstream takes."""
+    return [message for _, message, _ in call_ids.renamed((("", message) for message in messages), rule)]
 
 
-def id_for_mistral(call_id: str) -> str:
-    """Return an id of a call that Mistral takes, for that of any maker."""
-    return call_id if _ID_OF_MISTRAL.fullmatch(call_id) else base64.b32encode(_digest(call_id)).decode()[:9]
+def with_plain_media(messages: list[Fields]) -> list[Fields]:
+    """Return the messages with the data URLs of their images and files in the plainest form: many programs know no other."""
+    return [
+        {**message, "content": [_with_plain_url(part) for part in message["content"]]}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in messages
+    ]
 
 
-def shortened_id(call_id: str, characters_max: int) -> str:
-    """Return an id of at most so many characters: a digest of one that is longer."""
-    return call_id if len(call_id) <= characters_max else f"call_{_digest(call_id).hex()[:32]}"
-
-
-def _digest(call_id: str) -> bytes:
-    return hashlib.sha256(call_id.encode(errors="replace")).digest()
+def _with_plain_url(part: Fields) -> Fields:
+    kind = part["type"]
+    name = {"image_url": "url", "file": "file_data"}.get(kind)
+    return {**part, kind: {**part[kind], name: media.plain(part[kind][name])}} if name else part
 
 
 def with_reasoning(message: Fields, opened: Callable[[Fields], list[Fields]], *, keeps_shown: bool) -> Fields:
@@ -81,19 +77,36 @@ def drop_foreign_fields(items: list[Fields]) -> list[Fields]:
     return [{name: value for name, value in item.items() if name not in FOREIGN_FIELDS} for item in items]
 
 
-def _keep_accepted(
-    message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str], take_id: Callable[[str], str]
-) -> Fields:
+def without_mark(tool: Fields) -> Fields:
+    """Return a tool without the mark that some clients put inside of its function."""
+    function = tool.get("function")
+    return (
+        tool
+        if not function or FOREIGN_FIELDS.isdisjoint(function)
+        else {**tool, "function": drop_foreign_fields([function])[0]}
+    )
+
+
+def with_schemas(tools: list[Fields]) -> list[Fields]:
+    """Return the tools without nulls, and with schemas that upstreams take for those of parameters."""
+    return [_with_schema(tool) if tool["type"] == "function" else tool for tool in tools]
+
+
+def _with_schema(tool: Fields) -> Fields:
+    function = {name: value for name, value in tool["function"].items() if value is not None}
+    if "parameters" in function:
+        function["parameters"] = wire.object_schema(function["parameters"])
+    return {**tool, "function": function}
+
+
+def _keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:
     role, content = message["role"], message.get("content")
     # In a message of role "function", the name is the only link to the call that it answers, so it is kept in any case.
     kept = {name: message[name] for name in message if name in accepted or (name == "name" and role == "function")}
     kept = {name: value for name, value in kept.items() if value is not None or name == "content"}
     kept["role"] = renamed_roles.get(role, role)
-    if isinstance(content, list):
-        kept["content"] = drop_foreign_fields(content)
+    if isinstance(content, list):  # an empty array is refused
+        kept["content"] = drop_foreign_fields(content) or (None if kept.get("tool_calls") else "")
     if kept.get("tool_calls"):
-        calls = [{name: call[name] for name in call if name in _TOOL_CALL_FIELDS} for call in kept["tool_calls"]]
-        kept["tool_calls"] = [{**call, "id": take_id(call["id"])} for call in calls]
-    if "tool_call_id" in kept:
-        kept["tool_call_id"] = take_id(kept["tool_call_id"])
+        kept["tool_calls"] = [{name: call[name] for name in call if name in _TOOL_CALL_FIELDS} for call in kept["tool_calls"]]
     return kept

@@ -6,14 +6,13 @@ covers them. So they go only to the operator's own servers (``passes_unknown_fie
 lists. Fields without a share in the hold are never sent.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from completions.chat import NO_RULES, Call, ChatRequest, Route
-from completions.providers import custom_tools, sealed_reasoning
+from completions.providers import call_ids, custom_tools, sealed_reasoning
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import messages
@@ -100,7 +99,7 @@ class Quirk:
     ``takes_tiers``: its service tiers are OpenAI's.
     ``takes_custom_tools``: it knows tools of the type custom. Who knows only functions refuses them.
     ``stores_metadata``: it refuses metadata of what it does not store.
-    ``take_id``: makes the id of a call, of any maker, one that it takes; only where it refuses what it does not know.
+    ``ids``: which ids of calls it takes.
     """
 
     max_tokens_field: str | None = None
@@ -114,7 +113,7 @@ class Quirk:
     takes_custom_tools: bool = False
     takes_tiers: bool = False
     stores_metadata: bool = False
-    take_id: Callable[[str], str] = str
+    ids: call_ids.Rule = call_ids.ANY
 
 
 # By the host of ``base_url``. Sources: each provider's reference, and the errors that its users reported.
@@ -123,7 +122,6 @@ QUIRKS: dict[str, Quirk] = {
     # (github.com/openai/openai-python/issues/2046). All models accept the new name; the reference calls the old one deprecated.
     # An unknown field: 400 (github.com/continuedev/continue/issues/11409). Obfuscation is padding, which we do not pass on.
     # 400, "The 'metadata' parameter is only allowed when 'store' is enabled" (github.com/QwenLM/qwen-code/issues/243).
-    # 400 for an id of a call of more than 40 characters (github.com/agno-agi/agno/issues/5382).
     "api.openai.com": Quirk(
         max_tokens_field="max_completion_tokens",
         stream_options={"include_usage": True, "include_obfuscation": False},
@@ -134,12 +132,11 @@ QUIRKS: dict[str, Quirk] = {
         takes_custom_tools=True,
         takes_tiers=True,
         stores_metadata=True,
-        take_id=messages.id_for_openai,
+        ids=call_ids.OPENAI,
     ),
     # 422 extra_forbidden for max_completion_tokens (github.com/editor-code-assistant/eca/issues/231) and for stream_options
     # (github.com/TabbyML/tabby/pull/4082). The last chunk has the usage without being asked. In messages: 422 for a name
     # (github.com/Gage-Technologies/mistral-go/issues/3) and for reasoning (github.com/charmbracelet/crush/issues/1590).
-    # An id of a call "must be a-z, A-Z, 0-9, with a length of 9" (github.com/anomalyco/opencode/issues/1680).
     # Without a prompt_cache_key nothing is cached (github.com/mistralai/mistral-vibe/discussions/680).
     "api.mistral.ai": Quirk(
         max_tokens_field="max_tokens",
@@ -149,7 +146,7 @@ QUIRKS: dict[str, Quirk] = {
         documented_message_fields=_COMMON_IN_MESSAGES | {"prefix"},
         renamed_fields={"seed": "random_seed"},
         renamed_roles={"developer": "system"},
-        take_id=messages.id_for_mistral,
+        ids=call_ids.MISTRAL,
     ),
     # 400 for store (github.com/CherryHQ/cherry-studio/issues/1099) and for other unknown fields; in messages for names
     # (console.groq.com/docs/openai) and for reasoning (github.com/SimonSchubert/Kai/issues/265).
@@ -332,16 +329,22 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     if not call.request.contents.message_fields.isdisjoint(sealed_reasoning.FIELDS):
         opened, keeps_shown = partial(sealed_reasoning.opened, call), _passes_unknown_fields(call)
         fields["messages"] = [messages.with_reasoning(each, opened, keeps_shown=keeps_shown) for each in fields["messages"]]
+    contents = call.request.contents
+    if "tool_call_id" in contents.message_fields or "tool_calls" in contents.message_fields:
+        fields["messages"] = messages.with_tied_results(fields["messages"], quirk.ids)
+    if contents.image_at or contents.file_at:
+        fields["messages"] = messages.with_plain_media(fields["messages"])
+    if fields.get("tools"):
+        fields["tools"] = messages.with_schemas(fields["tools"])
     if _passes_unknown_fields(call):
         return fields
     documented = _documented_fields(call.request, quirk) if quirk.stores_metadata else quirk.documented_fields
     fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in documented}
     if quirk.refuses_unknown:
-        fields["messages"] = messages.keep_accepted(
-            fields["messages"], quirk.documented_message_fields, quirk.renamed_roles, quirk.take_id
-        )
+        fields["messages"] = messages.keep_accepted(fields["messages"], quirk.documented_message_fields, quirk.renamed_roles)
         if "tools" in fields:
             fields["tools"] = messages.drop_foreign_fields(fields["tools"])
+            fields["tools"] = [messages.without_mark(tool) for tool in fields["tools"]]
     elif not call.request.contents.message_fields <= quirk.documented_message_fields:
         kept = quirk.documented_message_fields | {"reasoning_details"}  # its own: see messages.with_reasoning
         fields["messages"] = messages.keep_documented(fields["messages"], kept)

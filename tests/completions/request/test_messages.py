@@ -51,9 +51,6 @@ VALID = {
     "text in parts": conversation([{"type": "text", "text": "é"}, {"type": "text", "text": "", "cache_control": None}]),
     "an image alone": conversation([IMAGE]),
     "an image with a detail": conversation([{"type": "image_url", "image_url": {"url": PNG, "detail": "high"}}]),
-    "an image URL in capitals": conversation(
-        [{"type": "image_url", "image_url": {"url": "DATA:IMAGE/PNG;BASE64,iVBORw0KGgo="}}]
-    ),
     "audio": conversation([AUDIO, {"type": "text", "text": "What is said?"}]),
     "a document": conversation([PDF]),
     "a document that is not a data URL": conversation([{"type": "file", "file": {"file_data": "JVBERi0="}}]),

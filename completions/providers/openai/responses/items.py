@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from completions.providers.openai.messages import shortened_id
+from completions.providers import call_ids
+from completions.request import media
 from completions.request.fields import Fields, refuse
 
 Item = dict[str, Any]
 Reasoned = Callable[[Fields], list[Fields]]  # returns the items of reasoning of a message, each with its place in the reply
 
-_ID_CHARACTERS_MAX = 64  # of a call, at OpenAI
 _CALLS = {"function": ("function_call", "arguments"), "custom": ("custom_tool_call", "input")}
 _CALL_TYPES = tuple(name for name, _ in _CALLS.values())
 
@@ -23,12 +23,13 @@ def translate(messages: list[Fields], reasoned: Reasoned | None = None) -> list[
     """Return the messages as items, with the reasoning of each reply in the places where the model reasoned."""
     found: list[Item] = []
     custom_ids: set[str] = set()  # of calls of custom tools, whose results are items of another type
-    numbered = enumerate(messages)
-    for is_reply, turn in groupby(numbered, lambda each: each[1]["role"] == "assistant"):
+    numbered = ((f"messages[{index}]", message) for index, message in enumerate(messages))
+    tied = ((path, message) for path, message, _ in call_ids.renamed(numbered, call_ids.OPENAI_RESPONSES))
+    for is_reply, turn in groupby(tied, lambda each: each[1]["role"] == "assistant"):
         if is_reply:
             found += _reply(turn, custom_ids, reasoned)
         else:
-            found += [_other(message, f"messages[{index}]", custom_ids) for index, message in turn]
+            found += [_other(message, path, custom_ids) for path, message in turn]
     return found
 
 
@@ -41,18 +42,18 @@ def _other(message: Fields, path: str, custom_ids: set[str]) -> Item:
     given, call_id = message.get("content") or "", message["tool_call_id"]
     kind = "custom_tool_call_output" if call_id in custom_ids else "function_call_output"
     output = given if isinstance(given, str) else _parts(given, f"{path}.content")
-    return {"type": kind, "call_id": _call_id(call_id), "output": output}
+    return {"type": kind, "call_id": call_id, "output": output}
 
 
 # --- Replies of the model ---------------------------------------------------------------------------------------
 
 
-def _reply(turn: Iterable[tuple[int, Fields]], custom_ids: set[str], reasoned: Reasoned | None) -> list[Item]:
+def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: Reasoned | None) -> list[Item]:
     """Return the items of consecutive messages of the assistant, which may be one reply."""
     content, reasoning = list[Item](), list[Fields]()
-    for index, message in turn:
+    for path, message in turn:
         content += _said(message)
-        content += _calls(message, f"messages[{index}]", custom_ids)
+        content += _calls(message, path, custom_ids)
         if reasoned:
             reasoning += reasoned(message)
     return _with_reasoning(content, reasoning) if reasoning else content
@@ -80,7 +81,7 @@ def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Item]:
             custom_ids.add(call["id"])
         called = call[kind]
         content = called[member] if kind == "custom" else called[member] or "{}"
-        yield {"type": item_type, "call_id": _call_id(call["id"]), "name": called["name"], member: content}
+        yield {"type": item_type, "call_id": call["id"], "name": called["name"], member: content}
 
 
 def _with_reasoning(items: list[Item], reasoning: list[Fields]) -> list[Item]:
@@ -120,11 +121,6 @@ def _with_text(item: Item, text: str) -> Item:
     return {**item, "content": [{**part, name: text}]}
 
 
-def _call_id(given: str) -> str:
-    """Return an id that OpenAI takes, for that of any maker."""
-    return shortened_id(given, _ID_CHARACTERS_MAX)
-
-
 # --- Parts ------------------------------------------------------------------------------------------------------
 
 
@@ -138,11 +134,11 @@ def _part(part: Fields, path: str) -> Fields:
     match part["type"]:
         case "image_url":
             image = part["image_url"]
-            return {"type": "input_image", "image_url": image["url"], "detail": image.get("detail") or "auto"}
+            return {"type": "input_image", "image_url": media.plain(image["url"]), "detail": image.get("detail") or "auto"}
         case "file":
             name = part["file"].get("filename")
             named = name if isinstance(name, str) and name else "file.pdf"
-            return {"type": "input_file", "file_data": part["file"]["file_data"], "filename": named}
+            return {"type": "input_file", "file_data": media.plain(part["file"]["file_data"]), "filename": named}
         case "input_audio":
             refuse(f"{path}.type", "must be one of text, image_url, file for this model")
     return {"type": "input_text", "text": part["text"]}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest
-from completions.providers import base, sealed_reasoning
+from completions.providers import base, sealed_reasoning, wire
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import request as openai_request
@@ -152,7 +152,7 @@ def _tool(tool: Fields, path: str) -> Fields:
     name, description = check_name(given.get("name"), f"{path}.name"), read_string(given, "description", path)
     named = {"type": kind, "name": name, **({"description": description} if description else {})}
     if kind == "function":
-        parameters = given.get("parameters") or {"type": "object", "properties": {}}
+        parameters = wire.object_schema(given.get("parameters"))
         return {**named, "parameters": parameters, "strict": given.get("strict") is True}
     wanted = read_object(given, "format", path)
     if wanted.get("type") != "grammar":

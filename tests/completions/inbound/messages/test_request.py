@@ -1,6 +1,7 @@
 """A Messages request becomes a chat request, and translated back it is the same. What cannot be said is refused."""
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
@@ -66,6 +67,28 @@ names = st.from_regex(r"[a-zA-Z0-9_-]{1,20}", fullmatch=True)
 inputs = st.dictionaries(
     names, st.one_of(st.integers(-(2**53), 2**53), texts, st.booleans(), st.lists(texts, max_size=2)), max_size=3
 )
+
+
+def numbered(turns):
+    """Return the turns with an id for each call, and that of a call for each result."""
+    ids = {"tool_use": count(), "tool_result": count()}
+    names = {"tool_use": "id", "tool_result": "tool_use_id"}
+    return [
+        {
+            **turn,
+            "content": [
+                _numbered(block, names[block["type"]], ids[block["type"]]) if block["type"] in ids else block
+                for block in turn["content"]
+            ],
+        }
+        for turn in turns
+    ]
+
+
+def _numbered(block, name, ids):
+    return {**block, name: f"call_{next(ids)}"}
+
+
 calls = st.builds(lambda name, given: {"type": "tool_use", "id": "call_1", "name": name, "input": given}, names, inputs)
 results = st.builds(
     lambda texts: {"type": "tool_result", "tool_use_id": "call_1", "content": texts},
@@ -78,12 +101,12 @@ exchanges = st.builds(
         {"role": "user", "content": [*results, *more]},
     ],
     st.lists(text_blocks, max_size=2),
-    st.lists(calls, min_size=1, max_size=2),
-    st.lists(results, min_size=1, max_size=2),
+    st.lists(calls, min_size=2, max_size=2),
+    st.lists(results, min_size=2, max_size=2),
     st.lists(text_blocks, max_size=1),
 )
 conversations = st.builds(
-    lambda first, rest: [{"role": "user", "content": first}, *(turn for pair in rest for turn in pair)],
+    lambda first, rest: [{"role": "user", "content": first}, *numbered([turn for pair in rest for turn in pair])],
     asked,
     st.lists(exchanges, max_size=2),
 )

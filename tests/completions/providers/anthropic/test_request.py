@@ -283,7 +283,7 @@ REFUSED = {
         {"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}},
         "response_format.json_schema.schema",
     ),
-    "white space": ({"stop": ["END", "\n\n"]}, "stop"),
+    "white space alone": ({"stop": ["", "\n\n"]}, "stop"),
     "empty stop": ({"stop": ""}, "stop"),
     "custom tool": ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools[0].type"),
     "choice among tools": ({"tools": [WEATHER], "tool_choice": {"type": "allowed_tools"}}, "tool_choice"),

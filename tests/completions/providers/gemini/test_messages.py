@@ -1,5 +1,7 @@
 """OpenAI's messages translated into Gemini's instructions and contents."""
 
+import json
+
 import pytest
 
 from completions.providers.gemini import messages
@@ -104,7 +106,7 @@ def result(call_id, content):
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def test_calls_and_results_carry_the_name_of_the_function():
+def test_calls_and_results_carry_the_name_of_the_function_in_the_order_of_the_calls():
     made = contents(
         HELLO,
         called(("call_1", "find", '{"q": 1}'), ("call_2", "now", "")),
@@ -120,18 +122,44 @@ def test_calls_and_results_carry_the_name_of_the_function():
         {
             "role": "user",
             "parts": [
-                {"functionResponse": {"name": "now", "response": {"time": "noon"}}},
                 {"functionResponse": {"name": "find", "response": {"output": "nothing found"}}},
+                {"functionResponse": {"name": "now", "response": {"time": "noon"}}},
                 {"text": "Well?"},
             ],
         },
     ]
 
 
-@pytest.mark.parametrize("content", ["[1]", "7", '"a"', "", "NaN", '{"a": NaN}', '{"a": "\\ud83d"}', "[" * 100_000])
+DEEP = '{"a":' * 31 + "1" + "}" * 31
+# What Gemini would not read as the caller's data: syntax, numbers that a double cannot hold, and what is nested too deep.
+SYNTAX = [
+    '{"schema": {"$ref": "#/components/schemas/E"}}',
+    '{"$ref": "a.png"}',
+    '{"a": [{"b": {"$ref": 5}}]}',
+    '{"output": "a", "status": 2}',
+    '{"error": null, "result": 7}',
+    '{"id": 12345678901234567890}',
+    '{"a": [-9007199254740993]}',
+    DEEP,
+]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[1]", "7", '"a"', "", "NaN", '{"a": NaN}', '{"a": "\\ud83d"}', "[" * 100_000, *SYNTAX],
+    ids=lambda text: text[:30],
+)
 def test_result_that_is_not_an_object_is_wrapped(content):
     made = contents(HELLO, called(("c", "f", "{}")), result("c", content))
     assert made[-1]["parts"] == [{"functionResponse": {"name": "f", "response": {"output": content}}}]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"$defs": {"a": 1}, "ref": "#/a"}', '{"output": "a"}', '{"a": 9007199254740992, "b": 1e300, "c": true}']
+)
+def test_result_that_is_an_object_of_data_stays_one(content):
+    made = contents(HELLO, called(("c", "f", "{}")), result("c", content))
+    assert made[-1]["parts"] == [{"functionResponse": {"name": "f", "response": json.loads(content)}}]
 
 
 @pytest.mark.parametrize("arguments", ["[]", "7", "{", '{"a": NaN}', '{"a": "\\ud83d"}', '{"a":' * 100_000])
@@ -142,6 +170,18 @@ def test_arguments_that_are_not_a_json_object_are_refused(arguments):
 def test_result_without_an_earlier_call_is_refused():
     assert_refused("messages[2].tool_call_id", HELLO, called(("c", "f", "{}")), result("d", "x"))
     assert_refused("messages[1].tool_call_id", HELLO, result("c", "x"), called(("c", "f", "{}")))
+
+
+def test_signature_of_a_call_is_not_that_of_a_later_one_with_its_id():
+    given = [{"call": "c", "signature": "s"}]
+    request = make_request(HELLO, called(("c", "f", "{}")), result("c", "x"), called(("c", "f", "{}")), result("c", "y"))
+    made = messages.conversation(
+        request.messages, signs_calls=False, signatures_of=lambda message: given if message is request.messages[1] else []
+    )
+    assert [part.get("thoughtSignature") for content in made for part in content["parts"] if "functionCall" in part] == [
+        "s",
+        None,
+    ]
 
 
 def test_function_call_and_role_function_are_translated():

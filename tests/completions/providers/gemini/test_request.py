@@ -109,7 +109,6 @@ def test_tool_choice_becomes_a_mode(choice, expected):
     ("fields", "param"),
     [
         ({"tools": [{"type": "custom", "custom": {"name": "sql"}}]}, "tools[0].type"),
-        ({"tools": [{"type": "function", "function": {"name": "f", "description": 5}}]}, "tools[0].function.description"),
         ({"tools": [FIND], "tool_choice": {"type": "allowed_tools"}}, "tool_choice.type"),
         ({"functions": [{"name": "f"}]}, "functions"),
     ],

@@ -1,5 +1,7 @@
 """JSON Schema translated into the part of OpenAPI's schema that Gemini supports."""
 
+import json
+
 import pytest
 
 from completions.providers.gemini import schema
@@ -7,7 +9,9 @@ from gateway_project import errors
 
 
 def translate(given, budget_bytes=10_000):
-    return schema.translate(given, "p", schema.ExpansionBudget(budget_bytes))
+    translated = schema.translate(given, "p", schema.ExpansionBudget(budget_bytes), takes_json=False)
+    assert not translated.is_json
+    return translated.schema
 
 
 @pytest.mark.parametrize(
@@ -71,13 +75,103 @@ def test_references_are_replaced_by_their_definitions():
         {"$ref": "#/$defs/A"},
         {"$ref": "https://example.org/schema.json"},
         {"$defs": {"A": {"$ref": "#/$defs/A"}}, "$ref": "#/$defs/A"},
-        {"$defs": {"A": {"properties": {"a": {"$ref": "#/$defs/A"}}}}, "$ref": "#/$defs/A"},
         {"$defs": {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(60)}, "$ref": "#/$defs/0"},
         {"$defs": {"A": {"description": "x" * 6_000}}, "anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]},
     ],
-    ids=["itself", "unknown", "elsewhere", "circle", "recursive", "doubling", "large"],
+    ids=["itself", "unknown", "elsewhere", "circle", "doubling", "large"],
 )
-def test_missing_recursive_or_large_definitions_are_refused(given):
+def test_missing_endless_or_large_definitions_are_refused(given):
     with pytest.raises(errors.InvalidRequest, match=r"^p (is|refers)") as caught:
         translate(given)
     assert caught.value.param == "p"
+
+
+# --- Recursion ---------------------------------------------------------------------------------------------------
+
+NODE = {"type": "object", "properties": {"name": {"type": "string"}, "child": {"$ref": "#/$defs/Node"}}, "required": ["name"]}
+LEAF = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+LIST = {"type": "object", "properties": {"nodes": {"type": "array", "items": {"$ref": "#/$defs/List"}}}, "required": ["nodes"]}
+STRICT = {
+    "type": "object",
+    "properties": {"next": {"anyOf": [{"$ref": "#/$defs/Strict"}, {"type": "null"}]}, "n": {"type": "integer"}},
+    "required": ["next", "n"],
+    "additionalProperties": False,
+}
+JSON = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#/$defs/JSON"}}]}
+
+
+def rooted(name, **definitions):
+    return {"type": "object", "properties": {"value": {"$ref": f"#/$defs/{name}"}}, "$defs": definitions}
+
+
+# A recursive schema -> what Gemini is sent as JSON Schema, and the keyword that is not sent everywhere.
+RECURSIVE = {
+    "an optional property": (rooted("Node", Node=NODE), rooted("Node", Node=NODE), ""),
+    "the root": ({"$ref": "#/$defs/Node", "$defs": {"Node": NODE}}, {**NODE, "$defs": {"Node": NODE}}, ""),
+    "the root itself": (
+        {"type": "object", "properties": {"next": {"$ref": "#"}}},
+        {
+            "type": "object",
+            "properties": {"next": {"$ref": "#/$defs/root"}},
+            "$defs": {"root": {"type": "object", "properties": {"next": {"$ref": "#/$defs/root"}}}},
+        },
+        "",
+    ),
+    "definitions elsewhere": (
+        {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/definitions/N~1o", "description": "d"}},
+            "definitions": {"N/o": {"type": "object", "properties": {"b": {"allOf": [{"$ref": "#/definitions/N~1o"}]}}}},
+        },
+        {
+            "type": "object",
+            "properties": {"a": {"description": "d", "anyOf": [{"$ref": "#/$defs/N1o"}]}},
+            "$defs": {"N1o": {"type": "object", "properties": {"b": {"$ref": "#/$defs/N1o"}}}},
+        },
+        "",
+    ),
+    "a required list": (rooted("List", List=LIST), rooted("List", List={**LIST, "required": []}), "required"),
+    "a strict schema": (rooted("Strict", Strict=STRICT), rooted("Strict", Strict={**STRICT, "required": ["n"]}), "required"),
+    "two definitions": (
+        rooted(
+            "A",
+            A={"properties": {"b": {"$ref": "#/$defs/B"}}},
+            B={"properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]},
+        ),
+        rooted(
+            "A",
+            A={"properties": {"b": {"$ref": "#/$defs/B"}}},
+            B={"properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]},
+        ),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "theirs", "lost"), RECURSIVE.values(), ids=RECURSIVE)
+def test_recursive_schema_is_sent_as_json_schema(given, theirs, lost):
+    translated = schema.translate(given, "p", schema.ExpansionBudget(10_000), takes_json=True)
+    assert translated == schema.Translated(theirs, is_json=True, lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("given", "takes_json"),
+    [
+        *((given, False) for given, _, _ in RECURSIVE.values()),
+        (rooted("JSON", JSON=JSON), True),
+        (rooted("JSON", JSON=JSON), False),
+    ],
+    ids=[*RECURSIVE, "without a property", "without a property, older"],
+)
+def test_recursion_ends_where_gemini_cannot_end_it(given, takes_json):
+    translated = schema.translate(given, "p", schema.ExpansionBudget(10_000), takes_json=takes_json)
+    assert (translated.is_json, translated.lost) == (False, "$ref")
+    assert "$ref" not in json.dumps(translated.schema)
+
+
+def test_recursion_ends_earlier_where_it_would_be_too_large():
+    branches = {f"p{n}": {"$ref": "#/$defs/A"} for n in range(9)}
+    given = rooted("A", A={"type": "object", "properties": branches})
+    translated = schema.translate(given, "p", schema.ExpansionBudget(30_000), takes_json=False)
+    assert len(json.dumps(translated.schema)) < 30_000
+    assert set(translated.schema["properties"]["value"]["properties"]) == {*branches}
