@@ -137,8 +137,8 @@ GENERATIONS = (
         _CLAUDE_3,
         f"{_DOCS}/about-claude/model-deprecations",
     ),
-    # Ids of calls since 3, which older ones refuse (github.com/NousResearch/hermes-agent/pull/80683). JSON Schema: all models that
-    # were supported in November 2025, 2.0 and later.
+    # Ids of calls since 3; older ones refuse them (github.com/NousResearch/hermes-agent/pull/80683). JSON Schema: all models
+    # that were supported in November 2025, which are 2.0 and later.
     # Penalties: "Penalty is not enabled for this model" (github.com/google-gemini/cookbook/issues/1290), since 2.5.
     # "minimal" is a 400 since 3.7 Flash (docs.cloud.google.com, guides/gemini-3-8-flash). Of 3.5 Flash-Lite and the later: 400
     # for a last turn of the model; sampling is ignored (docs.cloud.google.com, models/gemini/3-5-flash-lite).

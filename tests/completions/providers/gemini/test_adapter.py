@@ -376,3 +376,51 @@ def test_api_key_is_in_no_message_and_no_log(api, upstream, caplog):
         assert "Bad key" in shown
         assert KEY not in shown
     assert KEY not in caplog.text
+
+
+# --- Ids of calls ------------------------------------------------------------------------------------------------
+
+
+def with_ids(*ids: Any) -> list[dict[str, Any]]:
+    return [{"functionCall": {"name": "get", "args": {"n": n}, "id": each}} for n, each in enumerate(ids)]
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model", ["gemini-3.5-flash", "gemini-flash-latest", "gemini-2.5-flash"])
+def test_gemini_gets_its_own_ids_back_with_the_results_in_the_order_of_its_calls(api, upstream, flash, model, is_stream):
+    flash.routes.update(upstream_model=model)
+    flash.function_calling = True
+    flash.save()
+    first, second, third = with_ids("fc-1", "fc/2", "fc-1")
+    parts = (first, second, third, call("get", {"n": 3}))
+    script = (
+        streamed(response(first, second), response(*parts[2:], finish="STOP", usage=USAGE))
+        if is_stream
+        else gemini.whole(parts=parts)
+    )
+    upstream.will(script, gemini.whole("Done"))
+    if is_stream:
+        deltas = [event["choices"][0]["delta"] for event in events(ask_streamed(api))[:-1] if event["choices"]]
+        calls = [
+            {name: piece[name] for name in ("id", "type", "function")}
+            for delta in deltas
+            for piece in delta.get("tool_calls", ())
+        ]
+    else:
+        calls = ask(api).json()["choices"][0]["message"]["tool_calls"]
+    assert len({each["id"] for each in calls}) == 4
+    results = [{"role": "tool", "tool_call_id": each["id"], "content": str(n)} for n, each in enumerate(calls)]
+    messages = [*MESSAGES, {"role": "assistant", "content": None, "tool_calls": calls}, *reversed(results)]
+    assert ask(api, messages=messages).status_code == 200
+    said, answered = upstream.requests[-1].body["contents"][1:]
+    own = [None] * 4 if "2.5" in model else ["fc-1", "fc/2", None, None]
+    assert [part["functionCall"].get("id") for part in said["parts"]] == own
+    assert [part["functionResponse"].get("id") for part in answered["parts"]] == own
+    assert [part["functionResponse"]["response"]["output"] for part in answered["parts"]] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("given", [None, "", 7, {}])
+def test_call_without_an_id_of_gemini_gets_one_of_ours(api, upstream, given):
+    upstream.will(gemini.whole(parts=tuple(with_ids(given))))
+    [called] = ask(api).json()["choices"][0]["message"]["tool_calls"]
+    assert called["id"].startswith("call_")
