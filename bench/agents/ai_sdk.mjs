@@ -31,7 +31,8 @@ const reply = await generateText({
 });
 console.log(reply.text);
 if (createOpenRouter) {
-  const said = [{ role: "user", content: prompt }, ...reply.response.messages.slice(0, -1)]; // the last step again
+  const before = reply.steps.slice(0, -1).flatMap((step) => step.response.messages);
+  const said = [{ role: "user", content: prompt }, ...before]; // the last step again
   const streamed = streamText({ model, messages: said });
   await streamed.consumeStream();
   assert((await streamed.usage).outputTokens > 0, "its usage is told unasked");

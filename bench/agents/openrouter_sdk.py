@@ -31,6 +31,7 @@ def main() -> None:
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
         for chunk in client.chat.send(**asked, stream=True):
             sys.stdout.write("".join(choice.delta.content or "" for choice in chunk.choices))
+        assert chunk.usage.cost == reply.usage.cost  # unasked
         key, generation = client.api_keys.get_current_key_metadata().data, client.generations.get_generation(id=reply.id).data
         assert model in [listed.id for listed in client.models.list().result.data]
         assert key.usage >= generation.total_cost == reply.usage.cost

@@ -61,7 +61,7 @@ def send(api: Any, request: dict[str, Any], **fields: Any) -> Any:
 
 
 def test_there_are_sessions_of_each_agent_without_secrets():
-    agents = {"aider", "anthropic", "claude", "codex", "llm", "opencode", "openrouter"}
+    agents = {"aider", "anthropic", "claude", "codex", "llm", "opencode", "openrouter", "pydantic"}
     assert {name.partition("-")[0] for name in SESSIONS} == agents
     for name in SESSIONS:
         recorded = (RECORDED / name).read_text()
