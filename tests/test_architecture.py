@@ -58,7 +58,9 @@ def test_enter_in_a_form_presses_the_button_that_sends_what_was_typed():
     for path in sorted((ROOT / "templates").rglob("*.html")):
         for form in re.findall(r"<form\b.*?</form>", path.read_text(), re.DOTALL):
             buttons = re.findall(r"<button\b(?![^>]*type=.button)[^>]*>|<input\b[^>]*type=.submit[^>]*>", form)
-            is_typed_in = re.search(r'_field\.html|\.as_p|<textarea|<input(?![^>]*type="(?:hidden|submit|checkbox|radio))', form)
+            is_typed_in = re.search(
+                r'_field\.html|\.as_p|<textarea|<input(?![^>]*type="(?:hidden|submit|checkbox|radio))', form
+            )
             if is_typed_in and buttons and re.search(r"\b(?:name|formaction)=", buttons[0]):
                 named.append(f"{path.relative_to(ROOT)}: {buttons[0]}")
     assert named == []

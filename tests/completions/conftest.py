@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from completions.charging import batch
-from completions.providers import echo, exchange
+from completions.providers import echo, reading
 from completions.relay import attempts, fair_queue
 from completions.relay.slots import ProcessSlots
 from gateway_project.db.pipelined_transaction import PipelinedConnection
@@ -61,7 +61,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> MonotonicClock:
     """The clock by which deadlines of upstreams are computed. Timers that run already are not moved on."""
-    return use_clock(monkeypatch, attempts, echo, exchange, http)
+    return use_clock(monkeypatch, attempts, echo, http, reading)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
-from completions.providers import custom_tools, exchange, reported_usage, sealed_reasoning
+from completions.providers import custom_tools, exchange, reading, reported_usage, sealed_reasoning
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.anthropic import untranslated
 from completions.providers.anthropic.response import StreamReader, parse_message, parse_reply, read_refusal
@@ -41,15 +41,15 @@ class AnthropicAdapter:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, MESSAGES)
         parse = partial(parse_reply, seal=seal) if call.request.messages_body is None else parse_message
         make_reader = partial(StreamReader, seal=seal, report=reported_usage.of(call, MESSAGES))
-        return exchange.read_whole(_post(call, stream=False), partial(parse, report=report), make_reader)
+        return reading.read_whole(_post(call, stream=False), partial(parse, report=report), make_reader)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, MESSAGES)
         parse = partial(parse_reply, seal=seal, report=reported_usage.of(call, MESSAGES))
         make_reader = partial(StreamReader, report=report)
         if call.request.messages_body is None:
-            return exchange.read_stream(partial(_post, call, stream=True), partial(make_reader, seal=seal), parse)
-        return exchange.read_stream(partial(_post, call, stream=True), partial(make_reader, keeps_events=True), parse)
+            return reading.read_stream(partial(_post, call, stream=True), partial(make_reader, seal=seal), parse)
+        return reading.read_stream(partial(_post, call, stream=True), partial(make_reader, keeps_events=True), parse)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

@@ -10,7 +10,8 @@ from completions.chat import Chunk, WholeReply
 from completions.pricing import cost
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import EventReader, InBandError, UnusableResponse, in_band_error
+from completions.providers.exchange import InBandError, UnusableResponse, in_band_error
+from completions.providers.reading import EventReader
 from completions.providers.reported_usage import MESSAGES, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project.text import compact_json

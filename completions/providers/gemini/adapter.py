@@ -5,7 +5,7 @@ from functools import partial
 from urllib.parse import quote
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
-from completions.providers import custom_tools, exchange, reported_usage, sealed_reasoning
+from completions.providers import custom_tools, exchange, reading, reported_usage, sealed_reasoning
 from completions.providers.gemini import request as gemini_request
 from completions.providers.gemini import response
 from completions.providers.gemini.response import StreamReader
@@ -35,13 +35,13 @@ class GeminiAdapter:
     def complete(self, call: Call) -> WholeReply:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, GEMINI)
         parse = partial(response.parse_reply, seal=seal, report=report)
-        return exchange.read_whole(_post(call, "generateContent", stream=False), parse, partial(StreamReader, seal, report))
+        return reading.read_whole(_post(call, "generateContent", stream=False), parse, partial(StreamReader, seal, report))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, GEMINI)
         post = partial(_post, call, "streamGenerateContent?alt=sse", stream=True)
         parse = partial(response.parse_reply, seal=seal, report=report)
-        return exchange.read_stream(post, partial(StreamReader, seal, report), parse)
+        return reading.read_stream(post, partial(StreamReader, seal, report), parse)
 
 
 def _post(call: Call, method: str, *, stream: bool) -> exchange.Posted:

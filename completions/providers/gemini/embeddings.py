@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from completions.chat import Call, ChatRequest, Inputs, WholeReply
-from completions.providers import embeddings, exchange
+from completions.providers import embeddings, exchange, reading
 from completions.providers.gemini.response import read_refusal
 from completions.request.fields import refuse
 
@@ -31,7 +31,7 @@ class GeminiEmbeddings(embeddings.EmbeddingsAdapter):
         headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
         path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:batchEmbedContents"
         posted = exchange.post(call, path, headers, _body, stream=False, interpret=read_refusal)
-        return exchange.read_whole(posted, lambda body: parse_reply(body, embeddings.inputs(call.request)))
+        return reading.read_whole(posted, lambda body: parse_reply(body, embeddings.inputs(call.request)))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Any
 from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import EventReader, InBandError, UnusableResponse
+from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.gemini.messages import callers_id
+from completions.providers.reading import EventReader
 from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
 from gateway_project import identifiers

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
-from completions.providers import exchange, reported_usage, sealed_reasoning
+from completions.providers import exchange, reading, reported_usage, sealed_reasoning
 from completions.providers.openai import request as openai_request
 from completions.providers.openai.response import StreamReader, parse_reply, read_refusal
 
@@ -33,13 +33,13 @@ class OpenAIAdapter:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
         parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
         make_reader = partial(StreamReader, call.request.choices, seal, call.request.tier, report)
-        return exchange.read_whole(_post(call, stream=False), parse, make_reader)
+        return reading.read_whole(_post(call, stream=False), parse, make_reader)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
         parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
         make_reader = partial(StreamReader, call.request.choices, seal, call.request.tier, report)
-        return exchange.read_stream(partial(_post, call, stream=True), make_reader, parse)
+        return reading.read_stream(partial(_post, call, stream=True), make_reader, parse)
 
 
 def post(call: Call, path: str, build_fields: exchange.BodyBuilder, *, stream: bool) -> exchange.Posted:

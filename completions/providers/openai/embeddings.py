@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 
 from completions.chat import Call, Inputs, Usage, WholeReply
-from completions.providers import embeddings, exchange, reported_usage
+from completions.providers import embeddings, exchange, reading, reported_usage
 from completions.providers.exchange import UnusableResponse
 from completions.providers.openai.response import read_refusal
 
@@ -24,7 +24,7 @@ class OpenAIEmbeddings(embeddings.EmbeddingsAdapter):
         headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
         posted = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
         inputs, report = embeddings.inputs(call.request), reported_usage.of(call)
-        return exchange.read_whole(posted, lambda body: parse_reply(body, inputs, report))
+        return reading.read_whole(posted, lambda body: parse_reply(body, inputs, report))
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:

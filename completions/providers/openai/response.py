@@ -8,8 +8,9 @@ from msgspec import structs
 
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, reported_usage, wire
-from completions.providers.exchange import EventReader, UnusableResponse, in_band_error
+from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.openai.normal_form import FORMAT, ChoiceNormalizer
+from completions.providers.reading import EventReader
 from completions.providers.sealed_reasoning import Seal
 from gateway_project.text import compact_json
 

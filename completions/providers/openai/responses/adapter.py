@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from completions.chat import Call, ChatRequest, Chunk, WholeReply
-from completions.providers import exchange, reported_usage, sealed_reasoning
+from completions.providers import exchange, reading, reported_usage, sealed_reasoning
 from completions.providers.openai.adapter import OpenAIAdapter, post
 from completions.providers.openai.responses import request as responses_request
 from completions.providers.openai.responses.response import StreamReader, parse_reply
@@ -22,14 +22,14 @@ class OpenAIResponsesAdapter(OpenAIAdapter):
         return responses_request.ignored_fields(call)
 
     def complete(self, call: Call) -> WholeReply:
-        return exchange.read_whole(_post(call, stream=False), *_readers(call))
+        return reading.read_whole(_post(call, stream=False), *_readers(call))
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         parse, make_reader = _readers(call)
-        return exchange.read_stream(partial(_post, call, stream=True), make_reader, parse)
+        return reading.read_stream(partial(_post, call, stream=True), make_reader, parse)
 
 
-def _readers(call: Call) -> tuple[exchange.Parse, exchange.MakeReader]:
+def _readers(call: Call) -> tuple[reading.Parse, reading.MakeReader]:
     """Return what reads a whole reply, and what makes the reader of a stream."""
     seal, tier, report = partial(sealed_reasoning.seal, call), call.request.tier, reported_usage.of(call)
     searches = call.request.web_search is not None

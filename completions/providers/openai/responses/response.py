@@ -11,7 +11,8 @@ from msgspec import structs
 from completions.chat import Chunk, Usage, WholeReply
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
-from completions.providers.exchange import EventReader, InBandError, UnusableResponse
+from completions.providers.exchange import InBandError, UnusableResponse
+from completions.providers.reading import EventReader
 from completions.providers.reported_usage import Report
 from completions.providers.sealed_reasoning import Seal
 

@@ -7,7 +7,7 @@ import gevent
 import pytest
 
 from completions import chat
-from completions.providers import exchange
+from completions.providers import reading
 from gateway_project.net import http
 from tests.completions.rows import ask, ask_streamed, assert_charged, assert_released, events, text
 from tests.upstream import DONE, EARLY_HINTS, FINISH, HANG, ROLE, usage, whole, words
@@ -71,7 +71,7 @@ class EndlessResponse:
 def test_a_stream_that_never_pauses_yields_to_other_greenlets():
     turns = []
     gevent.spawn(turns.append, "other")
-    paced, deadline = exchange.PacedReader(cast(Any, EndlessResponse()), chat.no_pace), time.monotonic() + 60
+    paced, deadline = reading.PacedReader(cast(Any, EndlessResponse()), chat.no_pace), time.monotonic() + 60
     while not turns and time.monotonic() < deadline:
         paced.read()
     assert turns == ["other"]
@@ -93,4 +93,4 @@ class EndingResponse:
 
 def test_the_total_deadline_brings_its_error_and_no_heartbeat_before():
     with pytest.raises(http.TimedOut, match="total"):
-        exchange.PacedReader(cast(Any, EndingResponse()), chat.no_pace).read()
+        reading.PacedReader(cast(Any, EndingResponse()), chat.no_pace).read()
