@@ -3,6 +3,7 @@
 Owns every balance. Imports no other app and knows nothing of keys, models or providers. In reading order:
 
 - ``models``             the tables; constraints refuse what breaks invariants
+- ``email_addresses``    one spelling of each address
 - ``money``              units and every rounding: nanodollars inside, cents at the edge; pure
 - ``locks``              the only way to lock a row that holds money; the order of locks
 - ``ledger``             entries, balances, holds, and the audit: a package that knows nothing of what follows

@@ -5,7 +5,6 @@ enforce invariants between rows.
 """
 
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from django.contrib.auth.base_user import BaseUserManager
 from django.contrib.auth.models import AbstractUser
@@ -17,18 +16,18 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Cast, Lower, Now, Right
 
-from billing import money
+from billing import email_addresses, money
 from gateway_project import identifiers
 from gateway_project.cells.models import OwnedModel, Reference, UserPlace
 from gateway_project.db import cell
-from gateway_project.text import dollars
+from gateway_project.text import dollars, web_addresses
 
 
 class UserManager(BaseUserManager["User"]):
-    """Users are identified by their email address in lower case."""
+    """Users are identified by their canonical email address."""
 
     def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
-        user = self.model(email=email.strip().lower(), **fields)
+        user = self.model(email=email_addresses.read(email), **fields)
         user.set_password(password)
         user.save(using=self._db)
         return user
@@ -37,7 +36,7 @@ class UserManager(BaseUserManager["User"]):
         return self.create_user(email, password, **{"is_staff": True, "is_superuser": True, **fields})
 
     def get_by_natural_key(self, email: str | None) -> "User":
-        return self.get(email=(email or "").strip().lower())
+        return self.get(email=email_addresses.canonical(email or ""))
 
 
 class User(AbstractUser):
@@ -62,7 +61,7 @@ class User(AbstractUser):
         ]
 
     def clean(self) -> None:
-        self.email = self.email.strip().lower()
+        self.email = email_addresses.read(self.email)
 
 
 class Account(OwnedModel):
@@ -936,7 +935,7 @@ class WebhookEndpoint(OwnedModel):
         default_permissions = ("view",)
 
     def __str__(self) -> str:
-        return urlsplit(self.url).netloc  # a path may be a secret
+        return web_addresses.parse(self.url).netloc  # a path may be a secret
 
 
 class WarningDelivery(OwnedModel):

@@ -23,7 +23,7 @@ package: the contracts are in pyproject.toml.
 - ``local``             ``make run``: the whole gateway on one machine
 - ``urls``              which app serves a path, for each kind of host
 - ``command_line``      ``model-gateway`` and ``manage.py``
-- ``text``              how values are written: amounts, times, JSON, CSV
+- ``text``              how values are written: amounts, times, JSON, CSV; and web addresses read
 - ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
 - ``contributions``     what the apps contribute to the desk, the facts and the audit

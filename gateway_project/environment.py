@@ -6,9 +6,10 @@ import re
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+from gateway_project.text import web_addresses
 
 Default = TypeVar("Default", int, None)
 Network = IPv4Network | IPv6Network
@@ -79,7 +80,7 @@ _PERCENT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,2})?", re.ASCII)
 def web_address(name: str) -> str:
     """Read the address of a page, such as ``https://example.com/terms``. Returns "" for an empty value."""
     value = text(name)
-    parts = urlsplit(value)
+    parts = web_addresses.parse(value)
     if value and not (parts.scheme in ("https", "http") and parts.hostname and value.isprintable() and " " not in value):
         raise ImproperlyConfigured(f"{name} must be an address such as https://example.com/terms; it is {value!r}.")
     return value

@@ -9,7 +9,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from billing import locks
+from billing import email_addresses, locks
 from billing.models import Account, AccountClosing, Membership, Role, User
 from gateway_project.cells import directory
 from gateway_project.db import cell
@@ -32,7 +32,7 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
     Idempotent: an owner of an account keeps it and its name. Raises SeveralAccounts.
     """
     with transaction.atomic():
-        address = email.strip().lower()
+        address = email_addresses.read(email)
         User.objects.get_or_create(email=address, defaults={"password": make_password(None)})
         # Locked, so that two concurrent calls open one account.
         person = User.objects.select_for_update(no_key=True).get(email=address)
@@ -63,13 +63,13 @@ def find_account(email: str, account_id: UUID | None = None) -> Account:
 
     Raises NoAccount, SeveralAccounts.
     """
-    accounts = Q(members__email=email.strip().lower())
+    accounts = Q(members__email=email_addresses.canonical(email))
     return _only(accounts if account_id is None else accounts & Q(pk=account_id), email)
 
 
 def _only(condition: Q, email: str) -> Account:
     """Return the one account of a user that a condition selects, and enter its cell. Raises NoAccount, SeveralAccounts."""
-    user_id = User.objects.filter(email=email.strip().lower()).values_list("pk", flat=True).first()
+    user_id = User.objects.filter(email=email_addresses.canonical(email)).values_list("pk", flat=True).first()
     if user_id is None:
         raise NoAccount(f"{email} is not a member of such an account")
     accounts: dict[Account, int] = {}

@@ -13,6 +13,7 @@ from django.db.models import BooleanField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast
 
+from billing.email_addresses import canonical
 from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, User
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
@@ -26,7 +27,7 @@ _ADDRESS_CHARACTERS_MIN = 3  # fewer begin the addresses of too many
 def _people(term: str) -> QuerySet[User]:
     if len(term) < _ADDRESS_CHARACTERS_MIN or " " in term:
         return User.objects.none()
-    return User.objects.filter(email__startswith=term.lower()).order_by("email")
+    return User.objects.filter(email__startswith=canonical(term) or term.lower()).order_by("email")
 
 
 def _accounts_of_people(term: str) -> QuerySet[Account]:

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError, CommandParser
-from django.core.validators import validate_email
 
+from billing import email_addresses
 from billing.accounts import lifecycle
 from billing.models import Account
 from gateway_project import installation
@@ -34,13 +34,11 @@ def text(argument: str, typed: str, *, characters_max: int) -> str:
 
 
 def email(argument: str, typed: str) -> str:
-    """Read an email address, in lower case as it is stored."""
-    value = typed.strip().lower()
+    """Read an email address, as it is stored."""
     try:
-        validate_email(value)
+        return email_addresses.read(typed.strip())
     except ValidationError:
         raise CommandError(f"{argument}: {typed!r} is not an email address.") from None
-    return text(argument, value, characters_max=254)
 
 
 def account_id(argument: str, typed: str) -> UUID:

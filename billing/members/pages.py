@@ -14,12 +14,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing.accounts.member_pages import member_of, member_page, member_page_for, requires
 from billing.accounts.roles import DESCRIPTIONS, Permission
+from billing.email_addresses import EmailAddressField
 from billing.forms import SelectedAccountForm
 from billing.members import changes, invitations
 from billing.members.changes import ChangeRefused
 from billing.members.invitations import InvitationRefused
 from billing.models import Account, Invitation, Membership, Role
-from billing.sign_in import backend, limits
+from billing.sign_in import limits
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.db import pool
 from gateway_project.errors import RateLimitExceeded
@@ -33,7 +34,7 @@ class RoleForm(forms.Form):
 
 
 class InvitationForm(SelectedAccountForm, RoleForm):
-    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "off"}))
+    email = EmailAddressField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "off"}))
 
     field_order = ["email", "role"]
     purpose = "invite someone"
@@ -41,9 +42,6 @@ class InvitationForm(SelectedAccountForm, RoleForm):
     def __init__(self, for_account: Account, *args: Any, **kwargs: Any) -> None:
         self.for_account = for_account
         super().__init__(*args, **kwargs)
-
-    def clean_email(self) -> str:
-        return backend.canonical(self.cleaned_data["email"])
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from billing.models import User
 from billing.sign_in import devices, kept_forms, mails, reauthentication, sessions
 from gateway_project import secretbox
 from gateway_project.cells import directory, everywhere
+from gateway_project.text import web_addresses
 from gateway_project.web.client_address import client_address
 
 PURPOSE = "second factor"  # of what is encrypted in allauth's table of second factors
@@ -46,6 +47,9 @@ class SignInAdapter(DefaultAccountAdapter):
         is_member = any(everywhere.run(user.accounts.exists, numbers=directory.cells_of_user(user.pk)))
         is_only_staff = user.is_staff and not is_member
         return reverse("admin:index") if is_only_staff else str(super().get_login_redirect_url(request))
+
+    def is_safe_url(self, url: str | None) -> bool:
+        return url is not None and web_addresses.parse(url) is not web_addresses.NO_ADDRESS and super().is_safe_url(url)
 
     def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
         """No: ``reauthentication`` asks, before the view is called."""

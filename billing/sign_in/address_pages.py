@@ -16,21 +16,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.generic import FormView
 
+from billing.email_addresses import EmailAddressField
 from billing.models import User
-from billing.sign_in import addresses, backend, limits, password_links
+from billing.sign_in import addresses, limits, password_links
 from gateway_project.web.client_address import client_address, client_network
 
 
 class AddressForm(forms.Form):
-    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
-
-    def clean_email(self) -> str:
-        return backend.canonical(self.cleaned_data["email"])
+    email = EmailAddressField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "email"}))
 
 
 class SignUpForm(AddressForm):
     def clean_email(self) -> str:
-        email = super().clean_email()
+        email: str = self.cleaned_data["email"]
         if not addresses.may_sign_up(email):
             raise forms.ValidationError("Only certain organizations can sign up here, and this address belongs to another.")
         return email

@@ -14,6 +14,7 @@ from django.http import HttpRequest
 
 from billing import locks
 from billing.accounts import lifecycle
+from billing.email_addresses import canonical_domain
 from billing.models import AddressChange, Invitation, User
 from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
@@ -31,7 +32,7 @@ class FormerNotTold(Exception):
 
 def may_sign_up(email: str) -> bool:
     """Return whether people with such an address may sign up without an invitation."""
-    domains = settings.SIGN_UP_DOMAINS
+    domains = [canonical_domain(domain) for domain in settings.SIGN_UP_DOMAINS]
     return settings.SIGN_UP and (not domains or email.rpartition("@")[2] in domains)
 
 

@@ -1,7 +1,6 @@
 """Django's authentication by email address and password, limited. Every sign-in, of owners and of staff, passes here."""
 
 import logging
-import unicodedata
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -9,14 +8,13 @@ from typing import Any
 from django.contrib.auth.backends import ModelBackend
 from django.http import HttpRequest
 
+from billing.email_addresses import CHARACTERS_MAX, canonical
 from billing.models import User
 from billing.sign_in import devices, limits
 from gateway_project import errors, passwords
 from gateway_project.web.client_address import client_address, client_network
 
 logger = logging.getLogger("gateway.sign_in")
-
-EMAIL_CHARACTERS_MAX = 254  # of an address that anybody can have; also what limits and log lines tell of others
 
 
 class LimitedBackend(ModelBackend):
@@ -37,7 +35,7 @@ class LimitedBackend(ModelBackend):
         with passwords.hash_for(request.META.get("gunicorn.socket")):
             user = super().authenticate(request, username, password, **kwargs)
         if not isinstance(user, User):
-            _log("failed", email, address)
+            _log("failed", email or username.lower(), address)
             return None
         limits.give_back_attempt(applied)
         with _logging_refusal(email, address):
@@ -81,11 +79,6 @@ def limits_of(request: HttpRequest, email: str, address: str) -> list[limits.Lim
     return [limits.address_limit(client_network(address)), limits.user_limit(email)]
 
 
-def canonical(username: str) -> str:
-    """Return the address as the user's row has it, so that no spelling has a limit of its own."""
-    return unicodedata.normalize("NFKC", username[:EMAIL_CHARACTERS_MAX]).strip().lower()
-
-
 def log_wrong_code(email: str, address: str) -> None:
     """Log an attempt that had the password, and then a wrong code."""
     _log("failed at two-factor authentication", email, address)
@@ -97,6 +90,6 @@ def log_refusal(email: str, address: str) -> None:
 
 
 def _log(outcome: str, email: str, address: str) -> None:
-    printable = "".join(character if character.isprintable() else "?" for character in email[:EMAIL_CHARACTERS_MAX])
+    printable = "".join(character if character.isprintable() else "?" for character in email[:CHARACTERS_MAX])
     facts = {"user": printable, "address": address}
     logger.warning("sign-in as %s from %s %s", printable, address or "an unknown address", outcome, extra=facts)

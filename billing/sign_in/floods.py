@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
+from billing.email_addresses import canonical
 from billing.sign_in import backend, devices
 from gateway_project import errors, passwords
 from gateway_project.web import error_handlers
@@ -24,7 +25,7 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
         if request.method != "POST" or request.path_info != _sign_in_path():
             return super().__call__(request)  # type: ignore[return-value]
         try:
-            return self._sign_in(request, backend.canonical(request.POST.get("login", "")))
+            return self._sign_in(request, canonical(request.POST.get("login", "")))
         except errors.ApiError as refusal:
             return error_handlers.refusal_page(refusal)
 

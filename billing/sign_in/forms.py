@@ -10,7 +10,7 @@ from allauth.mfa.webauthn.forms import AddWebAuthnForm
 from django import forms
 from django.db import transaction
 
-from billing import locks
+from billing import email_addresses, locks
 from billing.sign_in import backend, codes, limits
 from gateway_project.web.client_address import client_address
 
@@ -22,7 +22,7 @@ class SignInForm(LoginForm):
         super().__init__(*args, **kwargs)
         self.fields["login"] = forms.CharField(
             label="Email address",
-            max_length=backend.EMAIL_CHARACTERS_MAX,
+            max_length=email_addresses.CHARACTERS_MAX,
             widget=forms.EmailInput(attrs={"autocomplete": "username webauthn", "autofocus": True}),
         )
         self.fields["password"] = forms.CharField(

@@ -9,7 +9,6 @@ import functools
 import logging
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from allauth.core.exceptions import ImmediateHttpResponse
@@ -28,11 +27,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from billing.accounts import lifecycle
+from billing.email_addresses import canonical
 from billing.models import User
-from billing.sign_in import addresses, backend, mails
+from billing.sign_in import addresses, mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import web_addresses
 from gateway_project.web.client_address import client_address
 
 logger = logging.getLogger("gateway.sign_in")
@@ -70,7 +71,7 @@ def leads_to_providers(view: View) -> View:
 
 
 def _origin(url: str) -> str:
-    scheme, host, *_ = urlsplit(url)
+    scheme, host, *_ = web_addresses.parse(url)
     return f"{scheme}://{host}"
 
 
@@ -180,8 +181,8 @@ def _tell(request: HttpRequest, identity: SocialAccount, act: Activity.Act, summ
 
 def _address_of_new_user(request: HttpRequest, sociallogin: SocialLogin) -> str:
     """Return the first verified address that may sign up. Raises ImmediateHttpResponse with the reason if there is none."""
-    verified = [backend.canonical(address.email) for address in sociallogin.email_addresses if address.verified]
-    usable = [email for email in verified if not email.endswith(_NO_MAILBOX)]
+    verified = [canonical(address.email) for address in sociallogin.email_addresses if address.verified]
+    usable = [email for email in verified if email and not email.endswith(_NO_MAILBOX)]
     for email in usable:
         if User.objects.filter(email=email).exists():
             raise ImmediateHttpResponse(_ask_to_sign_in(request, sociallogin, email))

@@ -15,6 +15,7 @@ from hashlib import sha256
 from django.conf import settings
 from django.db import connection
 
+from billing.email_addresses import canonical
 from billing.models import SignInLimit
 from gateway_project import errors
 from gateway_project.cache import TTLCache
@@ -112,7 +113,7 @@ def mails_limit(cause: str) -> Limit:
 
 def mailbox(email: str) -> str:
     """Return the address without what many providers ignore: what follows a plus, dots before the @, and upper case."""
-    name, _, domain = email.strip().lower().rpartition("@")
+    name, _, domain = canonical(email).rpartition("@")
     return f"{name.partition('+')[0].replace('.', '')}@{domain}"
 
 

@@ -16,15 +16,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.generic import FormView
 
+from billing.email_addresses import EmailAddressField
 from billing.models import User
-from billing.sign_in import backend, limits, links, mails, password_links, reauthentication
+from billing.sign_in import limits, links, mails, password_links, reauthentication
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.web.client_address import client_address, client_network
 
 
 class ResetForm(forms.Form):
-    email = forms.EmailField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "username"}))
+    email = EmailAddressField(label="Email address", widget=forms.EmailInput(attrs={"autocomplete": "username"}))
 
 
 @method_decorator(never_cache, name="dispatch")
@@ -35,7 +36,7 @@ class AskForReset(FormView):  # type: ignore[type-arg]
     template_name = "account/password_reset.html"
 
     def form_valid(self, form: ResetForm) -> HttpResponse:
-        email = backend.canonical(form.cleaned_data["email"])
+        email = form.cleaned_data["email"]
         limits.count_attempt([limits.mail_request_limit(client_network(client_address(self.request)))])
         password_links.send_reset(self.request, email)
         return render(self.request, "account/password_reset_done.html", {"email": email})

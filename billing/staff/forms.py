@@ -10,6 +10,7 @@ from django.contrib.auth.forms import UserChangeForm
 from django.http import HttpRequest
 
 from billing import locks, money, staff_permissions
+from billing.email_addresses import EmailAddressField
 from billing.forms import DollarsField
 from billing.ledger import writer
 from billing.ledger.writer import BookedEntry
@@ -84,6 +85,7 @@ class NewUserForm(forms.ModelForm):
     class Meta:
         model = User
         fields = ("email", "is_staff", "groups")
+        field_classes = {"email": EmailAddressField}
         help_texts = {"email": "We email a link to choose a password. It works for 7 days."}
 
     def save(self, commit: bool = True) -> User:
@@ -100,6 +102,7 @@ class UserForm(UserChangeForm):
     class Meta:
         model = User
         fields = "__all__"
+        field_classes = {"email": EmailAddressField}
         help_texts = {
             "is_active": "Clear this instead of deleting the user. Accounts without another active member are closed too:"
             " their keys are refused until staff reopen them."

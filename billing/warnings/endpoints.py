@@ -4,7 +4,6 @@ A secret is encrypted with ``secretbox`` and is shown once, by the page that mak
 """
 
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
@@ -19,6 +18,7 @@ from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.net import addresses
+from gateway_project.text import web_addresses
 
 GRACE = timedelta(hours=24)  # for which the secret before a rotation signs, too
 TESTS_MAX = 10  # in an hour, of an account
@@ -32,18 +32,14 @@ def check_url(url: str) -> None:
     """Raises EndpointRefused for an address that nothing may be sent to. What its name leads to is checked at each attempt."""
     if not url.isascii() or not url.isprintable() or " " in url:
         raise EndpointRefused("The address must be ASCII, without spaces.")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        raise EndpointRefused("Enter a web address.") from None
+    parts = web_addresses.parse(url)
     schemes = ("https", "http") if settings.GATEWAY_DEVELOPMENT else ("https",)
-    if parts.scheme not in schemes or not host:
+    if parts.scheme not in schemes or not parts.hostname:
         raise EndpointRefused(f"The address must begin with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host.")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise EndpointRefused("Remove the user, password or fragment. Deliveries are signed instead.")
     try:
-        addresses.check_host(host, settings.PRIVATE_WEBHOOKS)
+        addresses.check_host(parts.hostname, settings.PRIVATE_WEBHOOKS)
     except ValueError:
         raise EndpointRefused("The host must be public.") from None
 

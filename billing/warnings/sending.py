@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from gevent.pool import Pool
@@ -20,6 +19,7 @@ from billing.warnings import deliveries, endpoints, payload, signature
 from billing.warnings.deliveries import Attempt
 from gateway_project import secretbox
 from gateway_project.net import addresses, http
+from gateway_project.text import web_addresses
 from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.warnings")
@@ -123,7 +123,7 @@ def _send_webhook(request: _Request | Attempt) -> Attempt:
 
 
 def _require_scheme(url: str) -> None:
-    if urlsplit(url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
+    if web_addresses.parse(url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
         raise http.ConnectFailed("not https")
 
 

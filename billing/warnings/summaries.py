@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -13,6 +12,7 @@ from django.db.models import QuerySet
 from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
 from billing.warnings import payload
 from billing.warnings.payload import Words
+from gateway_project.text import web_addresses
 
 PACE_DAYS = 7  # whole UTC days before today
 PACE_DAYS_MIN = 3  # with spending: less says nothing of a pace
@@ -91,7 +91,7 @@ def summarize_delivery(delivery: WarningDelivery) -> DeliveryRow:
     is_mail = delivery.endpoint_id is None
     return DeliveryRow(
         id=delivery.pk,
-        to=delivery.email if delivery.endpoint is None else urlsplit(delivery.endpoint.url).netloc,
+        to=delivery.email if delivery.endpoint is None else web_addresses.parse(delivery.endpoint.url).netloc,
         is_mail=is_mail,
         state=state,
         kind=kind,
@@ -117,7 +117,7 @@ def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> EndpointRow:
     return EndpointRow(
         id=endpoint.pk,
         url=endpoint.url,
-        host=urlsplit(endpoint.url).netloc,
+        host=web_addresses.parse(endpoint.url).netloc,
         state=state,
         kind=kind,
         is_paused=endpoint.is_paused,

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from completions.chat import TIERS
 from completions.models import Provider, Route
 from gateway_project.net import addresses
+from gateway_project.text import web_addresses
 
 TIER_PRICES = ("input", "cached_input", "output")
 # The columns of a price, without their unit. "image" and "web_search" are for each of them, the others for a million tokens.
@@ -27,12 +27,8 @@ def clean_model_id(model_id: str) -> str:
 
 def clean_base_url(url: str) -> str:
     """Return the address without a trailing slash. Raises ValueError, which does not repeat it: it may contain a secret."""
-    try:
-        parts = urlsplit(url)
-        has_host = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        raise ValueError("is not a URL") from None
-    if parts.scheme not in {"http", "https"} or not has_host:
+    parts = web_addresses.parse(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0:
         raise ValueError("must begin with http:// or https:// and a host")
     if "@" in parts.netloc:
         raise ValueError("must not carry a user name or password")

@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from urllib.parse import urlsplit
+
+from gateway_project.text import web_addresses
 
 MASK = "***"
 _KEY_PREFIX = r"(?:sk|pk|rk|gsk|xai|pplx|nvapi|csk|tgp|fw|hf|r8)[-_]"
@@ -52,7 +53,7 @@ def mask_origin(text: str, *, base_url: str, upstream_model: str, model_id: str)
 
 def _hosts(base_url: str) -> list[str]:
     """Return the host, and the domain that it belongs to: help pages have other hosts of it."""
-    host = (urlsplit(base_url).hostname or "").lower()
+    host = web_addresses.host(base_url)
     if not host or _is_address(host):
         return [host] if host else []
     labels = host.split(".")

@@ -8,13 +8,13 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec.structs import replace
 
 from completions.chat import NO_RULES, ModelRules
 from completions.request.reasoning import EFFORTS
+from gateway_project.text import web_addresses
 
 PREFILL = "messages.prefill"  # in the header: no field has this name, a last message of the assistant asks for it
 CONTINUE = "The message before this one is the beginning of your reply. Continue it from where it ends, and repeat none of it."
@@ -271,7 +271,7 @@ _PATTERNS = tuple((generation, _pattern(generation.names)) for generation in GEN
 
 def of_route(kind: str, base_url: str, upstream_model: str, stated: Mapping[str, Any] | None = None) -> ModelRules:
     """Return the rules of a model at a provider of this kind, with those that a catalog file states instead."""
-    rules = _known(kind.partition("-responses")[0], urlsplit(base_url).hostname or "", upstream_model)
+    rules = _known(kind.partition("-responses")[0], web_addresses.host(base_url), upstream_model)
     if not stated:
         return rules
     merged = msgspec.convert({**msgspec.structs.asdict(rules), **stated}, ModelRules)

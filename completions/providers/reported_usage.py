@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import structs
@@ -16,6 +15,7 @@ from msgspec import structs
 from completions.chat import Call, Usage
 from completions.providers import wire
 from gateway_project import metrics
+from gateway_project.text import web_addresses
 
 Fields = dict[str, Any]
 
@@ -163,7 +163,7 @@ def of(call: Call, spoken: Reading | None = None) -> "Report":
 
 @lru_cache(maxsize=1_024)
 def _of_host(base_url: str) -> Reading:
-    domain = urlsplit(base_url).hostname or ""
+    domain = web_addresses.host(base_url)
     while domain and domain not in HOSTS:
         domain = domain.partition(".")[2]
     return HOSTS.get(domain, UNKNOWN)

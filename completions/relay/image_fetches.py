@@ -9,7 +9,7 @@ import base64
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote
 
 from django.conf import settings
 
@@ -18,6 +18,7 @@ from completions.request import remote_images
 from completions.request.schema import IMAGE_SCHEMES
 from gateway_project import errors, large_work
 from gateway_project.net import addresses, http
+from gateway_project.text import web_addresses
 
 REQUEST_SECONDS_MAX = 20  # for all images of a request
 REDIRECTS_MAX = 3
@@ -87,19 +88,18 @@ def _fetch(address: str, until: float, left_bytes: int) -> bytes:
             raise _Unusable(_describe(error)) from None
         if fetched.status not in _REDIRECTS:
             break
-        url = urljoin(url, fetched.location)
+        url = web_addresses.join(url, fetched.location)
     if fetched.status != 200:
         raise _Unusable(f"its server answered {fetched.status}")
     return fetched.body
 
 
 def _require_allowed(url: str) -> None:
+    parts = web_addresses.parse(url)
+    if not url.startswith(IMAGE_SCHEMES) or "@" in parts.netloc:
+        raise _Unusable("its address, or one that it redirects to, is not https, or has a password")
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-        if not url.startswith(IMAGE_SCHEMES) or "@" in parts.netloc:
-            raise _Unusable("its address, or one that it redirects to, is not https, or has a password")
-        addresses.check_host(host, settings.PRIVATE_IMAGES)
+        addresses.check_host(parts.hostname or "", settings.PRIVATE_IMAGES)
     except ValueError:
         raise _Unusable("its address leads to no public host") from None
 

@@ -20,7 +20,6 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
@@ -30,6 +29,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
 from gateway_project.net import addresses
+from gateway_project.text import web_addresses
 
 _CHUNK_BYTES = 65_536
 _REDIRECTS = {301, 302, 303, 307, 308}
@@ -226,14 +226,14 @@ def with_query(url: str, query: Mapping[str, str | int]) -> str:
 
 def shown(url: str) -> str:
     """Name the document for messages: host and path, without the parts of a URL that can hold a password or a key."""
-    parts = urlsplit(url)
+    parts = web_addresses.parse(url)
     return f"{parts.hostname}{parts.path}"
 
 
 def _redirect_target(url: str, here: str, response: requests.Response) -> str:
     """Return where a redirect leads. Raises FetchFailed if that is another origin, which must not see our key."""
-    target = urljoin(here, response.headers.get("Location", ""))
-    before, after = urlsplit(here), urlsplit(target)
+    target = web_addresses.join(here, response.headers.get("Location", ""))
+    before, after = web_addresses.parse(here), web_addresses.parse(target)
     if (before.scheme, before.netloc) != (after.scheme, after.netloc):
         raise FetchFailed(url, "redirects to another host")
     return target

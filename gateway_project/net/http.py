@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, KeysView
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, cast
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import gevent
@@ -25,6 +24,7 @@ from geventhttpclient.connectionpool import ConnectionPool
 from gateway_project.deadline import Deadline, SilentDeadline
 from gateway_project.net import addresses, disconnects, sockets
 from gateway_project.net.geventhttp import Client, Response
+from gateway_project.text import web_addresses
 
 ACCEPTED_CODING = "identity"  # of responses: a compressed stream arrives late. Some proxies compress all the same
 _CODINGS = frozenset({"gzip", "x-gzip", "deflate"})  # that are read
@@ -160,7 +160,7 @@ def get_alone(url: str, *, deadlines: Deadlines, until: float, private_networks:
 
 @lru_cache(maxsize=1_024)
 def _origin(url: str) -> str:
-    parts = urlsplit(url)
+    parts = web_addresses.parse(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
@@ -173,7 +173,7 @@ def _send(
     until: float,
     method: str = "POST",
 ) -> "AwaitedResponse":
-    parts = urlsplit(url)
+    parts = web_addresses.parse(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     now = time.monotonic()
     deadline = min(now + deadlines.total_seconds, until)

@@ -1,7 +1,8 @@
-"""How values are written as text: amounts, times, JSON and CSV. Pure; imports nothing of the gateway.
+"""How values are written as text: amounts, times, JSON and CSV; and how web addresses are read. Imports nothing of the gateway.
 
-- ``dollars``       amounts in US dollars
-- ``timestamps``    the API's time format
-- ``compact_json``  JSON without white space
-- ``csv_text``      CSV files without formulas
+- ``dollars``        amounts in US dollars
+- ``timestamps``     the API's time format
+- ``compact_json``   JSON without white space
+- ``csv_text``       CSV files without formulas
+- ``web_addresses``  the one reader of web addresses, which raises nothing
 """

@@ -1,7 +1,6 @@
 """Admin pages of catalog proposals: old and new values side by side, with buttons to approve and to dismiss."""
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import quote
@@ -19,6 +18,7 @@ from completions.catalog.sync import diff, proposals
 from completions.models import CatalogProposal, UpstreamList
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.activity.models import Activity
+from gateway_project.text import web_addresses
 
 Decision = Callable[..., CatalogProposal]
 _DECIDE = "completions.change_catalogproposal"
@@ -180,5 +180,5 @@ def _url(verb: str, proposal_id: int) -> str:
 def _list_url(request: HttpRequest) -> str:
     """Return the URL of the list, with the filters that it had when the button was pressed."""
     page = reverse("admin:completions_catalogproposal_changelist")
-    referer = urlsplit(request.headers.get("Referer", ""))
+    referer = web_addresses.parse(request.headers.get("Referer", ""))
     return f"{page}?{referer.query}" if referer.path == page and referer.query else page

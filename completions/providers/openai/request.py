@@ -9,7 +9,6 @@ lists. Fields without a share in the hold are never sent.
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from completions.chat import NO_RULES, Call, ChatRequest, Route
 from completions.providers import call_ids, custom_tools, sealed_reasoning
@@ -17,6 +16,7 @@ from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import nearest_effort
 from completions.providers.openai import messages
 from completions.request.prompt import UNPAID_FIELDS
+from gateway_project.text import web_addresses
 
 Fields = dict[str, Any]
 
@@ -282,7 +282,7 @@ def _quirk(route: Route) -> Quirk:
 
 @lru_cache(maxsize=1_024)
 def _host(base_url: str) -> str:
-    return urlsplit(base_url).hostname or ""
+    return web_addresses.host(base_url)
 
 
 def _passes_unknown_fields(call: Call) -> bool:

@@ -440,7 +440,7 @@ REFUSED = {
     "base_url empty": ('"http://127.0.0.1:8001/v1"', '""', f"{SHED} base_url: must begin with http"),
     "base_url scheme": ("http://127", "ftp://127", f"{SHED} base_url: must begin with http"),
     "base_url host": ("http://127.0.0.1:8001", "http://", f"{SHED} base_url: must begin with http"),
-    "base_url port": (":8001", ":80011", f"{SHED} base_url: is not a URL"),
+    "base_url port": (":8001", ":80011", f"{SHED} base_url: must begin with http:// or https:// and a host"),
     "base_url password": ("http://127", "http://me:pw@127", f"{SHED} base_url: must not carry a user name"),
     "base_url query": ("8001/v1", "8001/v1?key=1", f"{SHED} base_url: must end with its path"),
     "base_url fragment": ("8001/v1", "8001/v1#x", f"{SHED} base_url: must end with its path"),

@@ -19,6 +19,7 @@ from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, events
 from tests.conftest import client_for
 from tests.document_server import reply, serving
+from tests.pages.test_malformed_addresses import SENT
 from tests.upstream import KEY_ENV, refusal, streamed, whole
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
@@ -204,6 +205,16 @@ def test_a_redirect_is_followed(api, upstream, server):
     server.will(reply(status=302, Location="/b"), reply(status=307, Location=f"{server.origin}/c"), reply(PNG))
     assert ask(api, messages=conversation(server.origin)).status_code == 200
     assert [received.path for received in server.received] == ["/", "/b", "/c"]
+
+
+def test_an_address_that_cannot_be_read_is_refused_also_after_a_redirect(api, upstream, server):
+    for address in SENT:
+        server.will(reply(status=302, Location=address.encode("ascii", "ignore").decode().replace("\x00", "")))
+        for sent in (address, server.origin):
+            assert ask(api, messages=conversation(sent)).status_code == 400, address
+    assert not upstream.requests
+    assert {each.settlement for each in Completion.objects.all()} == {"released"}
+    assert {each.state for each in Hold.objects.all()} == {"RELEASED"}
 
 
 @pytest.mark.parametrize("location", ["http://10.0.0.1/", "http://169.254.169.254/latest", "//192.168.0.1/a"])
