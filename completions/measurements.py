@@ -110,7 +110,8 @@ def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
     """Return what was measured since then by model, and of all models under None. Models without requests are not there.
 
     A request has failed when it got no reply, unless a provider refused what it asked for. One that was kept out by open
-    circuits has failed, too: its providers had failed before, and its caller got nothing.
+    circuits has failed, too: its providers had failed before, and its caller got nothing. Of the failures of an hour those of one
+    account count at most as often as those of all others together, or once, as in ``uptime``.
     """
     by_model: dict[str | None, list[MeasuredModel]] = {}
     for model, *figures in _read_cells(_MEASURE_MODELS, since):
@@ -133,7 +134,7 @@ def last_failures(since: datetime, provider_id: str, model_id: str | None = None
 
 _NEWEST = """
     WITH newest AS (
-        SELECT id, created_at, provider_id, model_id, settlement, failed_attempts,
+        SELECT id, created_at, account_id, provider_id, model_id, settlement, failed_attempts,
             first_token_ms, streamed_ms, completion_tokens
         FROM completions_completion WHERE id >= %(since)s ORDER BY id DESC LIMIT %(most)s
     )
@@ -161,16 +162,29 @@ _MEASURE = f"""
 _MEASURE_MODELS = f"""
     {_NEWEST}, requests AS (
         SELECT model_id, first_token_ms, settlement IN ('reported', 'estimated', 'partial') AS is_answered,
-            {_RATE} AS rate
+            {_RATE} AS rate, account_id, date_trunc('hour', created_at) AS hour
         FROM newest
         WHERE settlement IN ('reported', 'estimated', 'partial')
             OR (settlement = 'released' AND failed_attempts IS NOT NULL
                 AND coalesce(failed_attempts -> -1 ->> 'status', '') NOT IN ('400', '413', '422'))
+    ), of_accounts AS (
+        SELECT model_id, hour, count(*) AS failed FROM requests WHERE NOT is_answered GROUP BY model_id, hour, account_id
+    ), bounded AS (
+        SELECT model_id, least(failed, greatest(1, sum(failed) OVER (PARTITION BY model_id, hour) - failed)) AS counted
+        FROM of_accounts
+    ), failures AS (
+        SELECT model_id, sum(counted)::bigint AS failed FROM bounded GROUP BY GROUPING SETS ((model_id), ())
+    ), measured AS (
+        SELECT model_id, count(*) FILTER (WHERE is_answered) AS answered,
+            percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms) AS first_token,
+            (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8 AS rate
+        FROM requests GROUP BY GROUPING SETS ((model_id), ())
     )
-    SELECT model_id, count(*) FILTER (WHERE is_answered), count(*) FILTER (WHERE NOT is_answered),
-        percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms),
-        (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8
-    FROM requests GROUP BY GROUPING SETS ((model_id), ())
+    SELECT model_id, answered, coalesce(failed, 0), first_token, rate
+    FROM measured LEFT JOIN failures USING (model_id) WHERE model_id IS NOT NULL
+    UNION ALL
+    SELECT NULL, answered, coalesce(failed, 0), first_token, rate
+    FROM measured CROSS JOIN failures WHERE measured.model_id IS NULL AND failures.model_id IS NULL
 """  # noqa: S608  SQL of this module
 
 _LAST_FAILURES = f"""

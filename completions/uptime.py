@@ -1,7 +1,8 @@
 """How many requests for each model, and attempts at each provider, were answered in each hour and on each UTC day.
 
 The status page reads these rows: the completions themselves become too many to be read for each view. A request counts as it
-does in ``measurements``: not if a provider refused what it asked for, and as failed if open circuits kept it out.
+does in ``measurements``: not if a provider refused what it asked for, and as failed if open circuits kept it out. Of the failures
+of an hour those of one account count at most as often as those of all others together, or once: no account alone makes a model fail.
 """
 
 from datetime import datetime, timedelta
@@ -41,22 +42,29 @@ _WRITE = """
 _SUM_UP_HOURS = f"""
     WITH recent AS (
         SELECT date_trunc('hour', to_timestamp(('x' || substr(id, 10, 12))::bit(48)::bigint / 1000.0), 'UTC') AS hour,
-            model_id, provider_id, failed_attempts, settlement, {_ANSWERED} AS is_answered
+            account_id, model_id, provider_id, failed_attempts, settlement, {_ANSWERED} AS is_answered
         FROM completions_completion WHERE id >= %s AND settlement IS NOT NULL
     ), outcomes AS (
-        SELECT hour, 'model' AS kind, model_id AS subject, is_answered FROM recent
+        SELECT hour, 'model' AS kind, model_id AS subject, account_id, is_answered FROM recent
         WHERE is_answered OR (settlement = 'released' AND failed_attempts IS NOT NULL
             AND coalesce(failed_attempts -> -1 ->> 'status', '') NOT IN ('400', '413', '422'))
         UNION ALL
-        SELECT hour, 'provider', provider_id, true FROM recent WHERE is_answered
+        SELECT hour, 'provider', provider_id, account_id, true FROM recent WHERE is_answered
         UNION ALL
-        SELECT hour, 'provider', failure ->> 'provider', false
+        SELECT hour, 'provider', failure ->> 'provider', account_id, false
         FROM recent CROSS JOIN jsonb_array_elements(failed_attempts) AS failure
         WHERE failure ->> 'provider' IS NOT NULL AND coalesce(failure ->> 'status', '') NOT IN ('400', '413', '422')
+    ), of_accounts AS (
+        SELECT hour, kind, subject,
+            count(*) FILTER (WHERE is_answered) AS answered, count(*) FILTER (WHERE NOT is_answered) AS failed
+        FROM outcomes GROUP BY hour, kind, subject, account_id
+    ), bounded AS (
+        SELECT *, least(failed, greatest(1, sum(failed) OVER (PARTITION BY hour, kind, subject) - failed)) AS counted
+        FROM of_accounts
     )
     INSERT INTO completions_uptimesums (is_day, since, kind, subject, answered, failed)
-    SELECT false, hour, kind, subject, count(*) FILTER (WHERE is_answered), count(*) FILTER (WHERE NOT is_answered)
-    FROM outcomes GROUP BY 2, 3, 4 ORDER BY 2, 3, 4
+    SELECT false, hour, kind, subject, sum(answered), sum(counted)
+    FROM bounded GROUP BY 2, 3, 4 ORDER BY 2, 3, 4
     {_WRITE}
 """  # noqa: S608  SQL of this module
 

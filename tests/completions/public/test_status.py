@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing.models import User
-from completions import tasks, uptime
+from completions import measurements, tasks, uptime
 from completions.models import Incident, IncidentUpdate, Provider, Route, UptimeSums
 from completions.public import facts, status
 from gateway_project.activity.models import Activity
@@ -39,18 +39,18 @@ def _empty_caches():
 
 
 @pytest.fixture
-def caller(db, alice):
+def caller(db, alice, charlie):
     factories.make_model("acme/large", name="Acme Large", maker="Acme")
     factories.make_model("acme/small", name="Acme Small", maker="Acme")
-    return alice, factories.make_key(alice)[0]
+    return [(each, factories.make_key(each)[0]) for each in (alice, charlie)]
 
 
 def ask(caller, model_id, answered, failed, *, hours_ago=0, reason=OVERLOADED):
     for _ in range(answered):
-        streamed(caller, model_id, 100, 1_000, 50, hours_ago=hours_ago)
-    for _ in range(failed):
+        streamed(caller[0], model_id, 100, 1_000, 50, hours_ago=hours_ago)
+    for number in range(failed):
         no = {"settlement": "released", "failed_attempts": [reason]}
-        streamed(caller, model_id, None, None, 0, hours_ago=hours_ago, **no)
+        streamed(caller[number % len(caller)], model_id, None, None, 0, hours_ago=hours_ago, **no)
 
 
 def source(path="/status"):
@@ -81,7 +81,7 @@ def test_models_and_providers_show_what_answered_in_the_last_hour_and_on_each_da
     assert shown == {
         "Acme Large": ("Works", "95 %"),
         "Acme Small": ("Down", "80 %"),
-        "echo": ("Degraded", "85 %"),
+        "echo": ("Degraded", "86.44 %"),
     }
     assert "1 model does not answer as it should right now." in page()
     worst = re.search(r'aria-label="(Acme Small[^"]+)"', source())[1]
@@ -91,6 +91,20 @@ def test_models_and_providers_show_what_answered_in_the_last_hour_and_on_each_da
     assert len(days) == uptime.DAYS
     assert (days[today], days[today - timedelta(days=1)]) == (status.Count(2, 8), status.Count())
     assert sum(each.requests for each in days.values()) == 40
+
+
+def test_the_failures_of_one_account_count_no_more_than_those_of_all_others(caller):
+    """As (answered, failed of the one account, failed of others together) and what is counted as failed."""
+    cases = [(0, 120, 0, 1), (0, 120, 1, 2), (0, 120, 7, 14), (30, 120, 0, 1), (0, 4, 6, 8), (0, 5, 5, 10), (3, 0, 0, 0)]
+    for place, (answered, failed, others, counted) in enumerate(cases):
+        model = factories.make_model(f"acme/case-{place}").pk
+        ask(caller[:1], model, answered, failed)
+        ask(caller[1:], model, 0, others)
+        measured = measurements.measure_models(timezone.now() - timedelta(hours=2))[model] if answered + failed else None
+        assert measured is None or (measured.answered, measured.failed) == (answered, counted), place
+    tasks.sum_up_hours()
+    sums = dict(UptimeSums.objects.filter(is_day=True, kind="model").values_list("subject", "failed"))
+    assert sums == {f"acme/case-{place}": counted for place, (*_, counted) in enumerate(cases)}
 
 
 def test_sums_are_the_same_however_often_and_in_how_many_runs_they_are_made(caller):
