@@ -110,8 +110,8 @@ def measure_models(since: datetime) -> dict[str | None, MeasuredModel]:
     """Return what was measured since then by model, and of all models under None. Models without requests are not there.
 
     A request has failed when it got no reply, unless a provider refused what it asked for. One that was kept out by open
-    circuits has failed, too: its providers had failed before, and its caller got nothing. Of the failures of an hour those of one
-    account count at most as often as those of all others together, or once, as in ``uptime``.
+    circuits has failed, too: its providers had failed before, and its caller got nothing. Of the failures of an hour those of
+    one account count at most as often as those of all others together, or once, as in ``uptime``.
     """
     by_model: dict[str | None, list[MeasuredModel]] = {}
     for model, *figures in _read_cells(_MEASURE_MODELS, since):

@@ -1,8 +1,9 @@
 """How many requests for each model, and attempts at each provider, were answered in each hour and on each UTC day.
 
 The status page reads these rows: the completions themselves become too many to be read for each view. A request counts as it
-does in ``measurements``: not if a provider refused what it asked for, and as failed if open circuits kept it out. Of the failures
-of an hour those of one account count at most as often as those of all others together, or once: no account alone makes a model fail.
+does in ``measurements``: not if a provider refused what it asked for, and as failed if open circuits kept it out. Of
+the failures of an hour those of one account count at most as often as those of all others together, or once: no account alone
+makes a model fail.
 """
 
 from datetime import datetime, timedelta

@@ -60,6 +60,9 @@ circuits_open = Gauge(
     "gateway_circuits_open", "Circuits that are open or half-open in a process.", ["provider"], multiprocess_mode="livesum"
 )
 circuit_opened_total = Counter("gateway_circuit_opened_total", "Times that the circuit of a route opened.", ["provider"])
+own_circuit_refusals_total = Counter(
+    "gateway_own_circuit_refusals_total", "503 replies to accounts for which alone the routes of a model failed before."
+)
 database_circuit_opened_total = Counter(
     "gateway_database_circuit_opened_total", "Times that a process found that the database does not answer."
 )

@@ -45,6 +45,9 @@ HEALTHY = {
     'gateway_requests_total{route="v1/chat/completions", status="500", instance="a"}': "0x120",
     'gateway_requests_total{route="readyz", status="200", instance="a"}': "0+1x120",
     'gateway_requests_total{route="readyz", status="503", instance="a"}': "0x120",
+    # One account alone fails, over and over.
+    'gateway_requests_total{route="v1/messages", status="503", instance="a"}': "0+90x120",
+    'gateway_own_circuit_refusals_total{instance="a"}': "0+90x120",
     "gateway_operator_loss_nanos_total": "0+10000000x120",  # a cent each
     'gateway_provider_loss_nanos_total{provider="acme"}': "0+1000000x120",
     'gateway_database_circuit_opened_total{instance="a"}': "0x120",

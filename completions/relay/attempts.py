@@ -73,6 +73,8 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
 
 def _none_may_be_asked(dispatch: Dispatch) -> ProviderFailed:
     failure, dispatch.is_kept_out = route_health.refusal([call.route for call in dispatch.calls], dispatch.account_id)
+    if dispatch.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in dispatch.calls):
+        metrics.own_circuit_refusals_total.inc()
     return failure
 
 

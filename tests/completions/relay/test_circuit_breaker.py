@@ -166,16 +166,22 @@ def test_an_open_circuit_is_passed_over_without_an_attempt(api, open_circuit, la
     assert upstream.requests == []
 
 
-def test_a_request_that_is_kept_out_counts_against_the_uptime(api, upstream):
-    since = timezone.now() - timedelta(hours=1)
+def test_what_one_account_provokes_counts_once_against_the_uptime_and_pages_nobody(api, other, upstream):
+    since, own = timezone.now() - timedelta(hours=1), metrics.own_circuit_refusals_total._value
+    before = own.get()
     upstream.will(whole(), *[refusal(500)] * FAILURES)
     assert [ask(api).status_code for _ in range(30)] == [200] + [502] * FAILURES + [503] * (29 - FAILURES)
     measured = measurements.measure_models(since)
-    assert (measured["acme/large"].answered, measured["acme/large"].failed) == (1, 29)
-    assert measured["acme/large"].answered_percent == pytest.approx(100 / 30)
+    assert (measured["acme/large"].answered, measured["acme/large"].failed) == (1, 1)
+    assert own.get() - before == 29 - FAILURES
     kept_out = Completion.objects.filter(failed_attempts=[])
     assert (kept_out.count(), set(kept_out.values_list("settlement", "attempts"))) == (25, {("released", 0)})
     assert measurements.measure(since)["scripted", "acme/large"].failed == FAILURES  # attempts alone
+    upstream.will(refusal(500))
+    fail(other)
+    assert measurements.measure_models(since)["acme/large"].failed == 1 + 1
+    assert ask(api).status_code == 503  # the fault is the route's now
+    assert own.get() - before == 29 - FAILURES
 
 
 def test_an_invalid_request_is_not_counted(api, other, upstream):
