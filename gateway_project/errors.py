@@ -302,6 +302,10 @@ class ServiceUnavailable(ApiError):
     advice = _WAIT
 
 
+class HostUnavailable(ServiceUnavailable):
+    """What this host needs for the request is away: its database or its disk. Another host may have it."""
+
+
 class InternalError(ApiError):
     """An unexpected exception. The reply names only the request id."""
 

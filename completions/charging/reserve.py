@@ -106,6 +106,6 @@ def _locked_reserve() -> Iterator[int]:
 
 
 def require() -> None:
-    """Raises ServiceUnavailable while no settlement can be kept on disk."""
+    """Raises HostUnavailable while no settlement can be kept on disk."""
     if refusal:
-        raise errors.ServiceUnavailable("The gateway cannot take requests at present, because its disk is full. Try again.")
+        raise errors.HostUnavailable("The gateway cannot take requests at present, because its disk is full. Try again.")

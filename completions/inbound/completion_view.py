@@ -163,6 +163,7 @@ class CompletionView(RequestView):
     """One request for a completion. Authentication identifies the caller from a cache; admission checks what its key may."""
 
     authentication_classes = [CallerAuthentication]
+    takes_when_admitted = True  # before it has a completion, a refusal has taken nothing
     reply_format: WholeFormat
     fingerprinted_path = ""
     dispatched: Dispatch | None = None

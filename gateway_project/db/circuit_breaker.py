@@ -7,6 +7,9 @@ the database, or had no answer, than were answered. Then the connections of thos
 and new work is refused. The probe repeats until the database answers. Then the circuit is half-open: one greenlet at a time
 may work, and the first answer that it gets closes the circuit.
 
+A server that answers may refuse new connections: of this role, or because there are too many. That opens nothing, as
+connections at hand serve. But nobody waits for another one until a probe gets one.
+
 This takes place in web processes only. In others, no greenlet runs while the work waits.
 """
 
@@ -36,13 +39,20 @@ SLOW_SECONDS = 1  # longer than nearly all work, so that probes are rare
 PROBE_SECONDS = 2
 TRIAL_SECONDS = 2  # of the greenlet that may work while the circuit is half-open; then another one may, too
 PAUSE_SECONDS = 0.2  # between two probes
+REFUSED_SECONDS = 0.2  # how long to wait for a connection that another one may return, while new ones are refused
 
 # Class 08 is about connections; the others say that the server stops or starts. All other errors are answers.
 _NO_ANSWER = ("08", "57P01", "57P02", "57P03")
 
 
+class Refusal(str):
+    """Why a server that answers refuses a new connection."""
+
+    __slots__ = ()
+
+
 class CircuitBreaker:
-    """``probe`` returns why the database does not answer, or nothing if it does.
+    """``probe`` returns why the database does not answer, a Refusal if it refuses to be connected, or nothing if it answers.
 
     The circuit is closed while ``_opened_at`` is None. After that it is open while a prober runs, and otherwise half-open.
     """
@@ -54,6 +64,7 @@ class CircuitBreaker:
         self._trial: tuple[Any, float] = (None, 0)  # the greenlet that may work while half-open, and until when alone
         self._unanswered: dict[Any, float] = {}  # when the statement was sent for which a connection waits
         self._answered = self._failed = 0  # statements since the probe began
+        self.refusal = ""  # why new connections are refused, while they are
 
     def require_closed(self) -> None:
         """Raises OperationalError while the circuit is open, and to all but one greenlet while it is half-open."""
@@ -90,7 +101,9 @@ class CircuitBreaker:
             began_at = time.monotonic()
             while reason := self._probe():
                 stalled = [connection for connection, sent_at in self._unanswered.items() if sent_at < began_at]
-                if self._opened_at is not None or self._is_outage(len(stalled)):
+                if isinstance(reason, Refusal) and self._opened_at is None:
+                    self._note(reason)
+                elif self._opened_at is not None or self._is_outage(len(stalled)):
                     self._open(reason, stalled)
                 elif not stalled:  # what is slow next is probed for again
                     break
@@ -98,7 +111,12 @@ class CircuitBreaker:
                 began_at = time.monotonic()
                 self._answered = self._failed = 0
         finally:  # also when the probe itself fails: then one request after another finds out for itself
-            self._prober, self._trial = None, (None, 0)
+            self._prober, self._trial, self.refusal = None, (None, 0), ""
+
+    def _note(self, refusal: Refusal) -> None:
+        if not self.refusal:
+            logger.error("the database refuses new connections, and nobody waits for one until it does not: %s", refusal)
+        self.refusal = refusal
 
     def _is_outage(self, stalled: int) -> bool:
         """Return whether statements, too, say that the database does not answer. Without any, the probe is believed."""
@@ -180,21 +198,21 @@ def _probe() -> str:
     """
     asking = gevent.spawn(_ask)
     if ends_within(asking, PROBE_SECONDS):
-        return str(asking.get())
+        reason: str = asking.get()
+        return reason
     asking.kill()
     return f"no answer within {PROBE_SECONDS} seconds"
 
 
 def _ask() -> str:
-    """The same without a time limit of its own. A server that refuses this connection alone, because there are too many,
-    does answer.
-    """
+    """The same without a time limit of its own."""
     try:
         with direct_connections.connect(connect_timeout=PROBE_SECONDS) as connection:
             connection.execute("SELECT 1")
         return ""
     except psycopg.Error as error:
-        return "" if _accepts_connections() else errors.reason(error)
+        reason = errors.reason(error)
+        return Refusal(reason) if _accepts_connections() else reason
 
 
 def _accepts_connections() -> bool:

@@ -290,7 +290,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._give_up(batch, error)
         except Exception as error:
             for ticket in batch:
-                ticket.outcome = error
+                ticket.outcome = _still_unknown(error)
 
     def _run_batch(self, batch: "list[_Ticket[Item, Outcome]]", run: Run[Item, Outcome]) -> None:
         outcomes = run([ticket.item for ticket in batch], any([ticket.is_rerun for ticket in batch]))  # noqa: C419  faster
@@ -314,7 +314,8 @@ class GroupCommit(Generic[Item, Outcome]):
                 ticket.is_done = True
         for ticket in (*batch, *waiting):
             ticket.is_trial = False
-            ticket.outcome = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            outcome = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            ticket.outcome = _still_unknown(outcome) if ticket.is_rerun else outcome
         _wake_all(waiting)
 
     # --- Wait ---
@@ -341,6 +342,13 @@ class GroupCommit(Generic[Item, Outcome]):
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
             return True
+
+
+def _still_unknown(error: Exception) -> OutcomeUnknown:
+    """Return the outcome of an item whose first commit may have succeeded, when the batch that would tell fails."""
+    unknown = OutcomeUnknown("the connection was lost during the commit, and what became of it cannot be read")
+    unknown.__cause__ = error
+    return unknown
 
 
 def _wake_all(batch: list["_Ticket[Any, Any]"]) -> None:

@@ -18,8 +18,9 @@ from gateway_project.deadline import Deadline
 
 UNAVAILABLE = (OperationalError, InterfaceError)  # Django raises these when the database cannot be reached or breaks off
 DATABASE_ERRORS = (DatabaseError, InterfaceError)  # every error of the database: Django's two classes share no parent
-# SQLSTATEs: of a write to a standby, or to a database that was made read-only; and of a lock that was not granted in time.
-_READ_ONLY, _LOCK_NOT_AVAILABLE = "25006", "55P03"
+# SQLSTATEs: of a write to a standby, or to a database that was made read-only; of what our role may not do; and of a lock that
+# was not granted in time.
+_READ_ONLY, _NOT_PERMITTED, _LOCK_NOT_AVAILABLE = "25006", "42501", "55P03"
 
 Value = TypeVar("Value")
 
@@ -115,8 +116,8 @@ def is_in_transaction() -> bool:
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Return whether the error says that the database cannot be reached, breaks off, or takes no writes at the moment."""
-    return isinstance(error, UNAVAILABLE) or is_read_only(error)
+    """Return whether the error says that the database cannot be reached, breaks off, or refuses writes or our role."""
+    return isinstance(error, UNAVAILABLE) or _sqlstate(error) in (_READ_ONLY, _NOT_PERMITTED)
 
 
 def is_read_only(error: BaseException) -> bool:

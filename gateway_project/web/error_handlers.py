@@ -21,8 +21,12 @@ def _wants_page(request: HttpRequest) -> bool:
 
 def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     """Return the reply to an error: a page if the client wants one, else JSON. Both have the error's headers."""
-    if not _wants_page(request):
-        return error_replies.respond(error, request)
+    response = _page(request, error) if _wants_page(request) else error_replies.respond(error, request)
+    error_replies.goes_to_another_host(error, request, response)
+    return response
+
+
+def _page(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     logs.explain(error)
     response = render(request, "error.html", {"error": error}, status=error.status)
     for name, value in error.headers.items():
@@ -32,10 +36,10 @@ def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
 
 def refuse(request: HttpRequest, refusal: errors.ApiError) -> HttpResponse:
     """Return the reply to a request that gets no further, at the least cost: a page is rendered once for each message."""
-    if not _wants_page(request):
-        return error_replies.respond(refusal, request)
+    response = refusal_page(refusal) if _wants_page(request) else error_replies.respond(refusal, request)
     logs.explain(refusal)
-    return refusal_page(refusal)
+    error_replies.goes_to_another_host(refusal, request, response)
+    return response
 
 
 def refusal_page(refusal: errors.ApiError) -> HttpResponse:

@@ -18,6 +18,8 @@ from gateway_project.web.request_notes import notes_or_empty
 
 logger = logging.getLogger("gateway.api")
 
+_MAY_REDIRECT = "HTTP_X_GATEWAY_ANOTHER_HOST"  # the shipped nginx sends it with a request that it can give to another host
+
 
 class AlwaysJSON(DefaultContentNegotiation):
     """Content negotiation that always chooses JSON, whatever the Accept header asks for."""
@@ -35,6 +37,21 @@ def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 
 
+def goes_to_another_host(
+    error: errors.ApiError, request: HttpRequest, response: HttpResponse, *, took_nothing: bool = False
+) -> bool:
+    """Let nginx give the request to a host that is ready, if this one is not, and took nothing. Return whether it will.
+
+    Of a read nothing is taken.
+    """
+    if not isinstance(error, errors.HostUnavailable) or _MAY_REDIRECT not in request.META:
+        return False
+    if not took_nothing and request.method not in ("GET", "HEAD"):
+        return False
+    response["X-Accel-Redirect"] = "@another_host"
+    return True
+
+
 def translate(exception: Exception) -> errors.ApiError:
     """Return the ApiError for an exception of Django, DRF or the database. What the caller cannot see of it is logged."""
     if isinstance(exception, errors.ApiError):
@@ -50,10 +67,17 @@ def translate(exception: Exception) -> errors.ApiError:
     if pool.is_unavailable(exception) or isinstance(exception, (OutcomeUnknown, WaitTimedOut)):
         if not logs.explain(exception):
             logger.error("the database is unavailable: %s: %s", type(exception).__name__, errors.reason(exception))
-        return errors.ServiceUnavailable("The gateway's database is not available right now.")
+        kind = errors.HostUnavailable if _is_of_this_host(exception) else errors.ServiceUnavailable
+        return kind("The gateway's database is not available right now.")
     if not logs.explain(exception, is_unexpected=True):
         logger.error("unexpected %s", type(exception).__name__, exc_info=exception)
     return errors.InternalError("")
+
+
+def _is_of_this_host(exception: Exception) -> bool:
+    """Return whether another host may be better off, and nothing was committed: a row is locked for all hosts."""
+    is_elsewhere_too = isinstance(exception, OutcomeUnknown) or pool.is_lock_timeout(exception)
+    return pool.is_unavailable(exception) and not is_elsewhere_too
 
 
 _NO_KEY = "Incorrect API key provided: you sent none. Send your key as Authorization: Bearer <API_KEY>."

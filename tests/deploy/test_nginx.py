@@ -1,4 +1,4 @@
-"""The file of nginx that ships: nginx accepts it, ends TLS with it, and sends no POST twice."""
+"""The file of nginx that ships: nginx accepts it, ends TLS with it, and sends no POST twice that a host may have taken."""
 
 import http.client
 import socket
@@ -17,11 +17,19 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nOK"
 
 
-class Host:
-    """A host of the gateway that answers each request with ``reply``, or closes the connection if there is none."""
+REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 2\r\nConnection: close\r\n"
+TO_ANOTHER = b"X-Accel-Redirect: @another_host\r\n"
 
-    def __init__(self, reply: bytes) -> None:
-        self.reply, self.heads = reply, []
+
+class Host:
+    """A host of the gateway that answers each request with ``reply``, or closes the connection if there is none.
+
+    One that is not ``ready`` says so at /readyz, and that it took nothing of a request that may go to another host.
+    """
+
+    def __init__(self, reply: bytes, *, ready: bool = True) -> None:
+        self.reply, self.ready = reply, ready
+        self.heads: list[str] = []  # of all but probes
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -31,8 +39,15 @@ class Host:
             while True:
                 client, _ = self._listener.accept()
                 with client:
-                    self.heads.append(client.recv(65_536).decode())
-                    client.sendall(self.reply)
+                    client.sendall(self._answer(client.recv(65_536).decode()))
+
+    def _answer(self, request: str) -> bytes:
+        if request.startswith("GET /readyz"):
+            return REPLY if self.ready else REFUSAL + b"\r\nno"
+        self.heads.append(request)
+        if self.ready:
+            return self.reply
+        return REFUSAL + (TO_ANOTHER if "X-Gateway-Another-Host: 1" in request else b"") + b"\r\nno"
 
     def close(self) -> None:
         self._listener.close()
@@ -46,6 +61,12 @@ def proxy(tmp_path) -> Proxy:
 @pytest.fixture
 def good() -> Iterator[Host]:
     with closing(Host(REPLY)) as host:
+        yield host
+
+
+@pytest.fixture
+def sick() -> Iterator[Host]:
+    with closing(Host(b"", ready=False)) as host:
         yield host
 
 
@@ -91,6 +112,44 @@ def test_a_post_that_was_sent_is_never_sent_again(proxy, good):
             replies = [ask(proxy)[0] for _ in range(4)]
         # Each request was read by one host, and only those that the good one read have an answer.
         assert (len(ending.heads) + len(good.heads), replies.count(200)) == (5, len(good.heads))
+
+
+def test_what_a_host_took_nothing_of_goes_to_one_that_is_ready_with_its_body(proxy, good, sick):
+    proxy.use([sick.port, good.port])
+    with proxy.running():
+        assert [ask(proxy) for _ in range(6)] == [(200, "OK")] * 6
+    assert len(sick.heads) > 0
+    assert len(good.heads) == 6  # once each
+    assert [head.partition("\r\n\r\n")[2] for head in good.heads] == ["{}"] * 6
+    assert not any("X-Accel-Redirect" in head for head in good.heads)
+
+
+@pytest.mark.parametrize("others", ["none", "sick", "unreachable"])
+def test_when_no_host_is_ready_the_gateways_own_refusal_is_the_reply(proxy, sick, others):
+    with closing(Host(b"", ready=False)) as second:
+        ports = {"none": [], "sick": [second.port], "unreachable": [free_port()]}[others]
+        proxy.use([sick.port, *ports])
+        with proxy.running():
+            assert [ask(proxy) for _ in range(4)] == [(503, "no")] * 4
+        assert len(sick.heads + second.heads) <= 2 * 4  # no loop
+
+
+def test_a_503_of_a_host_that_may_have_taken_something_is_the_reply(proxy, good):
+    with closing(Host(REFUSAL + b"\r\nno")) as taking:
+        proxy.use([taking.port, good.port])
+        with proxy.running():
+            replies = [ask(proxy) for _ in range(4)]
+        assert len(taking.heads) + len(good.heads) == 4
+        assert (replies.count((503, "no")), replies.count((200, "OK"))) == (len(taking.heads), len(good.heads))
+
+
+def test_a_post_that_breaks_at_the_second_host_is_not_sent_again(proxy, sick):
+    with closing(Host(b"")) as ending:
+        proxy.use([sick.port, ending.port])
+        with proxy.running():
+            replies = [ask(proxy)[0] for _ in range(4)]
+        assert set(replies) <= {502, 503}
+        assert len(ending.heads) == replies.count(502)
 
 
 def test_what_is_sent_without_tls_is_not_passed_on(proxy, good):

@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from urllib.parse import urlencode
 
@@ -11,7 +11,7 @@ from django.db import connection
 
 
 class DatabaseProxy:
-    """Forwards ``port`` of the loopback to the test database, in both directions.
+    """Forwards ``port`` of the loopback to a database, in both directions.
 
     Cut, it closes all connections. Frozen, it keeps them and forwards nothing, like a network that loses all packets. Each
     answer of the database takes ``delay_seconds`` longer.
@@ -19,8 +19,8 @@ class DatabaseProxy:
 
     delay_seconds = 0.0
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener, self.port = listener, listener.getsockname()[1]
+    def __init__(self, listener: socket.socket, connect: Callable[[], socket.socket]) -> None:
+        self._listener, self._connect, self.port = listener, connect, listener.getsockname()[1]
         self._is_cut = False
         self._thawed = threading.Event()
         self._thawed.set()
@@ -57,7 +57,7 @@ class DatabaseProxy:
                 if self._is_cut:
                     near.close()
                     continue
-                far = _database()
+                far = self._connect()
                 self._ends += [near, far]
                 for source, sink, is_answer in ((near, far, False), (far, near, True)):
                     threading.Thread(target=self._forward, args=[source, sink, is_answer], daemon=True).start()
@@ -75,7 +75,7 @@ class DatabaseProxy:
         source.close()
 
 
-def _database() -> socket.socket:
+def _test_database() -> socket.socket:
     host, port = connection.settings_dict["HOST"], int(connection.settings_dict["PORT"] or 5432)
     if not host.startswith("/"):
         return socket.create_connection((host or "127.0.0.1", port))
@@ -85,9 +85,10 @@ def _database() -> socket.socket:
 
 
 @contextmanager
-def running_proxy() -> Iterator[DatabaseProxy]:
+def running_proxy(connect: Callable[[], socket.socket] = _test_database) -> Iterator[DatabaseProxy]:
+    """``connect`` connects to the database: by default to that of the tests."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        proxy = DatabaseProxy(listener)
+        proxy = DatabaseProxy(listener, connect)
         try:
             yield proxy
         finally:

@@ -8,15 +8,15 @@ from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
 
 from gateway_project.db import cell, direct_connections, lost_connections
-from gateway_project.db.circuit_breaker import process_circuit
+from gateway_project.db.circuit_breaker import REFUSED_SECONDS, process_circuit
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """Connects like Django's own wrapper, but leaves out connections of the pool that ended while they were idle.
 
     Django's own check is a round trip for each use, and after a restart the pool pauses longer and longer between two
-    connections that fail it. While the circuit of the database is open, no connection is handed out. It counts which statements
-    are answered, and sends each in the current cell.
+    connections that fail it. While the circuit of the database is open, no connection is handed out; while the database refuses
+    new ones, nobody waits for one. It counts which statements are answered, and sends each in the current cell.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,6 +49,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         process_circuit.require_closed()
+        if self.pool:
+            self.pool.timeout = REFUSED_SECONDS if process_circuit.refusal else self.settings_dict["OPTIONS"]["pool"]["timeout"]
         with process_circuit.probe_if_slow():
             return self._working_connection(conn_params)
 

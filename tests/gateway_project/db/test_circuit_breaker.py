@@ -12,7 +12,7 @@ from gevent.event import Event
 from psycopg.errors import LockNotAvailable
 
 from gateway_project.db import circuit_breaker
-from gateway_project.db.circuit_breaker import CircuitBreaker
+from gateway_project.db.circuit_breaker import CircuitBreaker, Refusal
 
 
 class Probe:
@@ -166,3 +166,19 @@ def test_a_greenlet_that_works_and_asks_nothing_does_not_keep_others_out_for_lon
     monkeypatch.setattr(circuit_breaker, "TRIAL_SECONDS", 0)
     assert gevent.spawn(is_open, circuit).get() is False
     assert not is_open(circuit)
+
+
+def test_a_server_that_refuses_new_connections_opens_nothing_and_is_known_until_it_accepts_one(circuit, probe):
+    fail(circuit, lost())
+    assert probe.runs.wait(60)
+    for _ in range(2):
+        end(circuit, probe, Refusal("too many connections"))
+        assert (circuit.refusal, is_open(circuit)) == ("too many connections", False)
+    end(circuit, probe, "")
+    assert (circuit.refusal, is_open(circuit)) == ("", False)
+
+
+def test_a_server_that_refuses_connections_after_an_outage_is_away_still(circuit, probe):
+    opened(circuit, probe)
+    end(circuit, probe, Refusal("password authentication failed"))
+    assert is_open(circuit)

@@ -133,6 +133,15 @@ def test_a_second_unknown_outcome_is_raised_to_every_caller():
     assert store.batches == [["a"], ["a"], ["b", "c"], ["b", "c"]]
 
 
+def test_an_outcome_stays_unknown_when_the_batch_that_would_tell_fails():
+    def commit(items: list[str], is_rerun: bool) -> list:
+        raise ConnectionError if is_rerun else OutcomeUnknown
+
+    with pytest.raises(OutcomeUnknown) as unknown:
+        GroupCommit(commit).submit("a")
+    assert isinstance(unknown.value.__cause__, ConnectionError)
+
+
 class Timeouts:
     """Lets the waits of these items time out when the test says so, whatever the machine's speed."""
 
