@@ -16,6 +16,7 @@ from gateway_project.cells import everywhere
 COMPLETIONS_MAX = 50_000
 ERRORS_SHOWN = 10
 REQUESTS_MIN = 20  # fewer say little about how often a model answers
+STREAMS_MIN = 20  # fewer say little about how fast it is beside others, as in the rankings
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,17 @@ class MeasuredModel:
     failed: int
     first_token_p50_ms: int | None
     tokens_per_second: float | None
+    streams: int = 0  # of which the first median is
+    rated_streams: int = 0  # of which the second one is
+
+    @property
+    def comparable_first_token_ms(self) -> int | None:
+        """None when too few streams began to set the model before others."""
+        return self.first_token_p50_ms if self.streams >= STREAMS_MIN else None
+
+    @property
+    def comparable_tokens_per_second(self) -> float | None:
+        return self.tokens_per_second if self.rated_streams >= STREAMS_MIN else None
 
     @property
     def answered_percent(self) -> float | None:
@@ -123,7 +135,8 @@ def _model_together(measured: list[MeasuredModel]) -> MeasuredModel:
     if len(measured) == 1:
         return measured[0]
     means = ("first_token_p50_ms", "tokens_per_second")
-    return MeasuredModel(**everywhere.merge(measured, "answered", sums=("answered", "failed"), means=means))
+    sums = ("answered", "failed", "streams", "rated_streams")
+    return MeasuredModel(**everywhere.merge(measured, "answered", sums=sums, means=means))
 
 
 def last_failures(since: datetime, provider_id: str, model_id: str | None = None) -> list[Failure]:
@@ -177,13 +190,14 @@ _MEASURE_MODELS = f"""
     ), measured AS (
         SELECT model_id, count(*) FILTER (WHERE is_answered) AS answered,
             percentile_disc(0.5) WITHIN GROUP (ORDER BY first_token_ms) AS first_token,
-            (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8 AS rate
+            (percentile_cont(0.5) WITHIN GROUP (ORDER BY rate))::float8 AS rate,
+            count(first_token_ms) AS streams, count(rate) AS rated
         FROM requests GROUP BY GROUPING SETS ((model_id), ())
     )
-    SELECT model_id, answered, coalesce(failed, 0), first_token, rate
+    SELECT model_id, answered, coalesce(failed, 0), first_token, rate, streams, rated
     FROM measured LEFT JOIN failures USING (model_id) WHERE model_id IS NOT NULL
     UNION ALL
-    SELECT NULL, answered, coalesce(failed, 0), first_token, rate
+    SELECT NULL, answered, coalesce(failed, 0), first_token, rate, streams, rated
     FROM measured CROSS JOIN failures WHERE measured.model_id IS NULL AND failures.model_id IS NULL
 """  # noqa: S608  SQL of this module
 

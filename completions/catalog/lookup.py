@@ -10,6 +10,7 @@ from django.conf import settings
 from completions import chat, providers
 from completions.chat import Candidate, Deadlines, Offer, PriceList, ProviderPreferences
 from completions.models import (
+    Category,
     LanguageModel,
     LanguageModelQuerySet,
     ModelKind,
@@ -52,8 +53,21 @@ def find_offer(model_id: str, param: str = "model") -> Offer:
     """
     offer = _offers.fresh(model_id) or _look_ups.submit(model_id)
     if offer is None:
-        raise model_not_found(model_id, param)
+        raise model_not_found(model_id, param, _unranked_reason(model_id))
     return offer
+
+
+# By the first part of the ids that the rankings write: why such an id may stand for no model.
+_UNRANKED = {
+    "best": "No model that can be called is ranked there with enough evidence of its quality.",
+    "fastest": "No model that can be called is ranked there with a measured speed.",
+    "cheapest": "No model that can be called is ranked there.",
+}
+
+
+def _unranked_reason(model_id: str) -> str:
+    order, _, board = model_id.partition("@")[0].partition("/")
+    return _UNRANKED.get(order, "") if board.upper() in Category.values and board.islower() else ""
 
 
 def require_known_providers(preferences: ProviderPreferences) -> None:
@@ -147,10 +161,11 @@ def _alias_models(row: RoutableAlias | None) -> list[LanguageModel]:
     return [models[model_id] for model_id in ids if model_id in models]
 
 
-def model_not_found(model_id: str, param: str = "model") -> errors.ModelNotFound:
+def model_not_found(model_id: str, param: str = "model", reason: str = "") -> errors.ModelNotFound:
     """The same message for a model that is unknown, not available, or not allowed for the key: callers learn no more."""
     named = "The model" if param == "model" else f"{param}: the model"  # of a fallback the message begins with its field
-    return errors.ModelNotFound(f"{named} {model_id!r} does not exist or you do not have access to it.", param=param)
+    message = f"{named} {model_id!r} does not exist or you do not have access to it. {reason}"
+    return errors.ModelNotFound(message.rstrip(), param=param)
 
 
 def list_models(allowed: Collection[str] | None = None, *, available: bool | None = None) -> list[Listing]:

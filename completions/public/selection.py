@@ -91,7 +91,7 @@ _ORDERS: dict[str, Callable[[ListedModel], Any]] = {
     "name": lambda each: not each.is_available,
     "price": lambda each: 3 * each.price.input_nanos + each.price.output_nanos,
     "context": lambda each: -each.model.context_window,
-    "speed": lambda each: _known_first(each.measured.tokens_per_second, is_descending=True),
-    "first-token": lambda each: _known_first(each.measured.first_token_p50_ms),
+    "speed": lambda each: _known_first(each.measured.comparable_tokens_per_second, is_descending=True),
+    "first-token": lambda each: _known_first(each.measured.comparable_first_token_ms),
     "newest": lambda each: -each.model.created_at.timestamp(),
 }

@@ -99,10 +99,11 @@ def _internal(entry: Entry) -> Explanation:
 
 def _overall(entry: Entry) -> Step:
     inputs = entry.inputs
-    scores = {"quality": inputs["believed"], "speed": entry.speed, "cost": entry.cost}
-    known = [(inputs["weights"][name], score) for name, score in scores.items() if score is not None]
-    unknown = [name for name, score in scores.items() if score is None]
-    note = "the weighted mean of adjusted quality, speed and cost"
+    scores = {"adjusted quality": inputs["believed"], "speed": entry.speed, "cost": entry.cost}
+    terms = {term: scores[term] for term in formula.OVERALL}
+    known = [(inputs["weights"][formula.OVERALL[term]], score) for term, score in terms.items() if score is not None]
+    unknown = [term for term, score in terms.items() if score is None]
+    note = f"the weighted mean of {overall_names()}"
     if unknown:
         note += f"; left out, since not known: {', '.join(unknown)}"
     return Step("Overall", _mean(known), _tenths(entry.overall), note)
@@ -224,6 +225,16 @@ def _benchmark(figure: dict[str, Any]) -> Benchmark:
         source=figure["source"],
         licence=figure["licence"],
     )
+
+
+def overall_names() -> str:
+    *others, last = formula.OVERALL
+    return f"{', '.join(others)} and {last}"
+
+
+def overall_terms(used: FormulaParameters) -> str:
+    """Return the sum that the overall score is before it is divided, in words."""
+    return " + ".join(f"{used.score_weights[weight]:g} × {term}" for term, weight in formula.OVERALL.items())
 
 
 def by_title(by_source: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -107,7 +107,7 @@ class Plot:
 def price_plot(data: Sequence[Datum], frame: Frame) -> Plot:
     """Lay out data with a logarithmic x axis, with 0 beside it, a y axis up to 100, and the frontier: the best y at each x."""
     scale, ticks = _logarithmic([datum.x for datum in data], frame)
-    best = _frontier(data)
+    best = frontier(data)
     points, y_ticks = _points(data, scale, frame, best)
     return Plot(frame, points, ticks, y_ticks, line=_steps([points[index] for index in best], frame))
 
@@ -142,7 +142,7 @@ def _points(data: Sequence[Datum], x: Scale, frame: Frame, best: Sequence[int] =
 # --- The frontier -------------------------------------------------------------------------------------------------
 
 
-def _frontier(data: Sequence[Datum]) -> list[int]:
+def frontier(data: Sequence[Datum]) -> list[int]:
     """Return the indexes of the data that none beats by more y for the same x or less, by rising x."""
     best: list[int] = []
     for index in sorted(range(len(data)), key=lambda each: (data[each].x, -data[each].y)):

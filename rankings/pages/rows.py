@@ -161,9 +161,14 @@ class Plots:
 
 
 def draw_plots(rows: list[RankedModelRow]) -> Plots:
-    """Draw quality against price for each width, with the speed as size: of more than PLOTTED_MAX models the best."""
+    """Draw quality against price for each width, with the speed as size: of more than PLOTTED_MAX models the frontier and the
+    best others.
+    """
     tested = sorted((each for each in rows if each.quality.value is not None), key=lambda each: -(each.quality.value or 0))
-    data = [_by_price(each) for each in tested[:PLOTTED_MAX]]
+    everybody = [_by_price(each) for each in tested]
+    unbeaten = set(plots.frontier(everybody))
+    chosen = sorted(sorted(range(len(everybody)), key=lambda index: (index not in unbeaten, index))[:PLOTTED_MAX])
+    data = [everybody[index] for index in chosen]
     return Plots(
         price=[plots.price_plot(data, frame) for frame in plots.FRAMES] if data else None,
         omitted=len(tested) - len(data),

@@ -130,6 +130,8 @@ def _render_ranking(query: RankingsQuery, published: PublishedRankings) -> str:
         "aliases": [each for each in facts.aliases if each.alias.endswith(f"/{query.board.lower()}")],
         "facts": facts,
         "parameters": used,
+        "overall_terms": explanation.overall_terms(used),
+        "overall_names": explanation.overall_names(),
         "weights": explanation.by_title(used.source_weights),
         "half_lives": explanation.by_title(used.half_lives_hours),
         "version": parameters.version(),

@@ -188,6 +188,7 @@ def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
         "prior": {"quality": inputs.parameters.prior, "weight": inputs.parameters.prior_weight},
         "sources": [_source(each, inputs) for each in scored.statements],
         "coverage": scores.coverage,
+        "evidence": scores.evidence,
         "quality": scores.quality,
         "believed": scores.adjusted_quality,
         "speed": asdict(scored.speed),

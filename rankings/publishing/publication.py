@@ -1,11 +1,12 @@
 """Publishes: replaces all entries of one source at a time, made from the last snapshots.
 
 ``Entry.inputs`` holds what each score was made of. Of INTERNAL: ``version`` and ``weights`` of the formula, ``prior``; for
-each of ``sources`` its ``weight``, whether it could rank the model (``is_applicable``) and counts (``is_heard``), what it
-says (``name``, ``key``, ``rank``, ``value``, ``population``, ``facts``, ``method``, ``as_of``, ``version``, ``attribution``)
-and how the formula reads this (``percentile``, ``identity``, ``precision``, ``freshness``); ``coverage``, ``quality`` and
-``believed``, the adjusted quality of the overall score; ``speed`` with its ``source`` and ``streams``; ``cost`` with the
-prices; ``benchmarks`` with where each is published. Of any other source: what it says, and how the formula reads this.
+each of ``sources`` its ``weight``, whether it could rank the model (``is_applicable``) and counts (``is_heard``), what it says
+(``name``, ``key``, ``rank``, ``value``, ``population``, ``facts``, ``method``, ``as_of``, ``version``, ``attribution``) and
+how the formula reads this (``percentile``, ``identity``, ``precision``, ``freshness``); ``coverage``, ``quality``,
+``evidence`` (the confidence if all data were new) and ``believed``, the adjusted quality of the overall score; ``speed`` with
+its ``source`` and ``streams``; ``cost`` with the prices; ``benchmarks`` with where each is published. Of any other source:
+what it says, and how the formula reads this.
 """
 
 from collections.abc import Iterable

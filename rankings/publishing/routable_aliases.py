@@ -1,14 +1,14 @@
 """Writes the ids that callers send as ``model`` for the first of a ranking: best/coding, cheapest/general, fastest/open_source.
 
-best/* lists only models of which a quality source says something. Where none does, these ids do not exist, and requests for
-them are refused: a model that nobody has tested is not the best.
+best/* lists only models of whose quality there is enough evidence, and fastest/* only models of known speed. Where there is
+none, these ids do not exist, and requests for them are refused: a model that nobody has tested is not the best.
 
 An alias lists its models, best first. The first available model answers a request. Models that cannot be called now are
 listed, too, beside enough others. The id with "@" and a day, such as best/coding@2026-11-22, is the alias as it was at
 the end of that day.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
 from itertools import islice
 from typing import Any
@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from completions.models import Category, LanguageModel, RoutableAlias
 from rankings.models import Entry
+from rankings.scoring import parameters
 
 KEPT_TIME = timedelta(days=90)
 MODELS_MAX = 50  # of an alias, that are available, and as many that are not
@@ -54,7 +55,7 @@ def _aliases(category: Category, entries: Iterable[Entry], available: set[str]) 
     """Yield the aliases of a category, each with the models that it stands for and their qualities."""
     board = {entry.model_id: entry for entry in entries if entry.board == category}
     for order, key in _ORDERS.items():
-        listed = [entry for entry in board.values() if order != "best" or entry.quality is not None]
+        listed = [entry for entry in board.values() if _REQUIRES[order](entry)]
         model_ids = _first([entry.model_id for entry in sorted(listed, key=key)], available)
         qualities = [board[model_id].quality for model_id in model_ids]
         yield f"{order}/{category.lower()}", RoutableAlias(model_ids=model_ids, qualities=qualities)
@@ -79,8 +80,17 @@ def _cheapest(entry: Entry) -> Any:
 
 
 def _fastest(entry: Entry) -> Any:
-    """Models whose speed was never measured come last; before them those never tested in the category."""
-    return entry.speed is None, entry.quality is None, -(entry.speed or 0), entry.board_rank
+    """Models never tested in the category come after all that were."""
+    return entry.quality is None, -(entry.speed or 0), entry.board_rank
+
+
+def _has_evidence(entry: Entry) -> bool:
+    return entry.quality is not None and entry.inputs["evidence"] >= parameters.in_force().evidence_min
 
 
 _ORDERS = {"best": _best, "cheapest": _cheapest, "fastest": _fastest}
+_REQUIRES: dict[str, Callable[[Entry], bool]] = {
+    "best": _has_evidence,
+    "cheapest": lambda entry: True,
+    "fastest": lambda entry: entry.speed is not None,
+}

@@ -7,7 +7,7 @@ names, as in ``FormulaParameters``.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rankings.scoring.parameters import FormulaParameters
 
@@ -35,6 +35,11 @@ class Scores:
     speed: float | None
     cost: float | None
     confidence: float
+    evidence: float  # what the confidence would be if all data were new
+
+
+# The terms of the overall score, and the names of their weights. Whatever explains the score prints these.
+OVERALL = {"adjusted quality": "quality", "speed": "speed", "cost": "cost"}
 
 
 # --- Scores -------------------------------------------------------------------------------------------------------
@@ -55,13 +60,8 @@ def scores(
     quality = _mean([(weights[name], found.percentile) for name, found in heard.items()])
     evidence_and_prior = coverage * (quality or 0) + parameters.prior_weight * parameters.prior
     adjusted_quality = evidence_and_prior / (coverage + parameters.prior_weight)
-    overall = _mean(
-        [
-            (parameters.score_weights["quality"], adjusted_quality),
-            (parameters.score_weights["speed"], speed),
-            (parameters.score_weights["cost"], cost),
-        ]
-    )
+    terms = {"adjusted quality": adjusted_quality, "speed": speed, "cost": cost}
+    overall = _mean([(parameters.score_weights[weight], terms[term]) for term, weight in OVERALL.items()])
     assert overall is not None
     return Scores(
         overall=overall,
@@ -71,6 +71,9 @@ def scores(
         speed=speed,
         cost=cost,
         confidence=_confidence(weights, heard, parameters.compared_sources),
+        evidence=_confidence(
+            weights, {name: replace(each, freshness=1.0) for name, each in heard.items()}, parameters.compared_sources
+        ),
     )
 
 

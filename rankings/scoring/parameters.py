@@ -35,6 +35,7 @@ class FormulaParameters:
     half_lives_hours: Mapping[str, float] = field(default_factory=_published_half_lives)
     compared_sources: frozenset[str] = field(default_factory=_compared_sources)  # where these disagree, the confidence falls
     population_min: int = 20  # on a smaller board a percentile says nothing
+    evidence_min: float = 0.2  # of best/*: of 1, and however old; the Hub alone with unverified figures has 0.15
     prior: float = 25  # the quality that a model without evidence is taken to have ...
     prior_weight: float = 0.25  # ... and how much evidence that is worth
     throughput_share: float = 0.7  # of the speed; the rest is time to first token
@@ -50,6 +51,8 @@ class FormulaParameters:
             raise ValueError("of the sources some, and of the scores quality, must have a weight above 0")
         if not 0 <= self.prior <= 100 or not self.prior_weight > 0:
             raise ValueError("prior must be 0-100, and prior_weight above 0")
+        if not 0 <= self.evidence_min <= 1:
+            raise ValueError("evidence_min must be 0-1")
         if not 0 < self.throughput_share < 1:
             raise ValueError("throughput_share must be between 0 and 1")
         for below, above in _RISING:
@@ -65,6 +68,7 @@ _RISING = [
     ("blended_dollars_best", "blended_dollars_worst"),
 ]
 _ANCHORS = (
+    "evidence_min",
     "prior",
     "prior_weight",
     "throughput_share",

@@ -16,6 +16,7 @@ from gateway_project.web import public_page
 from rankings.api import filters
 from rankings.models import DailyRank, Entry, Profile, Source, SourceState
 from rankings.pages import facts
+from rankings.pages import rows as page_rows
 from rankings.pages import views as pages
 from rankings.publishing import listing, publication
 from tests import factories
@@ -602,6 +603,19 @@ def test_frontier_joins_the_best_models_for_their_price(db):
         assert corners == sorted(corners, key=lambda corner: (corner[0], -corner[1]))  # only to the right and up
 
 
+def test_a_free_model_stays_on_the_line_when_a_hundred_are_better(db):
+    list_model("acme/free", rank=200, quality=3.0, model={"name": "free one", "input": "0", "output": "0"})
+    for number in range(page_rows.PLOTTED_MAX + 5):
+        list_model(f"acme/m{number}", rank=number + 1, quality=50.0 + number / 10, model={"name": f"M{number}"})
+    show()
+    page = html(get(limit=25))
+    drawn = points(page, "for-wide", 0)
+    assert len(drawn) == page_rows.PLOTTED_MAX
+    assert "free one: quality 3.0, price $0.00" in drawn
+    assert "<title>free one" in re.findall(r'class="point[^"]* best"[^>]*>(<title>[^:]+)', drawing(page, "for-wide", 0))
+    assert "omits the 6 models of lowest quality that are not on the line" in page
+
+
 def test_models_that_cannot_be_called_are_drawn_hollow_and_say_so(listed):
     Provider.objects.update(is_enabled=False)
     show()
@@ -665,12 +679,12 @@ def test_shown_source_is_credited_with_its_licence(listed, settings):
 def test_method_shows_the_weights_in_force(listed, settings):
     page = text(get())
     assert "internal-1 , with the weights below" in page
-    assert "0.7 × quality + 0.15 × speed + 0.15 × cost" in page
+    assert "0.7 × adjusted quality + 0.15 × speed + 0.15 × cost" in page
     assert "LMArena 0.45, Artificial Analysis 0.35, Hugging Face 0.2" in page
     settings.RANKINGS_SCORE_WEIGHTS = {"quality": 0.6, "speed": 0.1, "cost": 0.3}
     show()
     page = text(get())
-    assert "0.6 × quality + 0.1 × speed + 0.3 × cost" in page
+    assert "0.6 × adjusted quality + 0.1 × speed + 0.3 × cost" in page
     assert "internal-1, with parameters of this gateway's own" in page
 
 
@@ -727,6 +741,10 @@ def test_every_sum_of_an_explanation_gives_its_result(scored):
     entry = Entry.objects.get(source=INTERNAL, board=GENERAL, model="acme/best")
     steps = sums(get("/rankings/acme/best"))
     assert list(steps) == ["Overall", "Quality", "Coverage", "Adjusted quality", "Speed", "Cost", "Confidence"]
+    words = re.search(r"<dt>Overall</dt>\s*<dd>([^,<]+×[^,<]+),", html(get()))[1]
+    for term in ("adjusted quality", "speed", "cost"):
+        words = words.replace(term, steps[term.capitalize()][1])
+    assert evaluate(words) == pytest.approx(entry.overall, abs=0.1)  # what the page of all models says of the formula
     for name in ("Overall", "Quality", "Coverage", "Adjusted quality", "Confidence"):
         sum, result = steps[name]
         assert evaluate(sum) == pytest.approx(float(result), abs=0.11), name

@@ -13,7 +13,7 @@ from tests import chat, factories
 from tests.rankings.snapshots import make_alias, make_snapshot
 from tests.rankings.streams import streamed
 
-INTERNAL, ARENA = Source.INTERNAL, Source.LMSYS_ARENA
+INTERNAL, ARENA, HUB = Source.INTERNAL, Source.LMSYS_ARENA, Source.HUGGINGFACE
 ORDERS = ("best", "cheapest", "fastest")
 
 
@@ -36,6 +36,18 @@ def rate(boards):
         make_alias(ARENA, name, f"acme/{name}")
     make_snapshot(ARENA, boards, crowd=30)
     publication.publish(INTERNAL)
+
+
+def make_known_speeds(account, settings):
+    """Let the speed of one model with open weights be known."""
+    settings.RANKINGS_SPEED_STREAMS_MIN = 1
+    streamed((account, factories.make_key(account)[0]), "acme/open", 500, 4_500, 1_000)
+
+
+def assert_refused(reply, reason):
+    error = reply.json()["error"]
+    assert (reply.status_code, error["code"], error["param"]) == (404, "model_not_found", "model")
+    assert reason in error["message"]
 
 
 def current():
@@ -72,7 +84,8 @@ def test_an_alias_has_the_quality_of_each_model():
     assert dict(zip(row.model_ids, row.qualities, strict=True)) == qualities
 
 
-def test_every_board_has_three_aliases():
+def test_every_board_has_three_aliases(alice, settings):
+    make_known_speeds(alice, settings)
     rate({category.value: {"best": 100, "open": 50} for category in Category})
     expected = {f"{order}/{category.lower()}" for order in ORDERS for category in Category}
     assert current() == expected == set(routable_aliases.names())
@@ -83,8 +96,7 @@ def test_every_board_has_three_aliases():
 def test_what_nobody_tested_is_never_the_best(api):
     publication.publish(INTERNAL)
     assert {alias for alias in current() if alias.startswith("best/")} == set()
-    refused = chat.ask(api, model="best/general")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "model_not_found")
+    assert_refused(chat.ask(api, model="best/general"), "enough evidence of its quality")
     rate({"CODING": {"open": 50}})
     assert {alias for alias in current() if alias.startswith("best/")} == {"best/coding"}
     assert targets("best/coding") == ["acme/open"]
@@ -119,12 +131,67 @@ def test_fastest_alias_prefers_measured_models_and_then_follows_the_board(alice,
     streamed(caller, "acme/best", 2_000, 8_000, 500)
     streamed(caller, "acme/tiny", 500, 4_500, 1_000)
     publication.publish(INTERNAL)
-    assert targets("fastest/general") == ["acme/tiny", "acme/best", "acme/free", "acme/open"]
+    assert targets("fastest/general") == ["acme/tiny", "acme/best"]
 
 
-def test_outdated_aliases_are_deleted_and_foreign_ones_stay():
+def test_what_nobody_timed_is_never_the_fastest(api, alice, settings):
+    publication.publish(INTERNAL)
+    assert not {alias for alias in current() if alias.startswith("fastest/")}
+    for alias in ("fastest/general", "fastest/coding@2026-11-22"):
+        assert_refused(chat.ask(api, model=alias), "a measured speed")
+    assert not LedgerEntry.objects.filter(type=LedgerEntry.Type.USAGE_DEBIT).exists()
+    make_known_speeds(alice, settings)
+    publication.publish(INTERNAL)
+    assert chat.ask(api, model="fastest/general").json()["model"] == "acme/open"
+
+
+@pytest.mark.parametrize("id", ["best/nothing", "best/General", "other/general", "best", "best/"])
+def test_only_ids_of_the_rankings_are_refused_with_their_reason(api, id):
+    refused = chat.ask(api, model=id).json()["error"]
+    assert refused["message"] == f"The model {id!r} does not exist or you do not have access to it."
+
+
+WEAK = {"verified": False}
+CLOSE, FAR = {"lower": 49, "upper": 51}, {"lower": 1, "upper": 99}
+
+
+@pytest.mark.parametrize(
+    ("said", "is_best"),
+    [
+        ({HUB: WEAK}, False),
+        ({HUB: {"verified": True}}, True),
+        ({ARENA: CLOSE}, True),
+        ({ARENA: {}}, True),
+        ({HUB: WEAK, ARENA: FAR}, True),
+        ({}, False),
+    ],
+    ids=["unverified alone", "verified alone", "a rating", "a rating without interval", "two that are weak", "nothing"],
+)
+@pytest.mark.parametrize("age_hours", [0, 2_000])
+def test_best_needs_a_minimum_of_evidence_however_old(said, is_best, age_hours):
+    for source in (ARENA, HUB):
+        facts = said.get(source)
+        make_alias(source, "open", "acme/open")
+        make_snapshot(source, {"GENERAL": {} if facts is None else {"open": (50, facts)}}, crowd=30, age_hours=age_hours)
+    publication.publish(INTERNAL)
+    assert ("best/general" in current()) == is_best
+
+
+def test_what_has_too_little_evidence_does_not_lead_the_best():
+    make_alias(HUB, "open", "acme/open")
+    make_alias(ARENA, "best", "acme/best")
+    make_snapshot(HUB, {"GENERAL": {"open": (99, WEAK)}}, crowd=30)
+    make_snapshot(ARENA, {"GENERAL": {"best": 10}}, crowd=30)
+    publication.publish(INTERNAL)
+    first = Entry.objects.filter(source=INTERNAL, board="GENERAL", quality__isnull=False).order_by("board_rank")[0]
+    assert (first.model_id, first.confidence < 0.2) == ("acme/open", True)
+    assert targets("best/general") == ["acme/best"]
+
+
+def test_outdated_aliases_are_deleted_and_foreign_ones_stay(alice, settings):
     RoutableAlias.objects.create(id="best/mine", model_ids=["acme/tiny"])
     rate({category.value: {"best": 100, "open": 50} for category in Category})
+    make_known_speeds(alice, settings)
     Profile.objects.update(open_weights=False)
     publication.publish(INTERNAL)
     assert current() == set(routable_aliases.names()) - {f"{order}/open_source" for order in ORDERS} | {"best/mine"}
