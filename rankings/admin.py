@@ -22,7 +22,7 @@ from kombu.exceptions import OperationalError as QueueUnavailable
 from completions.models import LanguageModel
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
-from rankings import tasks
+from rankings import refresh, tasks
 from rankings.identity import mapping, rules
 from rankings.models import Alias, DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState, Standing
 from rankings.publishing import health
@@ -239,7 +239,7 @@ class SourceStateAdmin(ReadOnlyAdmin):
 
     @admin.display(description="health")
     def condition(self, state: Any) -> str:
-        return state.reason or "healthy"
+        return state.reason or (f"healthy, but {state.error}" if state.error else "healthy")
 
     @admin.display(description="names without a model")
     def waiting(self, state: Any) -> int:
@@ -260,10 +260,29 @@ class SourceStateAdmin(ReadOnlyAdmin):
 
 @admin.register(Snapshot)
 class SnapshotAdmin(ReadOnlyAdmin):
-    list_display = ("source", "as_of", "taken_at", "version", "standings_count", "listing")
-    list_filter = ("source",)
-    fields = ("source", "as_of", "taken_at", "version", "fingerprint", "attribution", "listing")
+    list_display = ("source", "as_of", "taken_at", "version", "standings_count", "listing", "held_because")
+    list_filter = ("source", ("held_because", admin.EmptyFieldListFilter))
+    fields = (
+        *("source", "as_of", "taken_at", "version", "fingerprint", "attribution", "listing"),
+        *("boards", "notes", "held_because"),
+    )
     ordering = ("-id",)
+    actions = ("publish_held",)
+
+    def has_release_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("rankings.release_snapshot"))
+
+    @admin.action(description="Publish although held back", permissions=["release"])
+    def publish_held(self, request: HttpRequest, queryset: QuerySet[Snapshot]) -> None:
+        for snapshot in queryset:
+            with transaction.atomic():
+                if not refresh.release(snapshot):
+                    messages.warning(request, f"{snapshot} was not held back.")
+                    continue
+                text = f"Published {snapshot}, which was held back: {snapshot.held_because}."
+                self.record(request, Activity.Act.CHANGED, snapshot, text, before={"held_because": snapshot.held_because})
+            transaction.on_commit(partial(_enqueue, request, tasks.republish.delay))
+            messages.success(request, text)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Snapshot]:
         queryset: QuerySet[Snapshot] = super().get_queryset(request).annotate(count=Count("standings"))

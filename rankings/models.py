@@ -38,7 +38,9 @@ class SourceState(models.Model):
 
 
 class Snapshot(models.Model):
-    """One complete reading of a source. The last one is published; older ones are kept for a while (see ``refresh``)."""
+    """One complete reading of a source. The last one that was not held back is published; older ones are kept for a while
+    (see ``refresh``).
+    """
 
     source = models.CharField(max_length=20, choices=Source.choices)
     taken_at = models.DateTimeField(db_default=Now())
@@ -46,9 +48,17 @@ class Snapshot(models.Model):
     fingerprint = models.CharField(max_length=64, help_text="SHA-256 of what was read, in canonical form.")
     version = models.CharField(max_length=40, blank=True, help_text="Of the source's method, where it has one.")
     attribution = models.TextField(blank=True)
+    boards = models.JSONField(
+        default=dict, db_default={}, help_text="By board: its version, and since when it has not been read, if it was not."
+    )
+    notes = models.TextField(blank=True, db_default="", help_text="What was left out.")
+    held_because = models.TextField(
+        "held back because", blank=True, db_default="", help_text="Why it is not published. Empty: it is, or was."
+    )
 
     class Meta:
         indexes = [models.Index(fields=["source", "-id"], name="snapshots_by_source")]
+        permissions = [("release_snapshot", "Can publish a run that was held back")]
 
     def __str__(self) -> str:
         return f"{self.source} of {self.as_of:%Y-%m-%d}"
@@ -157,6 +167,9 @@ class DailyRank(models.Model):
     day = models.DateField()
     rank = models.PositiveIntegerField()
     overall = models.FloatField(null=True)
+    series = models.CharField(
+        max_length=40, blank=True, db_default="", help_text="The major version of the board: ranks of two are not compared."
+    )
 
     class Meta:
         constraints = [

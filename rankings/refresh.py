@@ -1,5 +1,8 @@
 """Runs one source: fetch, check, store, publish. A run is stored whole or not at all; if it fails, the last snapshot stays.
 
+A run that can be read, but would change too much of what is published, is held back: stored, and not published before staff
+release it, or a later run replaces it.
+
 One process at a time runs a source, by an advisory lock of the session, which ends with a process that dies. INTERNAL is
 published again after every snapshot, because it is computed from them. Before that, its next run is set to soon: if the
 process dies, or waits in vain for a lock, the next run publishes what this one could not.
@@ -14,19 +17,20 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from django.db import OperationalError, connection, transaction
+from django.db.models import QuerySet
 
 from completions.models import Category
 from gateway_project.db import pool
 from rankings.identity import mapping
 from rankings.models import Entry, Snapshot, Source, SourceState, Standing
-from rankings.publishing import publication
+from rankings.publishing import doubts, publication
 from rankings.sources import registry
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, SourceAccess, SourceRun, Unchanged
+from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, SourceAccess, SourceRun, StandingRow, Unchanged
 from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceClient, SourceFailed
 
 logger = logging.getLogger("gateway.rankings")
@@ -40,6 +44,7 @@ KEPT_WHOLE = timedelta(days=60)  # older snapshots: one a week
 
 class RefreshResult(StrEnum):
     STORED = "stored"
+    HELD = "held back"
     UNCHANGED = "unchanged"
     FAILED = "failed"
     OFF = "off"
@@ -62,7 +67,8 @@ class RefreshOutcome:
 class RunOptions:
     """Options of a run. ``say`` reports progress, ``pause`` waits for some seconds.
 
-    ``accepts_fewer``: store a snapshot that has far fewer rows than the last one, because the source has really shrunk.
+    ``accepts_fewer``: store a snapshot that has far fewer rows than the last one, because the source has really shrunk, and
+    publish one that would be held back.
     """
 
     say: Callable[[str], object] = lambda line: None
@@ -127,10 +133,11 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
         run = SourceRun(open_client(access), str(previous_validators.get("revision") or ""), open_client)
         try:
             with _whatever_it_sends():
-                fetched = _read(spec, run, previous_validators)
-                _require_plausible(spec, fetched, last, options)
+                fetched = _with_stopped_boards(_read(spec, run, previous_validators), last)
+                if doubt := _doubt(spec, fetched, last, options):
+                    return _hold(state, fetched, access.mark, doubt)
                 validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision}
-                validators["urls"] = run.client.validators
+                validators["urls"] = {} if fetched.stopped else run.client.validators  # ask the refused boards again
                 snapshot = _store_if_new(state, fetched, last, validators)
         except Unchanged:
             _succeeded(state, previous_validators)
@@ -164,6 +171,18 @@ def _read(spec: FetchedSourceSpec, run: SourceRun, validators: dict[str, object]
     return spec.read(run)
 
 
+def _with_stopped_boards(fetched: FetchedSnapshot, last: Snapshot | None) -> FetchedSnapshot:
+    """Add the standings that the boards had before the source refused them."""
+    columns = [field.name for field in fields(StandingRow)]
+    kept = last.standings.filter(board__in=fetched.stopped).values(*columns) if last else []
+    rows = [StandingRow(**{**row, "board": Category(row["board"])}) for row in kept]
+    return replace(fetched, standings=[*fetched.standings, *rows], notes=[*fetched.notes, *_stopped(fetched)])
+
+
+def _stopped(fetched: FetchedSnapshot) -> list[str]:
+    return [f"{board} stays as it was: {refusal}" for board, refusal in fetched.stopped.items()]
+
+
 def _fingerprint(fetched: FetchedSnapshot) -> str:
     """Return the SHA-256 of the standings, in whatever order they came, with version and date."""
     rows = sorted(json.dumps(vars(row), sort_keys=True) for row in fetched.standings)
@@ -174,10 +193,20 @@ def _fingerprint(fetched: FetchedSnapshot) -> str:
 # --- Checking --------------------------------------------------------------------------------------------------------
 
 
+def _doubt(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> str:
+    """Return why the run must be held back, or an empty text. Raises ImplausibleData for what can never be published."""
+    if fetched.doubt and not options.accepts_fewer:
+        return fetched.doubt
+    _require_plausible(spec, fetched, last, options)
+    if last is None or options.accepts_fewer:
+        return ""
+    return doubts.find(last, fetched, ())
+
+
 def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> None:
     """Raises ImplausibleData. Half a list is worse than yesterday's list."""
     counts = Counter(row.board for row in fetched.standings)
-    if counts[Category.GENERAL] < spec.rows_min:
+    if counts[Category.GENERAL] < spec.rows_min and Category.GENERAL not in fetched.stopped:
         raise ImplausibleData(f"{counts[Category.GENERAL]} rows are fewer than {spec.rows_min}")
     keys = {(row.board, row.external_key) for row in fetched.standings}
     if len(keys) < len(fetched.standings):
@@ -186,7 +215,7 @@ def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: 
         raise ImplausibleData(f"it is of {fetched.as_of:%Y-%m-%d}, which is in the future")
     if last is None or options.accepts_fewer:
         return
-    for board, before in Counter(last.standings.values_list("board", flat=True)).items():
+    for board, before in Counter(last.standings.exclude(board__in=fetched.unread).values_list("board", flat=True)).items():
         if counts[Category(board)] < before * SHARE_MIN:
             raise ImplausibleData(f"{board} has {counts[Category(board)]} rows, and had {before}")
     if fetched.as_of and fetched.as_of < last.as_of:
@@ -202,7 +231,7 @@ def _store_if_new(
     """Return the stored snapshot; None if nothing has changed since the last one."""
     fingerprint = _fingerprint(fetched)
     if last and last.fingerprint == fingerprint:
-        _succeeded(state, validators)
+        _succeeded(state, validators, fetched)
         return None
     return _store(state, fetched, fingerprint, validators)
 
@@ -210,18 +239,50 @@ def _store_if_new(
 @transaction.atomic
 def _store(state: SourceState, fetched: FetchedSnapshot, fingerprint: str, validators: dict[str, object]) -> Snapshot:
     """Store the snapshot, its standings and the success together. Delete old snapshots."""
+    snapshot = _create(Source(state.source), fetched, fingerprint)
+    _delete_old(snapshot)
+    _succeeded(state, validators, fetched)
+    return snapshot
+
+
+def _create(source: Source, fetched: FetchedSnapshot, fingerprint: str, held_because: str = "") -> Snapshot:
     snapshot = Snapshot.objects.create(
-        source=state.source,
+        source=source,
         as_of=fetched.as_of or pool.database_time(),
         fingerprint=fingerprint,
         version=fetched.version,
         attribution=fetched.attribution,
+        notes="\n".join(fetched.notes),
+        held_because=held_because,
     )
     rows = [Standing(snapshot=snapshot, **vars(row)) for row in fetched.standings]
     Standing.objects.bulk_create(rows, batch_size=1_000)
-    _delete_old(snapshot)
-    _succeeded(state, validators)
     return snapshot
+
+
+@transaction.atomic
+def _hold(state: SourceState, fetched: FetchedSnapshot, mark: str, doubt: str) -> RefreshOutcome:
+    """Store the run for staff, in place of an earlier one that waits for them. The next run comes as after a failure."""
+    fingerprint = _fingerprint(fetched)
+    waiting = _held(state.source)
+    if not waiting.filter(fingerprint=fingerprint, held_because=doubt).exists():
+        waiting.delete()
+        _create(Source(state.source), fetched, fingerprint, held_because=doubt)
+    _failed(state, mark, ImplausibleData(f"held back: {doubt}"))
+    return RefreshOutcome(Source(state.source), RefreshResult.HELD, doubt, standings=len(fetched.standings))
+
+
+def _held(source: Source | str) -> QuerySet[Snapshot]:
+    return Snapshot.objects.filter(source=source).exclude(held_because="")
+
+
+@transaction.atomic
+def release(snapshot: Snapshot) -> bool:
+    """Let a run that was held back be published, and count as the source's last success. Return False if it no longer waits."""
+    if not _held(snapshot.source).filter(pk=snapshot.pk).update(held_because=""):
+        return False
+    SourceState.objects.filter(pk=snapshot.source).update(last_success_at=snapshot.taken_at, failures=0, error="")
+    return True
 
 
 def _delete_old(newest: Snapshot) -> None:
@@ -231,11 +292,14 @@ def _delete_old(newest: Snapshot) -> None:
     old.exclude(pk__in=weekly.values()).delete()
 
 
-def _succeeded(state: SourceState, validators: dict[str, object]) -> None:
+def _succeeded(state: SourceState, validators: dict[str, object], fetched: FetchedSnapshot | None = None) -> None:
+    """Store the success. What was held back before is no longer what the source says."""
+    _held(state.source).delete()
     now = pool.database_time()
     state.last_success_at = state.last_attempt_at = now
     state.next_attempt_at = now + _jittered(registry.spec(state.source).cadence)
-    state.failures, state.error, state.is_refused, state.validators = 0, "", False, validators
+    state.failures, state.is_refused, state.validators = 0, False, validators
+    state.error = "; ".join(_stopped(fetched)) if fetched else ""
     state.save()
 
 

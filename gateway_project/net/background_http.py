@@ -69,6 +69,10 @@ class AccessDenied(FetchFailed):
     """The server answered 401 or 403: it will not answer otherwise until the configuration changes."""
 
 
+class NotFound(FetchFailed):
+    """The server answered 404 or 410."""
+
+
 class InvalidDocument(FetchFailed):
     """The server answered with a document that is too long, or is not JSON where JSON is wanted."""
 
@@ -185,6 +189,8 @@ class Client:
             seconds = retry_after_seconds(response.headers, datetime.now(UTC))
             wish = "" if seconds is None else f": not before {seconds:.0f} s"
             raise FetchFailed(url, f"answered {status}{wish}", is_retryable=True, retry_seconds=seconds)
+        if status in {HTTPStatus.NOT_FOUND, HTTPStatus.GONE}:
+            raise NotFound(url, f"answered {status}")
         raise FetchFailed(url, f"answered {status}")
 
     def _body(self, url: str, response: requests.Response) -> bytes:

@@ -13,8 +13,14 @@ from rankings.sources import registry
 def _sources(now: datetime) -> Content:
     reports = health.report(now)
     ill = [each for each in reports if not each.is_healthy and not each.reason.startswith("off:")]
-    rows = [Row(each.source.label, each.reason, reverse("admin:rankings_sourcestate_changelist")) for each in ill]
+    rows = [Row(each.source.label, each.reason, _page_of(each)) for each in ill]
     return Content(str(len(ill)), f"of {len(reports)} sources are not healthy", rows=rows, needs_attention=bool(ill))
+
+
+def _page_of(report: health.SourceHealth) -> str:
+    if not report.is_held:
+        return reverse("admin:rankings_sourcestate_changelist")
+    return f"{reverse('admin:rankings_snapshot_changelist')}?source__exact={report.source}&held_because__isempty=0"
 
 
 def _names(now: datetime) -> Content:

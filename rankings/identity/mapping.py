@@ -118,12 +118,17 @@ def _delete_automatic(wanted: Iterable[tuple[str, str, str]]) -> None:
 def map_by_rules(snapshot: Snapshot) -> int:
     """Write aliases for the names of a snapshot that a link or a rule explains. Return how many aliases changed."""
     source = Source(snapshot.source)
-    explicit, candidates = _explicit(source), own_models()
-    wanted: dict[tuple[str, str, str], Alias] = {}
-    for standing in _names(snapshot):
+    wanted = _by_rules(source, snapshot.standings.all(), _explicit(source))
+    return _reconcile(Alias.objects.filter(source=source).exclude(method__in=_EXPLICIT), wanted)
+
+
+def _by_rules(source: Source, standings: Iterable[Standing], explicit: dict[_Key, Alias]) -> dict[tuple[str, str, str], Alias]:
+    candidates = own_models()
+    found_aliases: dict[tuple[str, str, str], Alias] = {}
+    for standing in _names(standings):
         if _first(explicit, standing) is None and (found := rules.match(external_name(standing, source), candidates)):
             key = (source.value, standing.key_kind, standing.external_key)
-            wanted[key] = Alias(
+            found_aliases[key] = Alias(
                 source=source,
                 key_kind=standing.key_kind,
                 external_key=standing.external_key,
@@ -131,7 +136,7 @@ def map_by_rules(snapshot: Snapshot) -> int:
                 method=found.method,
                 confidence=found.confidence,
             )
-    return _reconcile(Alias.objects.filter(source=source).exclude(method__in=_EXPLICIT), wanted)
+    return found_aliases
 
 
 def own_models() -> list[OwnModel]:
@@ -169,9 +174,18 @@ def chosen_standings(snapshot: Snapshot) -> dict[Category, dict[str, ChosenStand
 
     If several standings are one model's: the one that an explicit alias names; else the worst one. Never silently the best.
     """
-    aliases = _aliases(Source(snapshot.source))
+    return _chosen(snapshot.standings.all(), _aliases(Source(snapshot.source)))
+
+
+def expected_standings(source: Source, standings: Iterable[Standing]) -> dict[Category, dict[str, ChosenStanding]]:
+    """Return what ``chosen_standings`` would if a snapshot with these standings were stored and mapped now. Writes nothing."""
+    listed, explicit = list(standings), _explicit(source)
+    return _chosen(listed, explicit | _by_key(_by_rules(source, listed, explicit).values()))
+
+
+def _chosen(standings: Iterable[Standing], aliases: dict[_Key, Alias]) -> dict[Category, dict[str, ChosenStanding]]:
     found: dict[tuple[Category, str], list[tuple[Standing, Alias]]] = defaultdict(list)
-    for standing in snapshot.standings.all():
+    for standing in standings:
         alias = _first(aliases, standing)
         if alias is not None and alias.model_id is not None:
             found[Category(standing.board), alias.model_id].append((standing, alias))
@@ -198,27 +212,27 @@ def count_unmatched() -> dict[str, int]:
     aliases = defaultdict(list)
     for alias in Alias.objects.all():
         aliases[alias.source].append(alias)
-    latest = Snapshot.objects.order_by("source", "-id").distinct("source").prefetch_related("standings")
+    latest = Snapshot.objects.filter(held_because="").order_by("source", "-id").distinct("source").prefetch_related("standings")
     shown = [snapshot for snapshot in latest if registry.spec(snapshot.source).may_be_shown()]
     return {each.source: len(_without_alias(each, _by_key(aliases[each.source]))) for each in shown}
 
 
 def _without_alias(snapshot: Snapshot, aliases: dict[_Key, Alias]) -> list[Standing]:
-    return [standing for standing in _names(snapshot) if _first(aliases, standing) is None]
+    return [standing for standing in _names(snapshot.standings.all()) if _first(aliases, standing) is None]
 
 
 def latest_snapshot(source: Source | str) -> Snapshot | None:
     """Return the snapshot to publish; None if there is none, or it must not be shown."""
     if not registry.spec(source).may_be_shown():
         return None
-    return Snapshot.objects.filter(source=source).order_by("-id").first()
+    return Snapshot.objects.filter(source=source, held_because="").order_by("-id").first()
 
 
-def _names(snapshot: Snapshot) -> list[Standing]:
-    """Return one standing for each name of a snapshot: that of its first board, in the order of rank."""
+def _names(standings: Iterable[Standing]) -> list[Standing]:
+    """Return one standing for each name: that of its first board, in the order of rank."""
     first: dict[str, Standing] = {}
     order = {category: number for number, category in enumerate(Category)}
-    for standing in sorted(snapshot.standings.all(), key=lambda row: (order[Category(row.board)], row.rank, row.external_key)):
+    for standing in sorted(standings, key=lambda row: (order[Category(row.board)], row.rank, row.external_key)):
         first.setdefault(standing.external_key, standing)
     return list(first.values())
 

@@ -8,7 +8,7 @@ from gateway_project.db import pool
 from gateway_project.text import timestamps
 from gateway_project.text.timestamps import iso_millis
 from rankings.identity import mapping
-from rankings.models import Source, SourceState
+from rankings.models import Snapshot, Source, SourceState
 from rankings.sources import registry
 from rankings.sources.base import SourceSpec
 
@@ -26,6 +26,7 @@ class SourceHealth:
     last_sync_at: datetime | None
     reason: str
     public_reason: str
+    is_held: bool = False  # its last run waits for staff
 
     @property
     def is_healthy(self) -> bool:
@@ -36,7 +37,11 @@ def report(now: datetime | None = None) -> list[SourceHealth]:
     """Return the health of every source, in the order of ``Source``. ``now`` is the database's time unless given."""
     moment = now or pool.database_time()
     states = SourceState.objects.in_bulk()
-    return [_health(spec, states.get(spec.source) or SourceState(source=spec.source), moment) for spec in registry.specs()]
+    held = dict(Snapshot.objects.exclude(held_because="").values_list("source", "held_because"))
+    return [
+        _health(spec, states.get(spec.source) or SourceState(source=spec.source), held.get(spec.source, ""), moment)
+        for spec in registry.specs()
+    ]
 
 
 def report_for_api(now: datetime | None = None) -> list[dict[str, Any]]:
@@ -51,16 +56,18 @@ def report_for_api(now: datetime | None = None) -> list[dict[str, Any]]:
     ]
 
 
-def _health(spec: SourceSpec, state: SourceState, now: datetime) -> SourceHealth:
-    return SourceHealth(spec.source, state.last_success_at, *_reasons(spec, state, now))
+def _health(spec: SourceSpec, state: SourceState, held: str, now: datetime) -> SourceHealth:
+    return SourceHealth(spec.source, state.last_success_at, *_reasons(spec, state, held, now), is_held=bool(held))
 
 
-def _reasons(spec: SourceSpec, state: SourceState, now: datetime) -> tuple[str, str]:
-    """Return the reason for staff, and the one for the public."""
+def _reasons(spec: SourceSpec, state: SourceState, held: str, now: datetime) -> tuple[str, str]:
+    """Return the reason for staff, and the one for the public. ``held``: why its last run was held back, if it was."""
     if obstacle := spec.access().obstacle:
         return f"off: {obstacle}", "this gateway does not read it"
     if state.is_refused:
         return f"refused: {state.error}", "this gateway cannot read it at the moment"
+    if held:
+        return f"held back: {held}", "what it sent last is not published before we have checked it"
     if state.last_success_at is None:
         return (f"never read: {state.error}" if state.error else "never read"), "it has not been read yet"
     if state.failures > FAILURES_MAX:

@@ -14,10 +14,10 @@ What the ``facts`` of a standing hold, by source; None where the source does not
   them)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.utils.crypto import salted_hmac
@@ -25,7 +25,9 @@ from django.utils.crypto import salted_hmac
 from completions.models import Category
 from rankings.environment import Setting
 from rankings.models import Source
-from rankings.sources.client import SourceClient
+from rankings.sources.client import ImplausibleData, SourceAccessDenied, SourceClient, SourceMissing
+
+T = TypeVar("T")
 
 # Raise it when a source's module reads more than before: the next run then reads also what is unchanged at the source.
 READER = "1"
@@ -57,7 +59,8 @@ class FetchedSnapshot:
     """Everything that a source said at one time, not stored yet. ``as_of`` is the source's own date, if it gives one.
 
     ``revision`` is the source's name for this state of its data: the same name later means that nothing has changed.
-    ``notes`` tell people what was left out.
+    ``notes`` tell people what was left out. ``doubt``: why it must not be published before somebody has seen it. ``stopped``:
+    the boards that the source refuses, and how; they stay as they were. ``unread``: those that this gateway does not ask for.
     """
 
     standings: list[StandingRow]
@@ -66,6 +69,9 @@ class FetchedSnapshot:
     attribution: str = ""
     revision: str = ""
     notes: list[str] = field(default_factory=list)
+    doubt: str = ""
+    stopped: Mapping[Category, str] = field(default_factory=dict)
+    unread: Collection[Category] = ()
 
 
 # --- What a source is ------------------------------------------------------------------------------------------------
@@ -211,6 +217,35 @@ class FetchedSourceSpec(SourceSpec):
 
 
 # --- What several sources need ---------------------------------------------------------------------------------------
+
+
+def read_boards(boards: Iterable[Category], read: Callable[[Category], T]) -> tuple[dict[Category, T], dict[Category, str]]:
+    """Read each board. Return what was read, and how the source refuses the others: one that is gated stops alone.
+
+    Raises what the first one was refused with if all are: then it is the source that refuses.
+    """
+    found: dict[Category, T] = {}
+    refused: dict[Category, SourceAccessDenied | SourceMissing] = {}
+    for board in boards:
+        try:
+            found[board] = read(board)
+        except (SourceAccessDenied, SourceMissing) as refusal:
+            refused[board] = refusal
+    if refused and not found:
+        raise next(iter(refused.values()))
+    return found, {board: str(refusal) for board, refusal in refused.items()}
+
+
+def readable(listed: Iterable[Any], read: Callable[[Any], T]) -> tuple[list[T], list[str]]:
+    """Read each row. Return what was read, and why each other row was not."""
+    found: list[T] = []
+    errors: list[str] = []
+    for row in listed:
+        try:
+            found.append(read(row))
+        except ImplausibleData as error:
+            errors.append(str(error))
+    return found, errors
 
 
 def ranked(standings: list[tuple[Any, float]]) -> list[tuple[Any, float, int]]:

@@ -32,6 +32,10 @@ class SourceUnavailable(SourceFailed):
     """The source may answer later."""
 
 
+class SourceMissing(SourceUnavailable):
+    """The source does not have the document, or not any more."""
+
+
 class ImplausibleData(SourceFailed):
     """The source's answer cannot be true, or cannot be complete. The last good snapshot stays."""
 
@@ -73,7 +77,7 @@ class SourceClient:
     def is_unchanged(self, validators: Mapping[str, Headers]) -> bool:
         """Whether all documents that ``validators``, by URL, belong to are unchanged. ``get`` reuses the first changed one."""
         for url, conditions in validators.items():
-            if not url.startswith(f"{self.base_url}/") or self._request(url, conditions):
+            if not url.startswith(f"{self.base_url}/") or self._has_changed(url, conditions):
                 return False
             self.say(f"{background_http.shown(url)}: unchanged")
         return bool(validators)
@@ -83,6 +87,13 @@ class SourceClient:
         """The validators of all documents read so far, by URL; empty if the server gave none for one of them."""
         given = {url: answer.validators for url, answer in self._answers.items()}
         return given if all(given.values()) else {}
+
+    def _has_changed(self, url: str, conditions: Headers) -> bool:
+        """A document that is no longer given out has changed: what that means is for its reader to say."""
+        try:
+            return self._request(url, conditions)
+        except (SourceAccessDenied, SourceMissing):
+            return True
 
     def _request(self, url: str, conditions: Headers | None = None) -> bool:
         """Request a document and keep it. Return whether it has changed since ``conditions``."""
@@ -99,6 +110,8 @@ def _as_source_failure() -> Iterator[None]:
         yield
     except background_http.AccessDenied as failure:
         raise SourceAccessDenied(str(failure)) from None
+    except background_http.NotFound as failure:
+        raise SourceMissing(str(failure)) from None
     except background_http.InvalidDocument as failure:
         raise ImplausibleData(str(failure)) from None
     except background_http.FetchFailed as failure:

@@ -57,9 +57,14 @@ def table(value: Any, what: str) -> dict[str, Any]:
 
 def rows(value: Any, what: str) -> list[dict[str, Any]]:
     """Return a list of tables. Raises ImplausibleData."""
+    return [table(item, f"an item of {what}") for item in items(value, what)]
+
+
+def items(value: Any, what: str) -> list[Any]:
+    """Return a list. Raises ImplausibleData."""
     if not isinstance(value, list):
         raise ImplausibleData(f"{what} is {_shown(value)}")
-    return [table(item, f"an item of {what}") for item in value]
+    return value
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,15 @@ from completions.models import Category
 from rankings import environment
 from rankings.models import Source
 from rankings.sources import documents
-from rankings.sources.base import FetchedSnapshot, FetchedSourceSpec, Placement, SourceRun, StandingFigures, StandingRow
+from rankings.sources.base import (
+    FetchedSnapshot,
+    FetchedSourceSpec,
+    Placement,
+    SourceRun,
+    StandingFigures,
+    StandingRow,
+    read_boards,
+)
 from rankings.sources.client import ImplausibleData
 
 
@@ -34,14 +42,23 @@ TOKEN = environment.text("GATEWAY_HF_TOKEN")  # Hugging Face's own word for its 
 
 def read(run: SourceRun) -> FetchedSnapshot:
     notes: list[str] = []
-    standings: list[StandingRow] = []
     boards = {board: leaderboard for board, leaderboard in BOARDS.items() if TOKEN.value or not leaderboard.is_gated}
-    for board, leaderboard in boards.items():
-        listed = documents.rows(run.client.get(f"/api/datasets/{leaderboard.dataset}/leaderboard").body, leaderboard.dataset)
-        run.client.say(f"{leaderboard.dataset}: {len(listed)} rows")
-        standings += _standings(board, listed, leaderboard.dataset, notes)
+
+    def read_board(board: Category) -> list[StandingRow]:
+        dataset = boards[board].dataset
+        listed = documents.rows(run.client.get(f"/api/datasets/{dataset}/leaderboard").body, dataset)
+        run.client.say(f"{dataset}: {len(listed)} rows")
+        return _standings(board, listed, dataset, notes)
+
+    found, stopped = read_boards(boards, read_board)
     links = ", ".join(f"https://huggingface.co/datasets/{leaderboard.dataset}" for leaderboard in boards.values())
-    return FetchedSnapshot(standings=standings, attribution=ATTRIBUTION.format(boards=links), notes=notes)
+    return FetchedSnapshot(
+        standings=[standing for standings in found.values() for standing in standings],
+        attribution=ATTRIBUTION.format(boards=links),
+        notes=notes,
+        stopped=stopped,
+        unread=BOARDS.keys() - boards.keys(),
+    )
 
 
 def _standings(board: Category, listed: list[dict[str, Any]], dataset: str, notes: list[str]) -> list[StandingRow]:

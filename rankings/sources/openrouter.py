@@ -6,6 +6,7 @@ Its list of models is read because it links names to repositories of the Hub. It
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any
 
 from completions.models import Category
@@ -21,6 +22,8 @@ from rankings.sources.base import (
     StandingFigures,
     StandingRow,
     ranked,
+    read_boards,
+    readable,
 )
 from rankings.sources.client import ImplausibleData, SourceClient
 
@@ -33,6 +36,8 @@ BOARDS = {
 KEY_KIND = "canonical_slug"
 DAYS = 7
 MODELS_MIN = 100
+# Sums of seven days hardly move without a few rows. Without more than a tenth of them some model may lack whole days.
+BAD_ROWS_SHARE_MAX = 0.1
 PRICE_USD_MAX = 1_000  # of a token
 PAGES_MAX = 20
 OTHER = "other"  # the sum of all models below the first fifty of a day
@@ -43,20 +48,33 @@ ATTRIBUTION = "Source: OpenRouter (openrouter.ai/rankings), as of {as_of}."
 def read(run: SourceRun) -> FetchedSnapshot:
     names = _Names(_models(run.client))
     last_day = datetime.now(UTC).date() - timedelta(days=1)
-    standings: list[StandingRow] = []
-    moments = []
-    version = ""
-    for board, category in BOARDS.items():
-        body = _tokens_body(run.client, last_day, category)
+    notes: list[str] = []
+    doubts: list[str] = []
+
+    def read_board(board: Category) -> tuple[datetime, str, list[StandingRow]]:
+        body, about = _tokens_body(run.client, last_day, BOARDS[board]), BOARDS[board] or "everything"
         meta = documents.table(body.get("meta"), "meta")
-        moments.append(_moment(meta.get("as_of")))
+        moment = _moment(meta.get("as_of"))
         version = documents.optional_text(meta.get("version"), characters_max=40)
-        listed = documents.rows(body.get("data"), "data")
-        run.client.say(f"{category or 'everything'}: {len(listed)} rows")
-        standings += _board(board, listed, names)
-    as_of = min(moments)
-    attribution = ATTRIBUTION.format(as_of=f"{as_of:%Y-%m-%d}")
-    return FetchedSnapshot(standings=standings, as_of=as_of, version=version, attribution=attribution)
+        listed = documents.items(body.get("data"), "data")
+        run.client.say(f"{about}: {len(listed)} rows")
+        rows, errors = readable(listed, partial(_token_row, last_day=last_day))
+        if errors:
+            note = f"{len(errors)} of {len(listed)} rows of {about} are left out, the first because {errors[0]}"
+            (doubts if len(errors) > BAD_ROWS_SHARE_MAX * len(listed) else notes).append(note)
+        return moment, version, _board(board, rows, names)
+
+    found, stopped = read_boards(BOARDS, read_board)
+    as_of = min(moment for moment, _, _ in found.values())
+    return FetchedSnapshot(
+        standings=[row for _, _, rows in found.values() for row in rows],
+        as_of=as_of,
+        version=next(version for _, version, _ in found.values()),
+        attribution=ATTRIBUTION.format(as_of=f"{as_of:%Y-%m-%d}"),
+        notes=notes,
+        doubt="; ".join(doubts),
+        stopped=stopped,
+    )
 
 
 # --- Models ------------------------------------------------------------------------------------------------------
@@ -142,11 +160,27 @@ def _tokens_body(client: SourceClient, last_day: date, category: str | None) -> 
     return documents.table(client.get("/datasets/rankings-daily", **query).body, "the rankings")
 
 
-def _board(board: Category, listed: list[dict[str, Any]], names: _Names) -> list[StandingRow]:
+def _token_row(row: Any, last_day: date) -> tuple[str, int]:
+    """Return the name and the tokens of a row. Raises ImplausibleData.
+
+    A day that is not over has fewer tokens than the others. A model of the first fifty of a day has some.
+    """
+    row = documents.table(row, "an item of data")
+    if _day(row.get("date")) > last_day:
+        raise ImplausibleData(f"date is {row['date']!r:.30}, which is not over")
+    return documents.text(row.get("model_permaslug"), "model_permaslug"), _tokens(row.get("total_tokens"))
+
+
+def _day(value: Any) -> date:
+    try:
+        return date.fromisoformat(documents.text(value, "date")[:10])
+    except ValueError:
+        raise ImplausibleData(f"date is {value!r:.30}") from None
+
+
+def _board(board: Category, rows: list[tuple[str, int]], names: _Names) -> list[StandingRow]:
     tokens: dict[str, int] = defaultdict(int)
-    for row in listed:
-        permaslug = documents.text(row.get("model_permaslug"), "model_permaslug")
-        count = _tokens(row.get("total_tokens"))
+    for permaslug, count in rows:
         slug = None if permaslug == OTHER else names.canonical(permaslug)
         if slug is not None:
             tokens[slug] += count
@@ -166,7 +200,8 @@ def _board(board: Category, listed: list[dict[str, Any]], names: _Names) -> list
 
 
 def _tokens(value: Any) -> int:
-    if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > 20:
+    is_count = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20
+    if not is_count or not int(value):
         raise ImplausibleData(f"total_tokens is {value!r:.30}")
     return int(value)
 

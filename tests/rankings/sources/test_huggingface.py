@@ -3,11 +3,13 @@
 import pytest
 
 from rankings.models import Snapshot, Source, SourceState
+from rankings.publishing import health
 from rankings.refresh import RefreshResult
 from tests.rankings.source_server import HF_TOKEN, HUB_BOARD, Reply, assert_kept, payload, refreshed, standings
 
 SOURCE = Source.HUGGINGFACE
 MMLU_PRO, GATED = HUB_BOARD.format("TIGER-Lab/MMLU-Pro"), HUB_BOARD.format("Idavidrein/gpqa")
+CODING = HUB_BOARD.format("SWE-bench/SWE-bench_Verified")
 pytestmark = pytest.mark.django_db
 
 
@@ -130,9 +132,71 @@ def test_implausible_board_fails_the_run(sources, document, reason):
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
-def test_refused_board_marks_the_source_as_refused(sources, settings):
-    refreshed(SOURCE)
+@pytest.fixture
+def all_boards(sources, settings):
     settings.RANKINGS_HF_TOKEN = HF_TOKEN
-    sources.answer(GATED, Reply(403, {"error": f"{HF_TOKEN} may not"}))
-    assert_kept(SOURCE, refreshed(SOURCE), "127.0.0.1/hub/api/datasets/Idavidrein/gpqa/leaderboard answered 403")
-    assert SourceState.objects.get(pk=SOURCE).is_refused
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    return sources
+
+
+def refuse(served, status, *paths):
+    """Refuse these boards from now on."""
+    real = served.reply
+    served.reply = lambda asked: Reply(status, {"error": "not for you"}) if asked.path in paths else real(asked)
+
+
+REFUSALS = pytest.mark.parametrize("status", [401, 403, 404, 410])
+BOARDS = {"GENERAL": MMLU_PRO, "CODING": CODING, "REASONING": GATED}
+
+
+@REFUSALS
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("gives_validators", [False, True])
+def test_a_refused_board_stops_alone(all_boards, status, board, gives_validators):
+    all_boards.gives_validators = gives_validators
+    refreshed(SOURCE)
+    before = {key: row.value for key, row in standings(SOURCE, board).items()}
+    all_boards.boards["MathArena/aime_2026"][5]["value"] = 2.5
+    refuse(all_boards, status, BOARDS[board])
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    assert {key: row.value for key, row in standings(SOURCE, board).items()} == before
+    assert 2.5 in {row.value for row in standings(SOURCE, "MATH").values()}
+    state = SourceState.objects.get(pk=SOURCE)
+    assert (state.is_refused, state.failures, state.error.partition(":")[0]) == (False, 0, f"{board} stays as it was")
+    assert f"answered {status}" in Snapshot.objects.latest("id").notes
+    assert next(each for each in health.report() if each.source == SOURCE).is_healthy
+    all_boards.asked.clear()
+    assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
+    assert all_boards.times_asked(BOARDS[board])  # it may be open again
+    assert SourceState.objects.get(pk=SOURCE).error
+
+
+def test_a_board_that_is_open_again_is_read_again(all_boards):
+    all_boards.answer(GATED, Reply(403))
+    all_boards.boards["Idavidrein/gpqa"][3]["value"] = 7.5
+    refreshed(SOURCE)
+    assert 7.5 not in {row.value for row in standings(SOURCE, "REASONING").values()}
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    assert 7.5 in {row.value for row in standings(SOURCE, "REASONING").values()}
+    assert SourceState.objects.get(pk=SOURCE).error == ""
+
+
+@REFUSALS
+def test_a_board_that_was_never_read_is_left_out_while_it_is_refused(sources, settings, status):
+    settings.RANKINGS_HF_TOKEN = HF_TOKEN
+    refuse(sources, status, GATED, MMLU_PRO)
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    assert {row.board for row in Snapshot.objects.get().standings.all()} == {"CODING", "MATH"}
+
+
+@pytest.mark.parametrize(("status", "is_refused"), [(401, True), (403, True), (404, False)])
+def test_a_source_that_refuses_every_board_has_failed(all_boards, status, is_refused):
+    refuse(all_boards, status, *(HUB_BOARD.format(dataset) for dataset in all_boards.boards))
+    assert_kept(SOURCE, refreshed(SOURCE), f"leaderboard answered {status}")
+    assert SourceState.objects.get(pk=SOURCE).is_refused == is_refused
+
+
+def test_a_board_that_needs_a_token_ends_without_it(all_boards, settings):
+    settings.RANKINGS_HF_TOKEN = ""
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    assert standings(SOURCE, "REASONING") == {}

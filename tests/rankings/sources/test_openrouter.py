@@ -1,10 +1,13 @@
 """OPENROUTER: off without a key; tokens of seven days are summed by model; its list of models only links names."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from rankings.identity import mapping
 from rankings.models import Alias, Profile, Snapshot, Source, SourceState
+from rankings.publishing import health
 from rankings.refresh import RefreshResult
 from tests import factories
 from tests.rankings.source_server import (
@@ -174,10 +177,82 @@ def test_implausible_document_fails_the_run(known, path, document, reason):
     assert_kept(SOURCE, refreshed(SOURCE), reason)
 
 
-@pytest.mark.parametrize("tokens", [12, None, "-5", "1e9", "1" * 40, "٣"])
-def test_tokens_that_are_not_digits_fail_the_run(known, tokens):
-    known.tokens["programming"][3]["total_tokens"] = tokens
-    assert_kept(SOURCE, refreshed(SOURCE), "total_tokens is")
+TODAY = datetime.now(UTC).date()
+BAD_ROWS: list[dict[str, Any]] = [
+    *({"total_tokens": tokens} for tokens in (12, 1.5, None, "", "0", "000", "-5", "1e9", "1" * 40, "٣", ["1"], True)),
+    *({"date": day} for day in (str(TODAY), str(TODAY + timedelta(days=400)), "yesterday", "2026-13-01", "", None, 20261120)),
+    *({"model_permaslug": name} for name in (7, "", "  ", None, "x" * 301, "nul\x00", "\ud83d", ["a/b"])),
+]
+BAD_IDS = [f"{name} {value!r:.20}" for row in BAD_ROWS for name, value in row.items()]
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS, ids=BAD_IDS)
+def test_a_bad_row_is_left_out_and_counted(known, bad):
+    [name] = bad
+    known.tokens["programming"][3] |= {"model_permaslug": "filler/model-0-20260101", **bad}
+    said = []
+    outcome = refreshed(SOURCE, say=said.append)
+    assert outcome.result == RefreshResult.STORED
+    rows = len(known.tokens["programming"])
+    [note] = Snapshot.objects.latest("id").notes.splitlines()
+    assert note.startswith(f"1 of {rows} rows of programming are left out, the first because {name} is ")
+    assert note in said
+    assert standings(SOURCE, "CODING")["filler/model-0-20260101"].value == 6 * 10**9
+    assert standings(SOURCE)["filler/model-0-20260101"].value == 7 * 10**9
+
+
+@pytest.mark.parametrize("item", [7, None, "row", []])
+def test_what_is_no_row_is_left_out_and_counted(known, item):
+    known.tokens["programming"][3] = item
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    assert "because an item of data is" in Snapshot.objects.latest("id").notes
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS, ids=BAD_IDS)
+@pytest.mark.parametrize("category", [None, "programming"])
+def test_too_many_bad_rows_hold_the_run_back(known, bad, category):
+    for row in known.tokens[category]:
+        row |= bad
+    before = Snapshot.objects.get()
+    outcome = refreshed(SOURCE)
+    assert outcome.result == RefreshResult.HELD
+    assert f"rows of {category or 'everything'} are left out, the first because {next(iter(bad))} is " in outcome.detail
+    assert mapping.latest_snapshot(SOURCE) == before
+    [report] = [each for each in health.report() if each.source == SOURCE]
+    assert report.reason == f"held back: {outcome.detail}"
+
+
+@pytest.mark.parametrize(("share", "result"), [(0.1, RefreshResult.STORED), (0.11, RefreshResult.HELD)])
+def test_a_tenth_of_the_rows_may_be_bad(known, share, result):
+    rows = known.tokens[None]
+    for row in rows[: int(share * len(rows))]:
+        row["total_tokens"] = "0"
+    assert refreshed(SOURCE).result == result
+
+
+def test_a_first_run_of_zeros_is_held_back(on):
+    for row in on.tokens[None]:
+        row["total_tokens"] = "0"
+    assert refreshed(SOURCE).result == RefreshResult.HELD
+    assert mapping.latest_snapshot(SOURCE) is None
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+def test_a_refused_sample_stops_alone(known, status):
+    for row in known.tokens[None]:
+        row["total_tokens"] = str(int(row["total_tokens"]) + 1)
+    known.answer(OPENROUTER_TOKENS, *[_reply(known, None), Reply(status)])
+    before = {key: row.value for key, row in standings(SOURCE, "CODING").items()}
+    assert refreshed(SOURCE).result == RefreshResult.STORED
+    assert {key: row.value for key, row in standings(SOURCE, "CODING").items()} == before
+    state = SourceState.objects.get(pk=SOURCE)
+    assert (state.is_refused, state.failures) == (False, 0)
+    assert state.error.startswith("CODING stays as it was: ")
+
+
+def _reply(served, category):
+    yesterday = f"{TODAY - timedelta(days=1)}T23:59:00Z"
+    return Reply(body={"data": served.tokens[category], "meta": {"as_of": yesterday, "version": "v1"}})
 
 
 def test_endless_pages_of_models_fail_the_run(known):

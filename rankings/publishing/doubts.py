@@ -1,0 +1,69 @@
+"""Says why a run of a source must not be published before staff have seen it: judged by what it would change of our lists.
+
+A source that renames a column still sends as many rows. But they are mapped to other models than yesterday, or to none, and
+callers of best/* would be served and charged by another model overnight.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from completions.models import Category
+from rankings.identity import mapping
+from rankings.identity.mapping import ChosenStanding
+from rankings.models import Snapshot, Source, Standing
+from rankings.scoring import formula
+from rankings.sources.base import FetchedSnapshot
+
+# Sources retire a few models at a time; a renamed column loses most of ours at once.
+LOST_SHARE_MAX = 0.25  # of our models on a board
+# A list that is read each day moves by a few places. Of the whole board a quarter is another list.
+LEAP = 0.25
+LEAPT_SHARE_MAX = 0.25  # of our models on a board
+MODELS_MIN = 2  # that are lost or leap: one alone may be news
+
+
+def find(last: Snapshot, fetched: FetchedSnapshot, new_series: Collection[str]) -> str:
+    """Return what is doubtful of the run beside what is published; empty if nothing is.
+
+    ``new_series``: boards whose version is another now, so that their ranks are not compared.
+    """
+    source = Source(last.source)
+    old, new = list(last.standings.all()), [Standing(**vars(row)) for row in fetched.standings]
+    before, after = (mapping.expected_standings(source, standings) for standings in (old, new))
+    found: list[str] = []
+    for board, ours in before.items():
+        if board in fetched.unread:
+            continue
+        now = after.get(board, {})
+        found += _lost(board, ours.keys(), now.keys())
+        if board not in new_series:
+            found += _leapt(board, _places(board, ours, old), _places(board, now, new))
+    return "; ".join(found)
+
+
+def _lost(board: Category, before: Iterable[str], after: Iterable[str]) -> Iterator[str]:
+    known = set(before)
+    lost = known - set(after)
+    if len(lost) >= MODELS_MIN and len(lost) > LOST_SHARE_MAX * len(known):
+        yield f"{board} has {len(known) - len(lost)} of our {len(known)} models that it had"
+
+
+_Place = tuple[float, float]  # on the board, as shares: by rank, and by value
+
+
+def _leapt(board: Category, before: dict[str, _Place], after: dict[str, _Place]) -> Iterator[str]:
+    common = before.keys() & after.keys()
+    leapt = [
+        model_id
+        for model_id in common
+        if max(abs(was - now) for was, now in zip(before[model_id], after[model_id], strict=True)) > LEAP
+    ]
+    if len(leapt) >= MODELS_MIN and len(leapt) > LEAPT_SHARE_MAX * len(common):
+        yield f"on {board} {len(leapt)} of our {len(common)} models leap by more than {LEAP:.0%} of the board"
+
+
+def _places(board: Category, ours: dict[str, ChosenStanding], standings: Sequence[Standing]) -> dict[str, _Place]:
+    values = sorted(standing.value for standing in standings if standing.board == board)
+    return {
+        model_id: (chosen.standing.rank / len(values), formula.percentile(chosen.standing.value, values) / 100)
+        for model_id, chosen in ours.items()
+    }
