@@ -133,7 +133,7 @@ def _run(state: SourceState, options: RunOptions) -> RefreshOutcome:
         run = SourceRun(open_client(access), str(previous_validators.get("revision") or ""), open_client)
         try:
             with _whatever_it_sends():
-                fetched = _with_stopped_boards(_read(spec, run, previous_validators), last)
+                fetched = _complete(spec, _read(spec, run, previous_validators), last)
                 if doubt := _doubt(spec, fetched, last, options):
                     return _hold(state, fetched, access.mark, doubt)
                 validators: dict[str, object] = {"mark": access.mark, "revision": fetched.revision}
@@ -171,12 +171,19 @@ def _read(spec: FetchedSourceSpec, run: SourceRun, validators: dict[str, object]
     return spec.read(run)
 
 
-def _with_stopped_boards(fetched: FetchedSnapshot, last: Snapshot | None) -> FetchedSnapshot:
-    """Add the standings that the boards had before the source refused them."""
+def _complete(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None) -> FetchedSnapshot:
+    """Add the versions of the boards, and the standings that those had which the source refuses now."""
     columns = [field.name for field in fields(StandingRow)]
     kept = last.standings.filter(board__in=fetched.stopped).values(*columns) if last else []
     rows = [StandingRow(**{**row, "board": Category(row["board"])}) for row in kept]
-    return replace(fetched, standings=[*fetched.standings, *rows], notes=[*fetched.notes, *_stopped(fetched)])
+    boards: dict[str, dict[str, str]] = {
+        str(board): {"version": fetched.version or spec.board(board).version} for board in spec.boards
+    }
+    if last:
+        old = {board: {"as_of": last.as_of.isoformat(), **last.boards.get(board, {})} for board in fetched.stopped}
+        boards |= {str(board): about for board, about in old.items()}
+    standings, notes = [*fetched.standings, *rows], [*fetched.notes, *_stopped(fetched)]
+    return replace(fetched, standings=standings, notes=notes, boards=boards)
 
 
 def _stopped(fetched: FetchedSnapshot) -> list[str]:
@@ -186,7 +193,8 @@ def _stopped(fetched: FetchedSnapshot) -> list[str]:
 def _fingerprint(fetched: FetchedSnapshot) -> str:
     """Return the SHA-256 of the standings, in whatever order they came, with version and date."""
     rows = sorted(json.dumps(vars(row), sort_keys=True) for row in fetched.standings)
-    content = json.dumps([rows, fetched.version, fetched.as_of and fetched.as_of.isoformat()])
+    versions = sorted((board, about.get("version")) for board, about in fetched.boards.items())
+    content = json.dumps([rows, versions, fetched.as_of and fetched.as_of.isoformat()])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -200,7 +208,7 @@ def _doubt(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | N
     _require_plausible(spec, fetched, last, options)
     if last is None or options.accepts_fewer:
         return ""
-    return doubts.find(last, fetched, ())
+    return doubts.find(last, fetched)
 
 
 def _require_plausible(spec: FetchedSourceSpec, fetched: FetchedSnapshot, last: Snapshot | None, options: RunOptions) -> None:
@@ -252,6 +260,7 @@ def _create(source: Source, fetched: FetchedSnapshot, fingerprint: str, held_bec
         fingerprint=fingerprint,
         version=fetched.version,
         attribution=fetched.attribution,
+        boards=fetched.boards,
         notes="\n".join(fetched.notes),
         held_because=held_because,
     )

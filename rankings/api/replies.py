@@ -11,6 +11,7 @@ Only valid queries are cached, and a bounded number of them.
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -20,8 +21,11 @@ from gateway_project.db import pool
 from gateway_project.text import compact_json, timestamps
 from rankings.api import filters
 from rankings.api.filters import RankingsQuery
+from rankings.identity import mapping
+from rankings.models import Source
 from rankings.publishing import health, listing
 from rankings.publishing.listing import PublishedRankings, RankedEntry
+from rankings.sources import registry
 
 STEP_SECONDS = 10
 _PREVIOUS_SECONDS_MAX = 3 * STEP_SECONDS
@@ -33,10 +37,11 @@ _REPLIES_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A body, and the weak ETag of the data in it."""
+    """A body, the weak ETag of the data in it, and what its sources ask to be cited as, for the header Link."""
 
     body: bytes
     etag: str
+    citation: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class _Batch:
     step: int
     published: PublishedRankings
     sources: bytes  # the health of the sources, as JSON
+    citations: Mapping[str, str]  # by source
     replies: dict[RankingsQuery, Reply] = field(default_factory=dict)
 
 
@@ -79,11 +85,23 @@ def _begin_batch(step: int, published: PublishedRankings, previous: _Batch | Non
     try:
         with pool.time_limit():
             sources = compact_json.dumps(health.report_for_api(_time(step)))
+            citations = _citations()
     except pool.DATABASE_ERRORS:
         if previous is None:
             raise
-        sources = previous.sources
-    return _Batch(step, published, sources)
+        sources, citations = previous.sources, previous.citations
+    return _Batch(step, published, sources, citations)
+
+
+def _citations() -> Mapping[str, str]:
+    """Return how each source that is shown wants to be cited (RFC 8574). INTERNAL cites those that it is made of."""
+    found: dict[str, str] = {}
+    for spec in registry.fetched_specs():
+        if snapshot := mapping.latest_snapshot(spec.source):
+            words = snapshot.attribution.encode("ascii", "ignore").decode().replace("\\", "").replace('"', "'").split()
+            found[spec.source] = f'<{spec.home_url}>; rel="cite-as"; title="{" ".join(words)}"'
+    made_of = [found[spec.source] for spec in registry.weighted_specs() if spec.source in found]
+    return {**found, Source.INTERNAL: ", ".join(made_of)}
 
 
 def _render(query: RankingsQuery, batch: _Batch) -> Reply:
@@ -98,7 +116,7 @@ def _render(query: RankingsQuery, batch: _Batch) -> Reply:
         batch.sources,
         timestamps.iso_millis(now).encode(),
     )
-    return Reply(body, _etag(page, pagination, batch))
+    return Reply(body, _etag(page, pagination, batch), batch.citations.get(query.source, ""))
 
 
 def _etag(page: tuple[RankedEntry, ...], pagination: bytes, batch: _Batch) -> str:

@@ -31,7 +31,7 @@ _IF_NONE_MATCH = OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER,
 _REPLY_HEADERS = [
     specification.response_header("ETag", str, "Names the data. Send it back as If-None-Match.", [200, 304]),
     specification.response_header("Cache-Control", str, "How long the reply may be kept.", [200, 304]),
-    specification.response_header("Link", str, "The license of the data.", [200, 304]),
+    specification.response_header("Link", str, "The license of the data, and how its source is cited.", [200, 304]),
     specification.response_header("Access-Control-Allow-Origin", str, "Pages of any origin may read the reply.", [200, 304]),
 ]
 
@@ -85,7 +85,7 @@ def forget() -> None:
 def _respond(query: RankingsQuery, request: HttpRequest | Request) -> HttpResponse:
     """Return the reply, or 304 with its ETag if the client has a copy of the same data."""
     reply = replies.reply(query, time.time())
-    headers = {**_HEADERS, "ETag": reply.etag}
+    headers = {**_HEADERS, "Link": ", ".join(filter(None, [_HEADERS["Link"], reply.citation])), "ETag": reply.etag}
     if _names(reply.etag, request.META.get("HTTP_IF_NONE_MATCH", "")):
         return HttpResponse(status=304, headers=headers)
     return HttpResponse(reply.body, content_type="application/json", headers=headers)

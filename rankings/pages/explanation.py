@@ -38,6 +38,7 @@ class SourceExplanation:
     confidence: str = ""
     method: str = ""
     as_of: datetime | None = None
+    version: str = ""
     attribution: str = ""
 
 
@@ -191,6 +192,8 @@ def _verdict(statement: dict[str, Any]) -> str:
         return "counts in the quality"
     if statement["is_applicable"]:
         return "it ranks such models, so this lowers the coverage"
+    if not statement["weight"]:
+        return "does not count: this leaderboard of it has no weight"
     return "does not count: it ranks too few models on this leaderboard, or none of this kind"
 
 
@@ -208,6 +211,7 @@ def _source(statement: dict[str, Any], weight: str, verdict: str) -> SourceExpla
         confidence=_confidence_factors(statement),
         method=_METHODS.get(statement["method"], ""),
         as_of=datetime.fromisoformat(statement["as_of"]),
+        version=statement["version"],
         attribution=statement["attribution"],
     )
 

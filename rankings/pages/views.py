@@ -209,9 +209,10 @@ def _prices(price: Price) -> list[tuple[str, str]]:
 
 
 def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:
-    """Return the last HISTORY_DAYS of the model on the board, newest first."""
-    days = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
-    return list(days.order_by("-day")[:HISTORY_DAYS])
+    """Return the last HISTORY_DAYS of the model on the board in the series of the newest one, newest first."""
+    ranks = DailyRank.objects.filter(model=model, source=query.source, board=query.board)
+    days = list(ranks.order_by("-day")[:HISTORY_DAYS])
+    return [each for each in days if not each.series or not days[0].series or each.series == days[0].series]
 
 
 def _histories(days: list[DailyRank]) -> list[Plot]:

@@ -4,14 +4,14 @@ A source that renames a column still sends as many rows. But they are mapped to 
 callers of best/* would be served and charged by another model overnight.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from completions.models import Category
 from rankings.identity import mapping
 from rankings.identity.mapping import ChosenStanding
 from rankings.models import Snapshot, Source, Standing
 from rankings.scoring import formula
-from rankings.sources.base import FetchedSnapshot
+from rankings.sources.base import FetchedSnapshot, series
 
 # Sources retire a few models at a time; a renamed column loses most of ours at once.
 LOST_SHARE_MAX = 0.25  # of our models on a board
@@ -21,11 +21,8 @@ LEAPT_SHARE_MAX = 0.25  # of our models on a board
 MODELS_MIN = 2  # that are lost or leap: one alone may be news
 
 
-def find(last: Snapshot, fetched: FetchedSnapshot, new_series: Collection[str]) -> str:
-    """Return what is doubtful of the run beside what is published; empty if nothing is.
-
-    ``new_series``: boards whose version is another now, so that their ranks are not compared.
-    """
+def find(last: Snapshot, fetched: FetchedSnapshot) -> str:
+    """Return what is doubtful of the run beside what is published; empty if nothing is."""
     source = Source(last.source)
     old, new = list(last.standings.all()), [Standing(**vars(row)) for row in fetched.standings]
     before, after = (mapping.expected_standings(source, standings) for standings in (old, new))
@@ -35,9 +32,15 @@ def find(last: Snapshot, fetched: FetchedSnapshot, new_series: Collection[str]) 
             continue
         now = after.get(board, {})
         found += _lost(board, ours.keys(), now.keys())
-        if board not in new_series:
+        if not _is_new_series(last.boards.get(board), fetched.boards.get(board)):
             found += _leapt(board, _places(board, ours, old), _places(board, now, new))
     return "; ".join(found)
+
+
+def _is_new_series(before: Mapping[str, str] | None, now: Mapping[str, str] | None) -> bool:
+    """Whether the board's version is another, so that its ranks cannot be compared."""
+    versions = [about["version"] for about in (before, now) if about and "version" in about]
+    return len({series(version) for version in versions}) == 2
 
 
 def _lost(board: Category, before: Iterable[str], after: Iterable[str]) -> Iterator[str]:

@@ -27,10 +27,9 @@ def entries(source: Source, models: Mapping[str, PricedModel], now: datetime) ->
 
 
 def _entry(population: Population, category: Category, model_id: str, chosen: ChosenStanding, now: datetime) -> Entry:
-    assert population.snapshot
     general = population.board(Category.GENERAL).ours.get(model_id, chosen)
     figures, used = population.figures(category, chosen), parameters.in_force()
-    freshness = population.freshness(now)
+    freshness = population.freshness(category, now)
     return Entry(
         source=population.spec.source,
         board=category,
@@ -45,7 +44,7 @@ def _entry(population: Population, category: Category, model_id: str, chosen: Ch
         ),
         elo=figures.elo,
         confidence=chosen.confidence * figures.precision * freshness,
-        last_updated=population.snapshot.as_of,
+        last_updated=population.as_of(category),
         inputs={**source_inputs(population, category, chosen), "precision": figures.precision, "freshness": freshness},
     )
 
@@ -64,8 +63,8 @@ def source_inputs(population: Population, category: str, chosen: ChosenStanding)
         "percentile": board.percentile(standing.value),
         "identity": chosen.confidence,
         "method": str(chosen.method),
-        "as_of": population.snapshot.as_of.isoformat(),
-        "version": population.snapshot.version,
+        "as_of": population.as_of(category).isoformat(),
+        "version": population.version(category),
         "attribution": population.snapshot.attribution,
     }
 

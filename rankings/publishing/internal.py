@@ -36,6 +36,7 @@ class SourceStatement:
     """
 
     spec: FetchedSourceSpec
+    board_weight: float
     is_applicable: bool
     evidence: Evidence | None = None
     fields: Mapping[str, Any] | None = None
@@ -94,7 +95,7 @@ def _scored(category: Category, model: PricedModel, inputs: ScoringInputs) -> Sc
     scores = formula.scores(
         inputs.parameters,
         evidence={each.spec.short_name: each.evidence for each in statements if each.evidence},
-        applicable=[each.spec.short_name for each in statements if each.is_applicable],
+        applicable={each.spec.short_name: each.board_weight for each in statements if each.is_applicable},
         speed=speed.score,
         cost=formula.cost(inputs.parameters, model.blended_dollars),
     )
@@ -105,17 +106,18 @@ def _statement(population: Population, category: Category, model: PricedModel, i
     """A closed model loses nothing when a source of open weights only does not list it."""
     spec, board = population.spec, population.board(category)
     could_list_it = model.has_open_weights or not spec.lists_open_weights_only
-    is_applicable = len(board.values) >= inputs.parameters.population_min and could_list_it
+    weight = population.weight(category)
+    is_applicable = len(board.values) >= inputs.parameters.population_min and could_list_it and weight > 0
     chosen = board.ours.get(model.id)
     if chosen is None:
-        return SourceStatement(spec, is_applicable)
+        return SourceStatement(spec, weight, is_applicable)
     evidence = Evidence(
         percentile=board.percentile(chosen.standing.value),
         identity=chosen.confidence,
         precision=population.figures(category, chosen).precision,
-        freshness=population.freshness(inputs.now),
+        freshness=population.freshness(category, inputs.now),
     )
-    return SourceStatement(spec, is_applicable, evidence, external.source_inputs(population, category, chosen))
+    return SourceStatement(spec, weight, is_applicable, evidence, external.source_inputs(population, category, chosen))
 
 
 def _speed(model: PricedModel, inputs: ScoringInputs) -> ScoredSpeed:
@@ -167,16 +169,17 @@ def _entry(category: Category, scored: ScoredModel, inputs: ScoringInputs, *, ra
         elo=ratings[0] if ratings else None,
         **{benchmark: figure.value for benchmark, figure in figures.items()},
         confidence=scores.confidence,
-        last_updated=_oldest_date(scored, inputs),
+        last_updated=_oldest_date(category, scored, inputs),
         inputs=_inputs(scored, inputs),
     )
 
 
-def _oldest_date(scored: ScoredModel, inputs: ScoringInputs) -> datetime:
-    """Return the date of the oldest snapshot that counts. Prices and this gateway's own measurements are of now."""
-    counted = {each.spec.source for each in scored.statements if each.is_counted} | {scored.speed.source}
-    snapshots = [population.snapshot for source, population in inputs.populations.items() if source in counted]
-    return min((snapshot.as_of for snapshot in snapshots if snapshot), default=inputs.now)
+def _oldest_date(category: Category, scored: ScoredModel, inputs: ScoringInputs) -> datetime:
+    """Return the date of the oldest board that counts. Prices and this gateway's own measurements are of now."""
+    counted = [(each.spec.source, category) for each in scored.statements if each.is_counted]
+    counted += [(source, Category.GENERAL) for source in inputs.populations if source == scored.speed.source]
+    dates = [inputs.populations[source].as_of(board) for source, board in counted]
+    return min(dates, default=inputs.now)
 
 
 def _inputs(scored: ScoredModel, inputs: ScoringInputs) -> dict[str, Any]:
@@ -206,7 +209,7 @@ def _source(statement: SourceStatement, inputs: ScoringInputs) -> dict[str, Any]
     evidence = statement.evidence
     return {
         "source": statement.spec.source,
-        "weight": inputs.parameters.source_weights[statement.spec.short_name],
+        "weight": inputs.parameters.source_weights[statement.spec.short_name] * statement.board_weight,
         "is_applicable": statement.is_applicable,
         "is_heard": statement.is_counted,
         **(statement.fields or {}),

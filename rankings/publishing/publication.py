@@ -9,17 +9,18 @@ its ``source`` and ``streams``; ``cost`` with the prices; ``benchmarks`` with wh
 what it says, and how the formula reads this.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from gateway_project.db import pool
 from rankings.models import DailyRank, Entry, Publication, Source, SourceState
 from rankings.publishing import external, internal, routable_aliases
 from rankings.scoring import priced_models
+from rankings.sources.base import series
 
 _CHANGE_DAYS = 7
 
@@ -70,16 +71,27 @@ def _entries(source: Source, now: datetime) -> list[Entry]:
 # --- History ------------------------------------------------------------------------------------------------------
 
 
-def _set_changes(source: Source, entries: Iterable[Entry], today: date) -> None:
+def _set_changes(source: Source, entries: Collection[Entry], today: date) -> None:
     """Set the ranks that each entry gained on its board in a week, or since its first day; a new entry has gained none."""
-    before = _ranks_before(source, today)
+    boards = {entry.board: _series(entry) for entry in entries}
+    before = _ranks_before(source, today, boards)
     for entry in entries:
         entry.change = before.get((entry.board, entry.model_id), entry.board_rank) - entry.board_rank
 
 
-def _ranks_before(source: Source, today: date) -> dict[tuple[str, str], int]:
-    """Return, by board and model, the rank of the newest day that is at least a week ago; else of the oldest day."""
-    days = DailyRank.objects.filter(source=source, day__lt=today).distinct("board", "model_id")
+def _series(entry: Entry) -> str:
+    return series(entry.inputs["version"])
+
+
+def _ranks_before(source: Source, today: date, boards: Mapping[str, str]) -> dict[tuple[str, str], int]:
+    """Return, by board and model, the rank of the newest day that is at least a week ago; else of the oldest day.
+
+    Only days of the series that each of ``boards`` has now count, and those before there were series.
+    """
+    comparable = Q(series="")
+    for board, now in boards.items():
+        comparable |= Q(board=board, series=now)
+    days = DailyRank.objects.filter(comparable, source=source, day__lt=today).distinct("board", "model_id")
     oldest = days.order_by("board", "model_id", "day")
     last = days.filter(day__lte=today - timedelta(days=_CHANGE_DAYS)).order_by("board", "model_id", "-day")
     return {(row.board, row.model_id): row.rank for rows in (oldest, last) for row in rows}
@@ -95,12 +107,13 @@ def _store_daily_ranks(entries: Iterable[Entry], today: date) -> None:
                 day=today,
                 rank=entry.board_rank,
                 overall=entry.overall,
+                series=_series(entry),
             )
             for entry in entries
         ],
         update_conflicts=True,
         unique_fields=["source", "board", "model", "day"],
-        update_fields=["rank", "overall"],
+        update_fields=["rank", "overall", "series"],
     )
 
 

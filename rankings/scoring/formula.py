@@ -49,12 +49,16 @@ def scores(
     parameters: FormulaParameters,
     *,
     evidence: Mapping[str, Evidence],
-    applicable: Collection[str],
+    applicable: Mapping[str, float] | Collection[str],
     speed: float | None,
     cost: float | None,
 ) -> Scores:
-    """Return the scores of a model. Only the sources in ``applicable``, which could list this model, count in any way."""
-    weights = {name: weight for name, weight in parameters.source_weights.items() if name in applicable}
+    """Return the scores of a model. Only the sources in ``applicable``, which could list this model, count in any way.
+
+    As a mapping it says which share of its weight the source has on this board; otherwise that is all of it.
+    """
+    shares = applicable if isinstance(applicable, Mapping) else dict.fromkeys(applicable, 1.0)
+    weights = {name: weight * shares[name] for name, weight in parameters.source_weights.items() if name in shares}
     heard = {name: found for name, found in evidence.items() if weights.get(name)}
     coverage = _share({name: weights[name] for name in heard}, weights)
     quality = _mean([(weights[name], found.percentile) for name, found in heard.items()])

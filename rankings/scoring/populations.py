@@ -37,19 +37,41 @@ class Population:
 
     def board(self, category: str) -> PopulationBoard:
         """Return the source's board of a category. For OPEN_SOURCE that is GENERAL: no source has a board of open weights."""
-        name = Category.GENERAL.value if category == Category.OPEN_SOURCE else category
-        return self.boards.get(name, PopulationBoard())
+        return self.boards.get(_name(category), PopulationBoard())
+
+    def version(self, category: str) -> str:
+        """Return the version of the board that was read."""
+        assert self.snapshot
+        return str(self._about(category).get("version") or self.snapshot.version or self.spec.board(_name(category)).version)
+
+    def as_of(self, category: str) -> datetime:
+        """Return the date of the board: it may have stayed as it was before this snapshot."""
+        assert self.snapshot
+        moment = self._about(category).get("as_of")
+        return datetime.fromisoformat(moment) if moment else self.snapshot.as_of
+
+    def weight(self, category: str) -> float:
+        """Return how much of the source's weight the board has in INTERNAL."""
+        return self.spec.board(_name(category)).weight
+
+    def _about(self, category: str) -> Mapping[str, str]:
+        assert self.snapshot
+        found: Mapping[str, str] = self.snapshot.boards.get(_name(category), {})
+        return found
 
     def figures(self, category: str, chosen: ChosenStanding) -> StandingFigures:
         """Return what the standing of one of our models contributes."""
         return self.spec.figures(self.board(category).placement(chosen.standing))
 
-    def freshness(self, moment: datetime) -> float:
-        """Return how fresh the snapshot is, as a share."""
-        assert self.snapshot
+    def freshness(self, category: str, moment: datetime) -> float:
+        """Return how fresh the board is, as a share."""
         half_life_hours = parameters.in_force().half_lives_hours[self.spec.short_name]
-        age_hours = (moment - self.snapshot.as_of).total_seconds() / 3_600
+        age_hours = (moment - self.as_of(category)).total_seconds() / 3_600
         return formula.freshness(age_hours=age_hours, half_life_hours=half_life_hours)
+
+
+def _name(category: str) -> str:
+    return Category.GENERAL.value if category == Category.OPEN_SOURCE else category
 
 
 def latest_population(source: Source) -> Population:

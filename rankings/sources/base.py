@@ -14,6 +14,7 @@ What the ``facts`` of a standing hold, by source; None where the source does not
   them)
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -71,6 +72,7 @@ class FetchedSnapshot:
     notes: list[str] = field(default_factory=list)
     doubt: str = ""
     stopped: Mapping[Category, str] = field(default_factory=dict)
+    boards: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of ``models.Snapshot``, from ``refresh``
     unread: Collection[Category] = ()
 
 
@@ -98,6 +100,23 @@ class SourceAccess:
     def mark(self) -> str:
         """A keyed hash of the access: it changes with a new key, which may get an answer where the old one was refused."""
         return salted_hmac("rankings.sources", f"{READER} {self.base_url} {sorted(self.headers.items())}").hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """One of a source's boards. Figures of two major versions are not comparable, so that a new one begins a new series.
+
+    ``version``: unless the source says it itself. ``weight``: how much of the source's weight its figures have in INTERNAL.
+    """
+
+    version: str = "1"
+    weight: float = 1.0
+
+
+def series(version: str) -> str:
+    """Return the major version: "4" of 4.3 and of v4."""
+    major = re.search(r"\d+", version)
+    return major[0] if major else version
 
 
 @dataclass(frozen=True)
@@ -201,6 +220,10 @@ class FetchedSourceSpec(SourceSpec):
     weight: float = 0
     lists_open_weights_only: bool = False
     is_compared: bool = False
+
+    def board(self, category: str) -> Board:
+        found = self.boards.get(Category(category))
+        return found if isinstance(found, Board) else Board()
 
     def access(self) -> SourceAccess:
         key = self.key.value

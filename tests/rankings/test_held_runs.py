@@ -12,6 +12,7 @@ from rankings.publishing import health
 from rankings.refresh import RefreshResult
 from tests import factories
 from tests.pages.conftest import make_staff, powerless, signed_in, superuser
+from tests.rankings import source_server
 from tests.rankings.source_server import refreshed
 
 __all__ = ["powerless", "superuser"]
@@ -229,6 +230,25 @@ def test_a_source_that_mends_its_data_is_healthy_again(known, has_news):
     assert outcome.result == RefreshResult.STORED
     assert health_of(ARENA).is_healthy
     assert not Snapshot.objects.exclude(held_because="").exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "result"), [(4.9, RefreshResult.HELD), (5.0, RefreshResult.STORED), (5.1, RefreshResult.STORED)]
+)
+def test_ranks_may_leap_with_a_new_major_version(known, version, result):
+    shuffle_indexes(known)
+    known.change = lambda path, document: (
+        {**document, "intelligence_index_version": version} if path == source_server.AA else document
+    )
+    assert refreshed(AA).result == result
+
+
+def test_models_may_not_get_lost_with_a_new_version(known):
+    lose_creators(known)
+    known.change = lambda path, document: (
+        {**document, "intelligence_index_version": 5.0} if path == source_server.AA else document
+    )
+    assert refreshed(AA).result == RefreshResult.HELD
 
 
 # --- Staff -----------------------------------------------------------------------------------------------------------

@@ -10,11 +10,13 @@ from django.db import OperationalError, connection
 from completions.models import Category, LanguageModel, Provider, Route
 from rankings.api import filters, replies
 from rankings.api.filters import RankingsQuery
-from rankings.models import Publication, Source
+from rankings.models import Publication, Snapshot, Source
 from rankings.publishing import health, listing
+from rankings.sources import registry
 from tests import factories
 from tests.chat import assert_error
 from tests.conftest import client_for
+from tests.rankings import snapshots
 from tests.rankings.entries import UPDATED, forget, list_model, publish
 
 PATH = "/api/rankings"
@@ -444,6 +446,27 @@ def test_reply_is_publicly_cacheable_for_at_most_an_hour(listed):
     assert "Set-Cookie" not in reply
     assert reply["Content-Type"] == "application/json"
     assert "license" in reply["Link"]
+
+
+@pytest.mark.parametrize("source", ["OPENROUTER", "LMSYS_ARENA", "HUGGINGFACE"])
+def test_the_source_is_cited_with_the_reply_and_with_304(listed, settings, source):
+    settings.RANKINGS_OPENROUTER_API_KEY = "a-key"
+    snapshot = snapshots.make_snapshot(source, {})
+    Snapshot.objects.filter(pk=snapshot.pk).update(attribution='Source: "Open" Router\r\n é, as of 2026-11-26.')
+    forget()
+    reply = get(source=source)
+    home = registry.spec(source).home_url
+    cited = f'<{home}>; rel="cite-as"; title="Source: \'Open\' Router , as of 2026-11-26."'
+    assert reply["Link"] == f'<https://creativecommons.org/licenses/by/4.0/>; rel="license", {cited}'
+    unchanged = client_for(None).get(f"{PATH}?source={source}", HTTP_IF_NONE_MATCH=reply["ETag"])
+    assert (unchanged.status_code, unchanged["Link"]) == (304, reply["Link"])
+    assert (cited in get()["Link"]) == (source != "OPENROUTER")  # INTERNAL cites what it is made of
+
+
+def test_a_source_whose_data_is_not_shown_is_not_cited(listed):
+    snapshots.make_snapshot("OPENROUTER", {})
+    forget()
+    assert "cite-as" not in get(source="OPENROUTER")["Link"]
 
 
 def test_same_data_gives_the_same_bytes_and_etag(listed, now):

@@ -1,6 +1,7 @@
 """What is published from the last snapshots: which models, in which order, with which scores; and the history of ranks."""
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from gateway_project.db import pool
 from rankings.models import DailyRank, Entry, Profile, Publication, Snapshot, Source, SourceState
 from rankings.publishing import publication as publishing
 from rankings.scoring import formula, parameters
+from rankings.sources import huggingface, registry
 from tests import factories
 from tests.rankings.snapshots import make_alias, make_snapshot
 
@@ -296,6 +298,41 @@ def test_too_small_a_board_does_not_count():
     assert entry(INTERNAL, CODING, "acme/best").quality is None
 
 
+def test_a_board_without_weight_is_shown_and_does_not_count():
+    map_names(HUB, "open", "tiny")
+    make_snapshot(HUB, {CODING: {"open": 90, "tiny": 50}, GENERAL: {"open": 90}}, crowd=30)
+    publishing.publish(HUB)
+    assert shown(HUB, CODING, "quality") == {"acme/open": (90,), "acme/tiny": (50,)}
+    assert entry(HUB, CODING, "acme/open").inputs["version"] == "1"
+    assert entry(INTERNAL, GENERAL, "acme/open").quality is not None
+    coding = entry(INTERNAL, CODING, "acme/open")
+    assert coding.quality is None
+    assert [(each["weight"], each["is_heard"]) for each in coding.inputs["sources"] if each["source"] == HUB] == [(0, False)]
+
+
+def test_a_board_with_half_a_weight_counts_half(monkeypatch):
+    boards = {**registry.fetched_spec(HUB).boards, GENERAL: huggingface.HubBoard(dataset="any", weight=0.5)}
+    monkeypatch.setattr(huggingface, "SPEC", replace(huggingface.SPEC, boards=boards))
+    map_names(HUB, "open")
+    map_names(ARENA, "open")
+    make_snapshot(HUB, {GENERAL: {"open": 90}}, crowd=30)
+    make_snapshot(ARENA, {GENERAL: {"open": 0.5}}, crowd=30)
+    publishing.publish(INTERNAL)
+    high, low = 100 * 30.5 / 31, 100 * 1.5 / 31
+    assert entry(INTERNAL, GENERAL, "acme/open").quality == pytest.approx((0.1 * high + 0.45 * low) / 0.55)
+
+
+def test_a_board_that_stayed_as_it_was_keeps_its_date():
+    map_names(HUB, "open")
+    snapshot = make_snapshot(HUB, {GENERAL: {"open": (90, {"verified": True})}, "MATH": {"open": (90, {"verified": True})}})
+    old = snapshot.as_of - timedelta(hours=720)
+    Snapshot.objects.filter(pk=snapshot.pk).update(boards={"MATH": {"version": "2026", "as_of": old.isoformat()}})
+    publishing.publish(HUB)
+    general, math = (entry(HUB, board, "acme/open") for board in (GENERAL, "MATH"))
+    assert (general.last_updated, math.last_updated) == (snapshot.as_of, old)
+    assert (general.confidence, math.confidence) == (pytest.approx(0.9, abs=1e-3), pytest.approx(0.45, abs=1e-3))
+
+
 def test_category_counts_its_own_boards_and_keeps_the_general_rank():
     map_names(ARENA, "best", "open")
     make_snapshot(ARENA, {GENERAL: {"best": 99, "open": 1.5}, CODING: {"best": 1.5, "open": 99}}, crowd=30)
@@ -361,6 +398,23 @@ def test_change_is_since_a_week_ago_or_the_oldest_day(days, change):
     make_snapshot(ARENA, {GENERAL: {"a": 1600, "best": 1500}})
     publishing.publish(ARENA)
     assert shown(ARENA, GENERAL, "rank", "change") == {"acme/best": (2, change)}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [("4", "4.3", 3), ("4", "4.9", 3), ("4", "v4", 3), ("4", "5.0", 0), ("2", "3", 0), ("4", "40", 0), ("", "5.0", 3)],
+    ids=["the same", "a minor version", "another spelling", "a major version", "two and three", "four and forty", "not known"],
+)
+def test_ranks_of_two_major_versions_are_not_compared(before, now, change):
+    store_rank(8, 5)
+    DailyRank.objects.update(series=before)
+    map_names(ARENA, "best")
+    snapshot = make_snapshot(ARENA, {GENERAL: {"a": 1600, "best": 1500}})
+    Snapshot.objects.filter(pk=snapshot.pk).update(boards={GENERAL: {"version": now}})
+    publishing.publish(ARENA)
+    assert shown(ARENA, GENERAL, "rank", "change") == {"acme/best": (2, change)}
+    today = DailyRank.objects.filter(source=ARENA).latest("day")
+    assert today.series == now.strip("v").partition(".")[0]
 
 
 def test_last_rank_of_a_day_is_stored_once():

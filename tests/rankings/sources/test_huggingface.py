@@ -163,7 +163,11 @@ def test_a_refused_board_stops_alone(all_boards, status, board, gives_validators
     assert 2.5 in {row.value for row in standings(SOURCE, "MATH").values()}
     state = SourceState.objects.get(pk=SOURCE)
     assert (state.is_refused, state.failures, state.error.partition(":")[0]) == (False, 0, f"{board} stays as it was")
-    assert f"answered {status}" in Snapshot.objects.latest("id").notes
+    last, first = Snapshot.objects.latest("id"), Snapshot.objects.earliest("id")
+    assert f"answered {status}" in last.notes
+    assert last.boards[board]["as_of"] == first.as_of.isoformat()
+    assert [name for name, about in last.boards.items() if "as_of" in about] == [board]
+    assert last.boards["MATH"]["version"] == "2026"
     assert next(each for each in health.report() if each.source == SOURCE).is_healthy
     all_boards.asked.clear()
     assert refreshed(SOURCE).result == RefreshResult.UNCHANGED
