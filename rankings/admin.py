@@ -270,7 +270,7 @@ class SnapshotAdmin(ReadOnlyAdmin):
     actions = ("publish_held",)
 
     def has_release_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("rankings.release_snapshot"))
+        return bool(request.user.has_perm("rankings.change_snapshot"))
 
     @admin.action(description="Publish although held back", permissions=["release"])
     def publish_held(self, request: HttpRequest, queryset: QuerySet[Snapshot]) -> None:

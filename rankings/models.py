@@ -58,7 +58,6 @@ class Snapshot(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["source", "-id"], name="snapshots_by_source")]
-        permissions = [("release_snapshot", "Can publish a run that was held back")]
 
     def __str__(self) -> str:
         return f"{self.source} of {self.as_of:%Y-%m-%d}"

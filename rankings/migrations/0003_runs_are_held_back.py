@@ -7,10 +7,6 @@ class Migration(migrations.Migration):
     dependencies = [("rankings", "0002_ready_groups")]
 
     operations = [
-        migrations.AlterModelOptions(
-            name="snapshot",
-            options={"permissions": [("release_snapshot", "Can publish a run that was held back")]},
-        ),
         migrations.AddField(
             model_name="dailyrank",
             name="series",

@@ -8,7 +8,7 @@ from gateway_project.activity import staff_groups
 
 
 def fill(apps: Any, schema_editor: Any) -> None:
-    staff_groups.extend(apps, "rankings", {"Catalogue": ["release_snapshot"], "Operator": ["release_snapshot"]})
+    staff_groups.extend(apps, "rankings", {"Catalogue": ["change_snapshot"], "Operator": ["change_snapshot"]})
 
 
 class Migration(migrations.Migration):

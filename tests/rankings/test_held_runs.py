@@ -300,7 +300,7 @@ def test_publishing_a_held_run_needs_its_permission(held, powerless):
     held.refresh_from_db()
     assert held.held_because
     assert not Activity.objects.filter(object_type="rankings.snapshot").exists()
-    release(signed_in(make_staff("other@example.org", ["rankings.view_snapshot", "rankings.release_snapshot"])), held)
+    release(signed_in(make_staff("other@example.org", ["rankings.view_snapshot", "rankings.change_snapshot"])), held)
     held.refresh_from_db()
     assert held.held_because == ""
 
