@@ -1,8 +1,13 @@
 """The framing of server-sent events, in and out. Pure."""
 
+import json
+import re
+
 DONE = b"data: [DONE]\n\n"
 HEARTBEAT = b": keep-alive\n\n"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# No JSON has this in it: there are several events, without blank lines between (github.com/rexxars/eventsource-parser/pull/31).
+_BETWEEN_EVENTS = re.compile(rb"(?<=\})\n(?=\{|\[DONE\])")
 
 
 class EventTooLarge(Exception):
@@ -13,6 +18,7 @@ class Decoder:
     """Decodes bytes to the data of complete events. Lines end in LF, CRLF or CR. Ignores comments and other fields.
 
     A byte order mark may come before the first line: https://html.spec.whatwg.org/multipage/server-sent-events.html
+    What an event of the name ``error`` says is an error, whatever it looks like.
     """
 
     def __init__(self, event_bytes_max: int) -> None:
@@ -22,6 +28,7 @@ class Decoder:
         self._data_bytes = 0
         self._follows_cr = False  # the next LF is the second half of a CRLF
         self._is_first_line = True
+        self._is_error = False  # the event that has begun
 
     def feed(self, received: bytes) -> list[bytes]:
         """Return the data of the events that ``received`` completes. Raises EventTooLarge."""
@@ -34,9 +41,12 @@ class Decoder:
         if self._follows_cr:
             received = received.removeprefix(b"\n")
         self._follows_cr = received.endswith(b"\r")
-        lines = (self._rest + received).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *complete, self._rest = lines.split(b"\n")
-        events = []
+        if b"\n" in received or b"\r" in received:
+            lines = (self._rest + received).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+            *complete, self._rest = lines.split(b"\n")
+        else:  # a long line is not looked at again and again
+            complete, self._rest = [], self._rest + received
+        events: list[bytes] = []
         for line in complete:
             if self._is_first_line:
                 line, self._is_first_line = line.removeprefix(_BYTE_ORDER_MARK), False
@@ -46,10 +56,13 @@ class Decoder:
                 self._data_bytes += len(value) + 1
             elif line == b"data":
                 self._data.append(b"")
+            elif line.startswith(b"event:"):
+                self._is_error = line[6:].strip() == b"error"
             elif not line and self._data:
                 if data := b"\n".join(self._data):  # an event without data is ignored
-                    events.append(data)
-                self._data, self._data_bytes = [], 0
+                    data = _as_error(data) if self._is_error else data
+                    events += _BETWEEN_EVENTS.split(data) if len(self._data) > 1 else [data]
+                self._data, self._data_bytes, self._is_error = [], 0, False
         if not events and len(self._rest) + self._data_bytes > self._event_bytes_max:
             raise EventTooLarge  # when this read also completed events, at the next one: those are passed on first
         return events
@@ -57,3 +70,10 @@ class Decoder:
     def end(self) -> list[bytes]:
         """Return the data of the event that the end of the stream completes: some upstreams leave its blank line out."""
         return self.feed(b"\n\n")
+
+
+def _as_error(data: bytes) -> bytes:
+    """Return the object of an error, for the data of an event of this name."""
+    if b'"error"' in data:  # as OpenAI and Anthropic have it
+        return data
+    return b'{"error":%b}' % (data if data.startswith(b"{") else json.dumps(data.decode(errors="replace")).encode())

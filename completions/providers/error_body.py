@@ -18,6 +18,7 @@ from completions.providers import error_meanings
 _MESSAGE_FIELDS = ("message", "msg", "detail", "error", "errors", "title")  # in this order
 _DEPTH_MAX = 5  # of objects and lists around a message
 _MESSAGES_MAX = 5  # of a list of errors
+_MEANT_CHARACTERS_MAX = 2_000  # of a message, in which its meaning is looked for: callers can make it long
 _TEXT_BYTES_MAX = 10_000  # of a body that is not JSON: a message is at its start
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 _GZIP = b"\x1f\x8b"
@@ -70,7 +71,7 @@ class UpstreamError:
     @property
     def caller_code(self) -> str | None:
         """The code to pass on to the caller, one of CALLER_CODES; None when there is none."""
-        meaning = error_meanings.meaning(self.names | {self.code}, self.reason[:_TEXT_BYTES_MAX])
+        meaning = error_meanings.meaning(self.names | {self.code}, self.reason[:_MEANT_CHARACTERS_MAX])
         return meaning or (self.code if self.code in CALLER_CODES else None)
 
     def meant_status(self, status: int) -> int:
@@ -104,6 +105,8 @@ def from_json(parsed: Any) -> UpstreamError:
     error = parsed[0] if isinstance(parsed, list) and parsed else parsed
     if not isinstance(error, dict):
         return UpstreamError()
+    if isinstance(groq := error.get("x_groq"), dict) and groq.get("error"):
+        error = groq
     inner, of_reply = error.get("error"), error.get("base_resp")
     if isinstance(of_reply, dict):  # MiniMax's
         code = _name(of_reply.get("status_code"))
@@ -125,6 +128,8 @@ def is_error(parsed: Any) -> bool:
     if not isinstance(error, dict):
         return False
     if error.get("error") or error.get("object") == "error":
+        return True
+    if isinstance(groq := error.get("x_groq"), dict) and groq.get("error"):  # why it ended early: console.groq.com/docs
         return True
     if isinstance(of_reply := error.get("base_resp"), dict) and of_reply.get("status_code"):  # 0 in MiniMax's replies
         return True

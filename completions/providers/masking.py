@@ -6,16 +6,19 @@ import re
 from gateway_project.text import web_addresses
 
 MASK = "***"
+# Callers can have a provider quote what they send: no search may begin anew within a word or a name, or go back into one.
+_NAME = r"(?<![\w-])(?<![\w-]\.)"  # where a name with dots begins
+_SCHEME = r"(?:(?<!\w)\w++://)?"
 _KEY_PREFIX = r"(?:sk|pk|rk|gsk|xai|pplx|nvapi|csk|tgp|fw|hf|r8)[-_]"
 _KEYS = re.compile(
     # A key of a well-known form, one that its provider has masked in the middle, and what stands behind "Bearer".
     rf"\b{_KEY_PREFIX}[\w-]{{10,}}|\bAIza[\w-]{{10,}}|\bBearer [\w.~+/-]{{8,}}=*"
-    rf"|[\w-]*\*{{3,}}[\w*-]*|\b{_KEY_PREFIX}[\w-]*(?:\.{{2,}}|…)[\w-]*",
+    rf"|(?:(?<![\w-])[\w-]++)?\*{{3,}}[\w*-]*|\b{_KEY_PREFIX}[\w-]*+(?:\.{{2,}}|…)[\w-]*",
     re.IGNORECASE,
 )
 _PRIVATE_HOSTS = re.compile(
-    r"(?:\w+://)?(?:\b\d{1,3}(?:\.\d{1,3}){3}\b|\[[\da-f:]{3,}\]|\blocalhost\b"
-    r"|\b[\w-]+(?:\.[\w-]+)*\.(?:internal|local|localdomain|svc|lan|corp|intra)\b(?:\.[\w-]+)*)(?::\d+)?(?:/[^\s'\"`<>)\],;]*)?",
+    rf"{_SCHEME}(?:\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b|\[[\da-f:]{{3,}}\]|\blocalhost\b"
+    rf"|{_NAME}[\w-]++(?:\.[\w-]++)*\.(?:internal|local|localdomain|svc|lan|corp|intra)\b(?:\.[\w-]+)*)(?::\d+)?(?:/[^\s'\"`<>)\],;]*)?",
     re.IGNORECASE,
 )
 _ACCOUNTS = re.compile(
@@ -43,7 +46,9 @@ def mask_keys(text: str, api_key: str) -> str:
 def mask_origin(text: str, *, base_url: str, upstream_model: str, model_id: str) -> str:
     """Mask the provider's hosts and our accounts there, and call its model by the caller's name of it."""
     for host in _hosts(base_url):
-        address = rf"(?:\w+://)?(?<![\w-])(?:[\w-]+\.)*{re.escape(host)}(?![\w-])(?!\.\w)(?::\d+)?(?:/[^\s'\"`<>)\],;]*)?"
+        address = (
+            rf"{_SCHEME}(?:{_NAME}(?:[\w-]++\.)*|(?<![\w-])){re.escape(host)}(?![\w-])(?!\.\w)(?::\d+)?(?:/[^\s'\"`<>)\],;]*)?"
+        )
         text = re.sub(address, MASK, text, flags=re.IGNORECASE)
     text = _PRIVATE_HOSTS.sub(MASK, text)
     for name in _names(upstream_model):
@@ -81,4 +86,4 @@ def _name_pattern(name: str) -> str:
     """Match the name with a path before it and a date behind. One that is a word of the language, only where it is a name."""
     if name.isalpha():
         return rf"(?<=[`'\"]){name}(?=[`'\"])|(?<=\bmodel ){name}\b"
-    return rf"(?<![\w./-])(?:[\w.~-]+/)*(?:[\w-]+\.)*{re.escape(name)}(?:[-@:]v?\d[\w-]*)*(?![\w-])(?!\.\w)"
+    return rf"(?<![\w./~-])(?:[\w.~-]++/)*(?:[\w-]++\.)*{re.escape(name)}(?:[-@:]v?\d[\w-]*+)*+(?![\w-])(?!\.\w)"

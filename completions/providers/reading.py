@@ -84,10 +84,11 @@ class EventReader:
         """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
         chunks, failure = self._read_each(events)
         if not self.has_passed_on:
-            chunks = self._held = [*self._held, *chunks]
+            self._held += chunks
             if not (self._begins or self.has_finish_reason or [chunk for chunk in chunks if chunk.text_bytes]):
                 return [], failure
-            self.has_passed_on, self._held = bool(chunks), []
+            chunks, self._held = self._held, []
+            self.has_passed_on = bool(chunks)
         return chunks, failure
 
     def take_held(self) -> list[Chunk]:
@@ -104,9 +105,12 @@ class EventReader:
         """Return the object of an event. Raises UnusableResponse for one that is broken: it may have had a part of the reply.
 
         None stands for what is no object, such as ``ping`` or ``null``: it is skipped as a comment is, up to a bound. An error
-        may come in a list.
+        may come in a list, and some relays write ``data:`` twice.
         """
         begin = data.lstrip(_BEFORE_JSON)[:1]
+        if begin == b"d":
+            data = data.lstrip(_BEFORE_JSON).removeprefix(b"data:")
+            begin = data.lstrip(_BEFORE_JSON)[:1]
         try:
             if begin == b"{":
                 event: dict[str, Any] = wire.parse_json(data)
@@ -142,14 +146,20 @@ MakeReader = Callable[[], EventReader]
 Parse = Callable[[bytes], WholeReply]
 
 
-def read_whole(posted: exchange.Posted, parse: Parse, make_reader: MakeReader | None = None) -> WholeReply:
+def read_whole(
+    posted: exchange.Posted,
+    parse: Parse,
+    make_reader: MakeReader | None = None,
+    response: http.UpstreamResponse | None = None,
+    begun: bytes = b"",
+) -> WholeReply:
     """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed.
 
-    Some servers stream unasked: then ``make_reader`` makes what reads the body.
+    Some servers stream unasked: then ``make_reader`` makes what reads the body. ``begun`` is what was read of a ``response``.
     """
-    call, response, body = posted.call, posted.response(), b""
+    call, response, body = posted.call, response or posted.response(), b""
     try:
-        body = response.read_all()
+        body = begun + response.read_all()
         try:
             reply = parse(body)
         except UnusableResponse as unusable:
@@ -212,11 +222,11 @@ def read_stream(
                     yield reader.take_held()
                     continue
                 if not reader.has_passed_on:
-                    is_first = not start
-                    start += received[: _UNREAD_BYTES_MAX - len(start)]
-                    if is_first and received.lstrip(_BEFORE_JSON)[:1] in (b"{", b"["):
-                        yield _chunks_of_body(call, received + response.read_all(), parse, make_reader)
+                    # Blank lines keep a connection alive: https://api-docs.deepseek.com/quick_start/rate_limit
+                    if received.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[") and not start.strip(_BEFORE_JSON):
+                        yield whole_replies.chunks(read_whole(posted, parse, make_reader, response, received))
                         return
+                    start += received[: _UNREAD_BYTES_MAX - len(start)]
                 found, failure = reader.read_events(decoder.feed(received) if received else decoder.end())
                 if found:
                     yield found
@@ -239,14 +249,6 @@ def read_stream(
             _count_skipped(call, reader)
         if reader.unknown_reason:
             metrics.count_oddity(call.route.provider_slug, "finish_reason")
-
-
-def _chunks_of_body(call: Call, body: bytes, parse: Parse, make_reader: MakeReader) -> list[Chunk]:
-    """Return the chunks of a whole reply that came for a stream."""
-    try:
-        return whole_replies.chunks(parse(body))
-    except UnusableResponse as unusable:
-        return whole_replies.chunks(_reply_of_events(call, body, make_reader, unusable))
 
 
 def _count_skipped(call: Call, reader: EventReader) -> None:

@@ -7,6 +7,11 @@ from completions.chat import Chunk, WholeReply
 from completions.request.fields import Fields
 from gateway_project.text import compact_json
 
+
+class _Text(list[str]):
+    """A text that arrives in pieces."""
+
+
 # Members of a message whose texts arrive in pieces. All others arrive whole.
 _IN_PIECES = frozenset({"arguments", "content", "input", "reasoning", "reasoning_content", "refusal", "text"})
 
@@ -20,7 +25,8 @@ def of_chunks(chunks: list[Chunk]) -> WholeReply:
         _add(choice, {name: value for name, value in given.items() if value is not None or name not in choice})
         _add(choice["message"], delta)
     for choice in choices.values():
-        for call in choice["message"].get("tool_calls", ()):
+        _join(choice)
+        for call in choice["message"].get("tool_calls") or ():
             del call["index"]
     usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage), None)
     return WholeReply(list(choices.values()), usage=usage, text_bytes=sum(chunk.text_bytes for chunk in chunks))
@@ -31,27 +37,40 @@ def _add(whole: Fields, piece: Fields) -> None:
         known = whole.get(name)
         if isinstance(known, dict) and isinstance(value, dict):
             _add(known, value)
-        elif isinstance(known, list) and isinstance(value, list):
+        elif type(known) is list and isinstance(value, list):
             for each in value:
                 _add_item(known, each)
-        elif isinstance(known, str) and isinstance(value, str) and name in _IN_PIECES:
-            whole[name] = known + value
+        elif isinstance(known, str | _Text) and isinstance(value, str) and name in _IN_PIECES:
+            whole[name] = known = known if isinstance(known, _Text) else _Text([known])
+            known.append(value)
         elif value is not None or known is None:
             whole[name] = value
 
 
 def _add_item(known: list[Any], item: Any) -> None:
     """Add an item to a list, or to the item with its index."""
-    index = item.get("index") if isinstance(item, dict) else None
-    same = [
-        each
-        for each in known
-        if index is not None and each.get("index") == index and each.get("type") == item.get("type", each.get("type"))
-    ]
+    index, same = item.get("index") if isinstance(item, dict) else None, []
+    if index is not None:
+        same = [
+            each
+            for each in known
+            if isinstance(each, dict) and each.get("index") == index and each.get("type") == item.get("type", each.get("type"))
+        ]
     if same:
         _add(same[-1], item)
     else:
         known.append(item)
+
+
+def _join(whole: Fields) -> None:
+    """Join the texts that arrived in pieces."""
+    for name, value in whole.items():
+        if isinstance(value, _Text):
+            whole[name] = "".join(value)
+        else:
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, dict):
+                    _join(each)
 
 
 def chunks(reply: WholeReply) -> list[Chunk]:

@@ -161,6 +161,7 @@ class _Progress:
         self._checkpoint = checkpoint
         self._reply_format = reply_format
         self._usage: Usage | None = None
+        self._reported_bytes = 0  # of the text before the latest report
         self._has_finish_reason = False
         self._relayed_bytes = 0
 
@@ -178,7 +179,8 @@ class _Progress:
         for chunk in chunks:
             text_bytes += chunk.text_bytes
             if chunk.usage or chunk.has_finish_reason:
-                self._usage = chunk.usage or self._usage
+                if chunk.usage:
+                    self._usage, self._reported_bytes = chunk.usage, self._relayed_bytes + text_bytes
                 self._has_finish_reason = self._has_finish_reason or chunk.has_finish_reason
         if text_bytes:
             self.dispatch.record_text()
@@ -188,11 +190,12 @@ class _Progress:
 
     def finish(self) -> bytes:
         """Settle a complete stream. Return its last bytes."""
-        usage = self._usage or charge.estimate(self.dispatch, self._relayed_bytes)
+        is_reported = self._usage is not None and self._reported_bytes == self._relayed_bytes
+        usage = self._usage if self._usage and is_reported else self._usage_so_far()
         expected_nanos = charge.expected_nanos(self.dispatch, usage)
         last = self._writer.end(usage, expected_nanos)
         try:
-            settled_by = Settlement.REPORTED if self._usage else Settlement.ESTIMATED
+            settled_by = Settlement.REPORTED if is_reported else Settlement.ESTIMATED
             charge.settle(self.dispatch, usage, settled_by, reply=self._writer.stored() + last)
         except Exception as exception:  # the status is sent already: an event is the only way left to report it
             return self._writer.error(error_replies.translate(exception))

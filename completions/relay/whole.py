@@ -13,16 +13,16 @@ def relay(dispatch: Dispatch, reply_format: WholeFormat) -> bytes:
     try:
         with checkpoints.track(dispatch.admitted.completion):
             received = attempts.complete(dispatch)
+        dispatch.unknown_finish_reason = received.unknown_finish_reason
+        usage = received.usage or charge.estimate(dispatch, received.text_bytes)
+        expected_nanos = charge.expected_nanos(dispatch, usage)
+        reply = reply_format.whole(dispatch, received, usage, expected_nanos)
     except ProviderFailed as failure:
         charge.settle_broken_off(dispatch, failure)
         raise failure.error from failure
     except BaseException:
         charge.release(dispatch)
         raise
-    dispatch.unknown_finish_reason = received.unknown_finish_reason
-    usage = received.usage or charge.estimate(dispatch, received.text_bytes)
-    expected_nanos = charge.expected_nanos(dispatch, usage)
-    reply = reply_format.whole(dispatch, received, usage, expected_nanos)
     charge.settle(dispatch, usage, Settlement.REPORTED if received.usage else Settlement.ESTIMATED, reply=reply)
     if dispatch.charged_nanos != expected_nanos:  # nothing is known to be charged, and the reply must not say so
         return reply_format.whole(dispatch, received, usage, dispatch.charged_nanos)

@@ -15,7 +15,7 @@ import json
 from typing import Any
 
 from completions.providers import finish_reasons, sealed_reasoning, wire
-from completions.providers.exchange import in_band_error
+from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.sealed_reasoning import Seal
 from gateway_project.text import compact_json
 
@@ -26,6 +26,7 @@ FORMAT = "unknown"  # of reasoning, in OpenRouter's words
 # (github.com/promptfoo/promptfoo/pull/9587); Google's endpoint for OpenAI's clients (github.com/wyeeeee/hajimi/pull/292).
 _TAGS = {f"<{name}>": f"</{name}>" for name in ("think", "reasoning", "thought")}
 _SPACE, _MAX_SPACE = " \t\r\n", 64  # before the opening tag; more of it is content, so what is held back is short
+_TEXTS = ("content", "refusal")
 _CUT_OFF = ("length", "content_filter")  # finish reasons after which a call may lack its arguments
 
 
@@ -64,13 +65,17 @@ class ChoiceNormalizer:
             delta.pop("role", None)
         if delta.get("tool_calls"):
             taken: set[int] = set()  # indexes of this delta's tool calls
-            delta["tool_calls"] = [self._streamed_call(call, taken) for call in delta["tool_calls"]]
+            calls = [self._streamed_call(call, taken) for call in delta.pop("tool_calls")]
+            if told := [call for call in calls if call]:
+                delta["tool_calls"] = told
         return delta
 
     def missing_arguments(self, reason: str) -> Fields:
         """Return the delta of a choice that ends for this reason with calls whose tools have no parameters."""
         if reason in _CUT_OFF:
             return {}
+        if not all([call.name for call in self._tool_calls]):
+            raise UnusableResponse("a call has no name")
         calls = enumerate(self._tool_calls)
         missing = [{"index": index, "function": {"arguments": "{}"}} for index, call in calls if call.lacks_arguments]
         is_old = self._function_call and self._function_call.lacks_arguments
@@ -109,6 +114,9 @@ class ChoiceNormalizer:
             more_thoughts, content = _texts_of_parts(content)
             thoughts += more_thoughts
             message["content"] = content
+        for name in _TEXTS:
+            if (text := message.get(name)) and type(text) is not str:
+                raise TypeError(f"{name} is no text")
         if not self._tags.is_content and (content or thoughts or is_last):
             # An upstream that tells thoughts apart itself leaves no tags in the content.
             tagged, text = self._tags.split(content or "", is_last=is_last, has_tags=not thoughts)
@@ -139,7 +147,11 @@ class ChoiceNormalizer:
     def _whole_call(self, call: Fields) -> Fields:
         call = _with_text_arguments(call)
         tool_call = self._begin_call(call)
-        if isinstance(called := call.get("function"), dict):
+        called = call[tool_call.kind]
+        tool_call.name = called["name"]
+        if not (isinstance(tool_call.name, str) and isinstance(called.get("input") or "", str)):
+            raise TypeError("a call without a name, or with an input that is no text")
+        if tool_call.kind == "function":
             tool_call.add(called)
             called["arguments"] = called.get("arguments") or ""
         return {**call, "id": tool_call.id, "type": tool_call.kind}
@@ -147,33 +159,35 @@ class ChoiceNormalizer:
     def _begin_call(self, call: Fields) -> "_ToolCall":
         """Add a call. Its id is its own: results of tools are told apart by it."""
         given = str(call.get("id") or "")
-        kind = call.get("type") or ("custom" if "custom" in call else "function")
+        kind = "custom" if isinstance(call.get("custom"), dict) else "function"
         tool_call = _ToolCall(wire.own_id(given, self._ids), kind, given)
         self._tool_calls.append(tool_call)
         self.has_calls = True
         return tool_call
 
-    def _streamed_call(self, call: Fields, taken: set[int]) -> Fields:
+    def _streamed_call(self, call: Fields, taken: set[int]) -> Fields | None:
+        """Return the delta of a call; None before its name has come: clients take that from the first delta."""
         call = _with_text_arguments(call)
         called = call.get("function") or call.get("custom") or {}
         call_id, name = str(call.get("id") or ""), called.get("name") or ""
         index = self._index(call.get("index"), call_id, name, taken)
-        is_new = index == len(self._tool_calls)
-        tool_call = self._begin_call(call) if is_new else self._tool_calls[index]
+        tool_call = self._begin_call(call) if index == len(self._tool_calls) else self._tool_calls[index]
         taken.add(index)
         if type(call.get("index")) is int:
             self._places[call["index"]] = index
         call["index"] = index
-        if is_new:
+        tool_call.add(called)
+        if not tool_call.name:
             call |= {"id": tool_call.id, "type": tool_call.kind}
+            if name and tool_call.arguments:
+                called["arguments"] = "".join(tool_call.arguments)
         else:  # clients join the texts of all deltas, so these would be there twice
             call = {field: value for field, value in call.items() if field not in ("id", "type")}
             if name in ("", tool_call.name):
                 called.pop("name", None)
         if name != tool_call.name:
             tool_call.name += name
-        tool_call.add(called)
-        return call
+        return call if tool_call.name else None
 
     def _index(self, given: Any, call_id: str, name: str, taken: set[int]) -> int:
         """Return the index of the tool call that a delta belongs to. The next free index begins a new one.
@@ -188,9 +202,8 @@ class ChoiceNormalizer:
             index = new - 1 - known_ids[::-1].index(call_id) if call_id in known_ids else new
         else:
             index = new if name else max(new - 1, 0)
-        if index == new or not name:
+        if index == new or not name or not (known := self._tool_calls[index]).name:
             return index
-        known = self._tool_calls[index]
         begins_another = (call_id and call_id != known.given_id) or (
             known.has_arguments and (name != known.name or (not known.given_id and known.is_complete()))
         )
@@ -205,7 +218,7 @@ class _ToolCall:
         self.kind = kind
         self.name = ""
         self.has_arguments = False
-        self._arguments: list[str] = []
+        self.arguments: list[str] = []
 
     @property
     def lacks_arguments(self) -> bool:
@@ -214,22 +227,22 @@ class _ToolCall:
     def add(self, called: Fields) -> None:
         """Take note of the arguments in one delta. White space and null, which no arguments begin with, are none."""
         arguments = called.get("arguments")
-        if isinstance(arguments, str) and not self._arguments and arguments.strip() in ("", "null"):
+        if isinstance(arguments, str) and not self.arguments and arguments.strip() in ("", "null"):
             called["arguments"] = arguments = ""
         self.has_arguments = self.has_arguments or bool(arguments or called.get("input"))
         if isinstance(arguments, str) and arguments:
-            self._arguments.append(arguments)
+            self.arguments.append(arguments)
 
     def is_complete(self) -> bool:
         """Return whether the arguments are a whole JSON object."""
-        if not (self._arguments and self._arguments[-1].rstrip().endswith("}")):
+        if not (self.arguments and self.arguments[-1].rstrip().endswith("}")):
             return False  # most are seen not to be, without reading all of them again for each delta
         return self.has_whole_arguments(dict)
 
     def has_whole_arguments(self, kind: type = object) -> bool:
         """Return whether the arguments are JSON of a kind, from their start to their end."""
         try:
-            return isinstance(json.loads("".join(self._arguments)), kind)
+            return isinstance(json.loads("".join(self.arguments)), kind)
         except (ValueError, RecursionError):
             return False
 
@@ -291,6 +304,8 @@ def _without_partial_tag(text: str, close: str) -> tuple[str, str]:
 def _take_thoughts(message: Fields) -> str:
     """Return the thoughts that have a field of their own, and remove ``reasoning``, which is one name for it."""
     thoughts = message.get("reasoning_content")
+    if thoughts and not isinstance(thoughts, str):  # no writer could tell it
+        del message["reasoning_content"]
     if isinstance(message.get("reasoning", ""), str | None):
         other = message.pop("reasoning", None)
         thoughts = thoughts if thoughts and isinstance(thoughts, str) else other

@@ -174,6 +174,10 @@ class StreamReader(EventReader):
         if choice.get("error"):
             raise in_band_error({"error": choice["error"]})
         index, delta, reason = choice.get("index") or 0, choice.get("delta") or {}, choice.get("finish_reason") or None
+        if "message" in choice:  # a whole reply as one event, or all of it again at the end
+            choice = {**choice}
+            said = choice.pop("message")
+            delta = delta or (index not in self._normalizers and said) or {}
         if index in self._finished:
             reason = None
             if not _generated_bytes(delta):

@@ -1,6 +1,7 @@
 """What callers are told in a provider's words is without our keys, its hosts, our accounts there and its names of models."""
 
 import json
+import time
 
 import pytest
 
@@ -113,3 +114,15 @@ def test_nor_in_the_middle_of_a_stream(api, large, upstream):
     upstream.will(stream(ROLE, event({"choices": [{"index": 0, "delta": {"content": "Hel"}}]}), 0.1, error))
     last = ask(api, stream=True).getvalue().decode().strip().rpartition("data: ")[2]
     assert "acme/large at *** found" in json.loads(last)["error"]["message"]
+
+
+# Callers have providers quote these. A search that begins anew in each of their characters takes seconds, or for ever.
+LONG = ("a", "a.", "a-", "_", "~", "1.", "sk-", "a://", "org-1", "large-2026.", "large-2026-", "project ", "\u8d85\u8fc7")
+
+
+def test_no_quotation_takes_long():
+    began = time.process_time()
+    for each in LONG:
+        told(each * (20_000 // len(each)))
+    told("large-2026" + "-4" * 60 + ".x")
+    assert time.process_time() - began < 10

@@ -205,6 +205,14 @@ def test_reported_usage_of_zero_is_charged_as_reported(api, alice, upstream, scr
     assert_charged(alice, "reported", prompt=0, completion=0, nanos=0)
 
 
+@pytest.mark.parametrize("generated", [0, 1])
+def test_usage_from_before_the_last_text_is_not_all_of_it(api, alice, upstream, generated):
+    begun = {"prompt_tokens": 9, "completion_tokens": generated, "total_tokens": 9 + generated}
+    upstream.will(stream(ROLE, usage(begun), words("Hello ", "you"), FINISH, DONE))
+    events(ask_streamed(api))
+    assert_charged(alice, "estimated", prompt=9, completion=3, nanos=9 * 3_000 + 3 * 15_000)
+
+
 def test_usage_above_the_hold_charges_the_hold_and_counts_a_loss(api, alice, upstream):
     lost_before_nanos = metrics.operator_loss_nanos._value.get()
     upstream.will(whole(usage={**USAGE, "completion_tokens": 1_000_000}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from billing.models import Hold
 from completions.models import Completion, LanguageModel
 from gateway_project import metrics
 from tests import factories
@@ -236,6 +237,8 @@ FRAMES = {
     "byte order mark": lambda raw: BOM + raw,
     "byte order mark in the data": lambda raw: b"data: " + BOM + raw[6:] if raw.startswith(b"data: ") else raw,
     "rest of an event": lambda raw: raw + b"data: {",
+    "no blank lines": lambda raw: b"\n".join(line for line in raw.splitlines() if line.startswith(b"data")) + b"\n\n",
+    "data: twice": lambda raw: raw.replace(b"data: ", b"data: data: "),
 }
 
 
@@ -283,6 +286,14 @@ CUT = {
     "stream of an old call": stream(ROLE, chunk({"function_call": {"name": "f", "arguments": '{"a'}}), DONE),
     "second call": stream(ROLE, called(call(0, '{"a":1}'), call(1, '{"b"')), DONE),
     "whole": whole(message={"content": None, "tool_calls": [call(0, '{"path":"a')]}, finish_reason=None),
+    "an event that is an error": stream(ROLE, words("Hello "), b"event: error\ndata: timed out\n\n", DONE),
+    "another error": stream(ROLE, words("Hello "), b'event: error\ndata: {"msg":"timed out"}\n\n', DONE),
+    "Groq's": stream(ROLE, words("Hello "), chunk(choices=[], x_groq={"error": "over_capacity"}), DONE),
+    "text that is none": stream(ROLE, words("Hello "), chunk({"content": 5}), FINISH, DONE),
+    "a refusal that is no text": stream(ROLE, words("Hello "), chunk({"refusal": {"a": 1}}), FINISH, DONE),
+    "a call without a name": stream(ROLE, called(call(0, function={"arguments": "{}"})), FINISH, DONE),
+    "whole, a call without a name": whole(message={"content": None, "tool_calls": [call(0, function={"arguments": "{}"})]}),
+    "whole, a refusal that is no text": whole(message={"content": "Hello", "refusal": 5}),
 }
 
 
@@ -290,9 +301,11 @@ CUT = {
 @pytest.mark.parametrize("case", CUT)
 def test_arguments_that_were_cut_are_a_broken_reply(api, alice, large, upstream, language, case):
     upstream.will(CUT[case])
-    found = told(api, language, is_streamed=case != "whole")
+    found = told(api, language, is_streamed=not case.startswith("whole"))
     assert found.error
+    assert found.status != 500
     assert found.reason is None
+    assert not Hold.objects.filter(state=Hold.State.HELD).exists()
 
 
 # --- The normal form ------------------------------------------------------------------------------------------------
@@ -316,6 +329,9 @@ DELTAS: dict[str, tuple[list[Fields], str | None, list[tuple[str, str]], str]] =
     "calls end with null": ([{"tool_calls": [call(0)]}], None, ONE_CALL, "tool_calls"),
     "two calls have one id": ([{"tool_calls": ONE_ID}], "stop", TWO_CALLS, "tool_calls"),
     "two calls have no id": ([{"tool_calls": NO_IDS}], "stop", TWO_CALLS, "tool_calls"),
+    "an unknown type": ([{"tool_calls": [call(0, type="tool")]}], "stop", ONE_CALL, "tool_calls"),
+    "nulls": ([{"content": "a", "tool_calls": None}, {"content": "b", "tool_calls": None}], "stop", [], "stop"),
+    "thoughts that are no text": ([{"content": "a", "reasoning_content": {"x": 1}}], "stop", [], "stop"),
 }  # fmt: skip
 
 
@@ -505,6 +521,44 @@ def test_events_for_a_whole_request_and_json_for_a_stream(api, upstream, kind, s
                 found = told(api, language, is_streamed=is_streamed)
                 assert (found.text, found.reason, found.error) == ("Hello you", "stop", None)
                 assert Completion.objects.get().settlement == Completion.Settlement.REPORTED
+
+
+def test_json_for_a_stream_may_come_after_blank_lines(api, large, upstream):
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n\n"
+    upstream.will([head, 0.05, b"\n\n", 0.05, body_of(whole()), CLOSE])
+    assert told(api, "chat", is_streamed=True).text == "Hello you"
+
+
+def test_json_for_a_stream_that_is_cut_is_not_asked_for_again(api, alice, large, upstream):
+    """It was generated, so the provider would charge for each."""
+    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + body_of(whole())[:50], 0.05, CLOSE])
+    assert told(api, "chat", is_streamed=True).status == 502
+    assert len(upstream.requests) == 1
+    assert_released(alice)
+
+
+# Deltas of a stream for a whole request -> its text and calls.
+OTHER_FORM: dict[str, tuple[list[bytes], str, list[tuple[str, str]]]] = {
+    "nulls": ([chunk({"content": each, "tool_calls": None, "refusal": None}) for each in ("Hello ", "you")], "Hello you", []),
+    "lists": ([chunk({"content": "a", "x": [1]}), chunk({"x": [{"index": 0}]}), chunk({"x": [{"index": 0}]})], "a", []),
+    "a message": ([chunk(choices=[{"index": 0, "message": {"content": "Hello you"}}])], "Hello you", []),
+    "a message at the end": ([words("Hi"), chunk(choices=[{"index": 0, "message": {"content": "Hi"}}])], "Hi", []),
+    "a name that comes late": (
+        [called(call(0, function={"arguments": '{"a"'})), called({"index": 0, "function": {"name": "f", "arguments": ":1}"}})],
+        "",
+        [("f", '{"a":1}')],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+def test_odd_deltas_are_put_together(api, large, upstream, is_streamed, subtests):
+    for case, (deltas, text, calls) in OTHER_FORM.items():
+        for language in LANGUAGES:
+            with subtests.test(f"{case}, {language}"), undone():
+                upstream.will(stream(*deltas, FINISH, usage(), DONE))
+                found = told(api, language, is_streamed=is_streamed)
+                assert (found.text, found.calls, found.error) == (text, calls, None)
 
 
 def test_a_list_of_geminis_responses_is_a_stream(api, upstream):
