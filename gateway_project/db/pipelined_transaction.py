@@ -360,6 +360,12 @@ class _Pipeline:
         self._libpq.consume_input()
 
 
+class NotPermitted(psycopg.OperationalError):
+    """Our role may not do what it must: a settlement waits for its rights, as for a database that is away."""
+
+    sqlstate = psycopg.errors.InsufficientPrivilege.sqlstate
+
+
 def _is_from_server(error: BaseException) -> bool:
     """Return whether the server reported the error, so that nothing is committed; a timeout of our own is not.
 
@@ -373,6 +379,8 @@ def _error(result: pq.abc.PGresult | None) -> psycopg.Error:
         return psycopg.OperationalError("the connection was lost")
     message = result.error_message.decode(errors="replace").strip()
     state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+    if state == NotPermitted.sqlstate:
+        return NotPermitted(message)
     try:
         return psycopg.errors.lookup(state)(message)
     except KeyError:
