@@ -84,8 +84,7 @@ class Proxy:
 
     def _is_stale(self, workers: set[int]) -> bool:
         """Return whether a worker with the old list still takes connections: such a one has not been told to end."""
-        titles = [Path(f"/proc/{pid}/cmdline") for pid in workers]
-        return any(path.exists() and b"shutting down" not in path.read_bytes() for path in titles)
+        return any(b"shutting down" not in _title(pid) for pid in workers)
 
     def _write_configuration(self) -> None:
         text = (_SHIPPED / "model-gateway.conf").read_text().replace("gateway.example.com", "localhost")
@@ -127,3 +126,11 @@ class Proxy:
         (self.directory / "fullchain.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         (self.directory / "privkey.pem").write_bytes(private)
+
+
+def _title(pid: int) -> bytes:
+    """Return what a worker says of itself. One that has ended is past shutting down."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() or b"shutting down"
+    except (FileNotFoundError, ProcessLookupError):
+        return b"shutting down"
