@@ -190,12 +190,13 @@ class _Progress:
 
     def finish(self) -> bytes:
         """Settle a complete stream. Return its last bytes."""
-        is_reported = self._usage is not None and self._reported_bytes == self._relayed_bytes
-        usage = self._usage if self._usage and is_reported else self._usage_so_far()
+        usage = self._usage
+        if usage is None or self._reported_bytes < self._relayed_bytes:
+            usage = self._usage_so_far()
         expected_nanos = charge.expected_nanos(self.dispatch, usage)
         last = self._writer.end(usage, expected_nanos)
         try:
-            settled_by = Settlement.REPORTED if is_reported else Settlement.ESTIMATED
+            settled_by = Settlement.REPORTED if usage == self._usage else Settlement.ESTIMATED
             charge.settle(self.dispatch, usage, settled_by, reply=self._writer.stored() + last)
         except Exception as exception:  # the status is sent already: an event is the only way left to report it
             return self._writer.error(error_replies.translate(exception))
