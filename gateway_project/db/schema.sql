@@ -3585,6 +3585,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0016_ready_groups', now()),
 	('billing', '0017_payment_differences', now()),
 	('billing', '0017_signed_days_outlive_moves', now()),
+	('billing', '0018_addresses_have_one_spelling', now()),
 	('billing', '0018_entries_beside_usage_by_time', now()),
 	('billing', '0019_top_ups', now()),
 	('billing', '0020_groups_see_payments', now()),

@@ -1,9 +1,12 @@
 """One spelling of each email address, wherever one is typed."""
 
 import json
+from importlib import import_module
 from io import StringIO
 
 import pytest
+from allauth.account.models import EmailAddress
+from django.apps import apps
 from django.core import mail
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
@@ -147,3 +150,14 @@ def test_staff_and_operators_make_one_user(admin_client, db):
     assert (first, User.objects.filter(email__startswith="ann").get().email) == (second, EMAIL)
     with pytest.raises(CommandError, match="EMAIL: .* is not an email address"):
         call_command("create_account", "ann@exam\u200dple.org")
+
+
+def test_former_spellings_are_brought_to_the_one_unless_it_is_taken(db):
+    for email in ("ann@müller.example", "bea@xn--mller-kva.example", "bea@müller.example"):
+        user = User.objects.create_user(f"made-{len(email)}-{User.objects.count()}@example.org")
+        User.objects.filter(pk=user.pk).update(email=email)
+        EmailAddress.objects.create(user=user, email=email)
+    import_module("billing.migrations.0018_addresses_have_one_spelling").respell(apps, None)
+    kept = {"ann@xn--mller-kva.example", "bea@xn--mller-kva.example", "bea@müller.example"}
+    assert set(User.objects.values_list("email", flat=True)) >= kept
+    assert set(EmailAddress.objects.values_list("email", flat=True)) == kept
