@@ -22,7 +22,7 @@ from tests.ledger_audit import assert_ledger_is_consistent
 from tests.monotonic_clock import use_clock
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, words
 
-MESSAGE = "The gateway cannot connect to the model's provider."
+MESSAGE = "The gateway cannot connect to the model's provider. Try again later."
 
 
 def circuits_that_failed():
@@ -85,6 +85,7 @@ def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
 ):
     clients = [api, client_for(factories.make_key(charlie)[1])]
     assert {ask(client).status_code for client in clients} == {200}  # they have their connections to the database
+    assert ask(api, model="acme/none").status_code == 404  # the code of errors is loaded
     with fault(large, settings):
         for client in (*clients, api):
             answer = ask(client)
@@ -119,7 +120,7 @@ def test_a_provider_out_of_reach_is_not_called_overloaded(api, alice, large, ups
     request = {"model": "acme/large", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello"}]}
     answers = [api.post(path, request, format="json") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [502, 503]
-    assert not any("overloaded" in answer.content.decode() for answer in answers)
+    assert not any("overloaded" in answer.json()["error"]["message"] for answer in answers)
     assert answers[1].json()["error"]["message"] == (
         "The gateway does not ask the model's provider at the moment, because requests to it failed."
     )
