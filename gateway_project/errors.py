@@ -190,6 +190,8 @@ class MoneyRefused(ApiError):
     """
 
     limit_source = "account"
+    description = "The account's credits or the key's limit did not pay for it"
+    advice = "Add credit, raise the key's limit, or send a smaller max_tokens."
 
     def __init__(
         self,
@@ -304,6 +306,9 @@ class ServiceUnavailable(ApiError):
 
 class HostUnavailable(ServiceUnavailable):
     """What this host needs for the request is away: its database or its disk. Another host may have it."""
+
+    description = "A host had no database, or no room on its disk"
+    advice = _WAIT
 
 
 class InternalError(ApiError):
