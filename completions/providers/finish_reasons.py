@@ -72,11 +72,12 @@ GEMINI = {
 }
 
 
-def read(given: Any, table: dict[str, str]) -> str | None:
-    """Return a provider's finish reason in OpenAI's words, or FAILURE; None for one that is unknown.
+def read(given: Any, table: dict[str, str]) -> tuple[str, str]:
+    """Return a provider's finish reason in OpenAI's words, or FAILURE; and its own word if that is unknown, which is a stop.
 
     Who ended properly without a reason has stopped.
     """
     if given in (None, ""):
-        return "stop"
-    return (table.get(given) or table.get(given.lower())) if isinstance(given, str) else None
+        return "stop", ""
+    known = (table.get(given) or table.get(given.lower())) if isinstance(given, str) else None
+    return (known, "") if known else ("stop", str(given))

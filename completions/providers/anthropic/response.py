@@ -152,9 +152,8 @@ class StreamReader(EventReader):
         chunks = self._begin()
         if stop_reason is not None and not self.has_finish_reason:
             self.has_finish_reason = True
-            reason = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
-            self.unknown_reason = "" if reason else str(stop_reason)
-            chunks.append(wire.chunk({}, finish_reason=reason or "stop"))
+            reason, self.unknown_reason = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
+            chunks.append(wire.chunk({}, finish_reason=reason))
         return chunks + self._usage_chunks()
 
     def _text_chunks(self, part: dict[str, Any]) -> list[Chunk]:
@@ -284,9 +283,9 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
         text_bytes, stop_reason = _generated_bytes(message), reply.get("stop_reason")
     except _MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
-    reason = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason or "stop"}
-    choices, unknown = wire.replace_lone_surrogates(body, [choice]), "" if reason else str(stop_reason)
+    reason, unknown = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+    choices = wire.replace_lone_surrogates(body, [choice])
     usage = report.add(reply.get("usage"))
     return WholeReply(choices, usage=usage, text_bytes=text_bytes, unknown_finish_reason=unknown)
 

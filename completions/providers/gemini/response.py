@@ -16,7 +16,6 @@ from completions.providers.gemini.messages import callers_id
 from completions.providers.reading import EventReader
 from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
-from gateway_project import identifiers
 from gateway_project.text import compact_json
 
 _FORMAT = "google-gemini-v1"  # of reasoning, in OpenRouter's words
@@ -173,20 +172,14 @@ def _call(call: dict[str, Any], signature: Any, ids: set[str]) -> dict[str, Any]
     if not isinstance(call["name"], str):
         raise TypeError("a function without a name")
     function = {"name": call["name"], "arguments": arguments}
-    tool_call = {"id": _call_id(call.get("id"), ids), "type": "function", "function": function}
+    given = call.get("id")
+    own_id = wire.own_id(callers_id(given) if isinstance(given, str) and given else None, ids)
+    tool_call = {"id": own_id, "type": "function", "function": function}
     # Placed as at Google's OpenAI-compatible endpoint, so that its clients send it back:
     # ai.google.dev/gemini-api/docs/thought-signatures
     if not isinstance(signature, str):
         return tool_call
     return {**tool_call, "extra_content": {"google": {"thought_signature": signature}}}
-
-
-def _call_id(given: Any, ids: set[str]) -> str:
-    """Return the id of a call: Gemini's, if it made one that no other call of the reply has, or else ours."""
-    made = callers_id(given) if isinstance(given, str) and given else ""
-    call_id = made if made and made not in ids else f"call_{identifiers.short_uuid7()}"
-    ids.add(call_id)
-    return call_id
 
 
 def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> tuple[str | None, str]:
@@ -199,10 +192,10 @@ def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> tuple[str | 
     candidate = _candidate(response)
     if not (theirs := candidate.get("finishReason")):
         return None, ""
-    ours = finish_reasons.read(theirs, finish_reasons.GEMINI)
+    ours, unknown = finish_reasons.read(theirs, finish_reasons.GEMINI)
     if ours == finish_reasons.FAILURE:
         raise InBandError(UpstreamError(f"{theirs}: {candidate.get('finishMessage') or 'the model made no valid call'}"), 500)
-    return "tool_calls" if ours in ("stop", None) and has_calls else ours or "stop", "" if ours else str(theirs)
+    return "tool_calls" if ours == "stop" and has_calls else ours, unknown
 
 
 def _logprobs(result: Any) -> dict[str, Any] | None:

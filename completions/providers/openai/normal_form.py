@@ -86,12 +86,13 @@ class ChoiceNormalizer:
 
         Raises InBandError for one that says that the reply is not complete, whatever text came before.
         """
-        meaning = reason if reason in finish_reasons.OWN else finish_reasons.read(reason, finish_reasons.OPENAI)
-        if meaning is None:
-            self.unknown_reason = str(reason)
+        if reason in finish_reasons.OWN:
+            meaning: str = reason
+        else:
+            meaning, self.unknown_reason = finish_reasons.read(reason, finish_reasons.OPENAI)
         if meaning == finish_reasons.FAILURE:
             raise in_band_error({"error": f"its finish reason is {reason}"})
-        if meaning not in ("stop", None):
+        if meaning != "stop":
             return meaning
         return "tool_calls" if self._tool_calls else "function_call" if self._function_call else "stop"
 
