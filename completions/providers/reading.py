@@ -24,7 +24,6 @@ _TURN_SECONDS = 0.01  # a stream that arrives as fast as it is read yields to ot
 _SKIPPED_EVENTS_MAX = 1_000  # of a stream: more than a signal of life for each second of it
 _BEFORE_JSON = b" \t\r\n\xef\xbb\xbf"  # white space and a byte order mark
 _BEGIN_EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)  # of JSON in another shape
 
 
 class PacedReader:
@@ -133,7 +132,7 @@ class EventReader:
                     found += self._read(event)
         except UnusableResponse as unusable:
             return found, unusable
-        except _MALFORMED as error:
+        except wire.MALFORMED as error:
             return found, UnusableResponse(f"an event is malformed: {type(error).__name__}")
         return found, None
 

@@ -16,6 +16,8 @@ from gateway_project import errors, identifiers
 from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 
+# What reading JSON of another shape raises.
+MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 INSTRUCTION_ROLES = ("system", "developer")
 _BRACKETS_MAX = 500  # half of the levels that Python has for calls
 TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token count

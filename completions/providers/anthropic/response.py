@@ -40,7 +40,6 @@ _THINKING = ("thinking", "redacted_thinking")
 _FOUND = "web_search_tool_result"
 _TEXT_BLOCKS = ("text", *_THINKING)
 _UNPAID = re.compile(r"credit balance is too low|specified (?:workspace )?API usage limits")
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 # --- A stream ---------------------------------------------------------------------------------------------------
@@ -281,7 +280,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
         message = _message(reply["content"], seal)
         _count_searches(report, reply["content"])
         text_bytes, stop_reason = _generated_bytes(message), reply.get("stop_reason")
-    except _MALFORMED as error:
+    except wire.MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a message: {type(error).__name__}") from error
     reason, unknown = finish_reasons.read(stop_reason, finish_reasons.ANTHROPIC)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}

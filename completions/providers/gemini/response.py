@@ -20,7 +20,6 @@ from gateway_project.text import compact_json
 
 _FORMAT = "google-gemini-v1"  # of reasoning, in OpenRouter's words
 _chunk = partial(wire.chunk, logprobs=None)
-_SHAPE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 
 
 # --- A stream ---------------------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
         finish_reason, unknown = _finish_reason(response, has_calls=bool(generated.calls))
         if not response.get("candidates") and not finish_reason:
             raise ValueError("no candidates")
-    except _SHAPE_ERRORS as error:
+    except wire.MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     message = {"role": "assistant", "content": None if generated.calls else "", "refusal": None, **generated.message()}
     choice = {"index": 0, "message": message, "logprobs": generated.logprobs, "finish_reason": finish_reason or "stop"}
@@ -230,7 +229,7 @@ def read_refusal(status: int, body: bytes) -> tuple[int, str]:
         response = json.loads(body)
         error = (response[0] if isinstance(response, list) else response)["error"]
         return (_error_status({**error, "code": status}), _wait_seconds(error))
-    except _SHAPE_ERRORS:
+    except wire.MALFORMED:
         return status, ""
 
 

@@ -250,7 +250,7 @@ def parse_reply(
         text_bytes = sum([_generated_bytes(choice["message"]) for choice in choices])
         if not choices:
             raise ValueError("no choices")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except wire.MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
     choices = wire.replace_lone_surrogates(body, choices)
     usage = (report or reported_usage.Report()).read(reply)

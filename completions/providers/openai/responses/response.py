@@ -45,7 +45,6 @@ _ABOUT_REQUEST = re.compile("image|policy|^invalid_")
 _SEARCH = "web_search_call"
 _SENT_BACK = ("type", "id", "summary", "content", "encrypted_content")  # of an item of reasoning
 _chunk = partial(wire.chunk, logprobs=None)
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 # --- A stream ---------------------------------------------------------------------------------------------------
@@ -252,7 +251,7 @@ def parse_reply(
             message |= found.read(reply["output"])
         reason = _finish_reason(reply, has_calls=bool(message.get("tool_calls")))
         text_bytes = _generated_bytes(message)
-    except _MALFORMED as error:
+    except wire.MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
     choices = wire.replace_lone_surrogates(body, [choice])
