@@ -22,7 +22,7 @@ def _wants_page(request: HttpRequest) -> bool:
 def respond(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
     """Return the reply to an error: a page if the client wants one, else JSON. Both have the error's headers."""
     response = _page(request, error) if _wants_page(request) else error_replies.respond(error, request)
-    error_replies.goes_to_another_host(error, request, response)
+    error_replies.hand_on(error, request, response)
     return response
 
 
@@ -38,7 +38,7 @@ def refuse(request: HttpRequest, refusal: errors.ApiError) -> HttpResponse:
     """Return the reply to a request that gets no further, at the least cost: a page is rendered once for each message."""
     response = refusal_page(refusal) if _wants_page(request) else error_replies.respond(refusal, request)
     logs.explain(refusal)
-    error_replies.goes_to_another_host(refusal, request, response)
+    error_replies.hand_on(refusal, request, response)
     return response
 
 

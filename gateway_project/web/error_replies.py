@@ -37,9 +37,7 @@ def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
     return JsonResponse(error.body(), status=error.status, headers=error.headers)
 
 
-def goes_to_another_host(
-    error: errors.ApiError, request: HttpRequest, response: HttpResponse, *, took_nothing: bool = False
-) -> bool:
+def hand_on(error: errors.ApiError, request: HttpRequest, response: HttpResponse, *, took_nothing: bool = False) -> bool:
     """Let nginx give the request to a host that is ready, if this one is not, and took nothing. Return whether it will.
 
     Of a read nothing is taken.

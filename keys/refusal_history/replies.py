@@ -20,7 +20,7 @@ def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpRespo
     response = error_replies.respond(error, request)
     notes = notes_of(request)
     took_nothing = getattr(context["view"], "takes_when_admitted", False) and not notes.completion_id
-    is_refused = not error_replies.goes_to_another_host(error, request, response, took_nothing=took_nothing)
+    is_refused = not error_replies.hand_on(error, request, response, took_nothing=took_nothing)
     if is_refused and notes.key_id:
         refusal = collector.new_refusal(error, datetime.now(UTC), notes.id, notes.model_id)
         collector.process_collector.record(notes.key_id, refusal)
