@@ -46,6 +46,7 @@ def test_before_anything_has_run_every_fact_is_there(db):
         "gateway_margin_loss_nanos": {},
         "gateway_circuits_hinted": {},
         "gateway_provider_key_refused": {},
+        "gateway_ranking_run_held": {},
     }
 
 
