@@ -111,9 +111,54 @@ class PathNotFound(InvalidRequest):
 
 
 class ModelNotFound(InvalidRequest):
+    """Nothing is offered under the id of a model. There is a class for each cause; former versions recorded this one for all.
+
+    ``told`` is what the message says of the model. Its ``reason`` says the same to programs.
+    """
+
     status, code = 404, "model_not_found"
     description = "The model does not exist, is not available, or the key may not use it"
     advice = "Use a model that GET /v1/models lists for the key."
+    told = "does not exist or you do not have access to it."
+    details = {"reason": "unknown"}
+
+
+class ModelUnknown(ModelNotFound):
+    description = "The model does not exist, or is not offered"
+    advice = "Correct the model's id, or use a model that GET /v1/models lists for the key."
+
+
+class ModelNotAllowed(ModelNotFound):
+    """The key may not use the model. Its caller is told what it is told of an unknown one, to the letter."""
+
+    description = "The key may not use the model"
+    advice = "Add the model to those that the key may use, or use a model that GET /v1/models lists for the key."
+
+
+class ModelNotServed(ModelNotFound):
+    """The model is in the catalog, and none of its providers can be asked: there is no key, or no route to one is enabled."""
+
+    description = "The model is not available here yet: no provider is connected"
+    advice = "Use a model that GET /v1/models lists for the key, or ask the operator to connect a provider of this one."
+    told = "is not available here yet: no provider is connected."
+    details = {"reason": "no_provider"}
+
+
+class ModelNotOffered(ModelNotFound):
+    """The model is disabled or has no price, and the key's list of models names it: others are not told that there is one."""
+
+    description = "The model is not offered at present"
+    advice = "Use another model that GET /v1/models lists for the key, or ask the operator about this one."
+    told = "is not offered at present."
+    details = {"reason": "not_offered"}
+
+
+class ModelNotRanked(ModelNotFound):
+    """An id of the rankings, such as best/coding, stands for no model now."""
+
+    description = "No model that can be called is ranked under this id"
+    advice = "Name a model that GET /v1/models lists for the key, or another ranking."
+    details = {"reason": "no_ranked_model"}
 
 
 class PreviousResponseNotFound(InvalidRequest):

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from completions.catalog import lookup
-from completions.chat import Offer
+from completions.catalog.lookup import Found
 from tests import base_rows
 
 # Any write to a table of the app may change an offer, but not that of a completion.
@@ -34,7 +34,7 @@ class OfferReads:
     def __init__(self) -> None:
         self._read_offer = lookup._read_offer
         self._settings = vars(settings)["_wrapped"]
-        self._offers: dict[Any, Offer | None] = {}
+        self._offers: dict[Any, Found] = {}
         self._written: list[str] | None = []  # statements of base rows; None: others, too
 
     def begin(self, *, is_kept: bool) -> None:
@@ -48,7 +48,7 @@ class OfferReads:
             self._written = [*self._written, sql] if is_base else None
         return execute(sql, params, many, context)
 
-    def read_offer(self, model_id: str) -> Offer | None:
+    def read_offer(self, model_id: str) -> Found:
         if self._written is None or vars(settings)["_wrapped"] is not self._settings or not connection.in_atomic_block:
             return self._read_offer(model_id)
         seconds = tuple(getattr(settings, name) for name in _SETTINGS)

@@ -14,19 +14,20 @@ from completions.chat import Call, Candidate, ChatRequest, Offer, ProviderPrefer
 from completions.pricing import token_budget
 from completions.providers import ignored_fields
 from gateway_project import errors
+from keys.authentication import Caller
 
 # The gateway heeds them: what it keeps of a request, and what it does not keep.
 _LABELS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "store", "user"})
 
 
-def eligible_offers(request: ChatRequest) -> list[Offer]:
+def eligible_offers(request: ChatRequest, caller: Caller | None = None) -> list[Offer]:
     """Return the offers to try, in order: the requested model, then its fallbacks. Raises ModelNotFound, InvalidRequest."""
     if request.provider_preferences:
         lookup.require_known_providers(request.provider_preferences)
-    first = _require_eligible(request, lookup.find_offer(request.model))
+    first = _require_eligible(request, lookup.find_offer(request.model, "model", caller))
     if not request.fallbacks:
         return [first]
-    fallbacks = (lookup.find_offer(model_id, f"models[{place}]") for place, model_id in request.fallbacks)
+    fallbacks = (lookup.find_offer(model_id, f"models[{place}]", caller) for place, model_id in request.fallbacks)
     return [first, *(offer for fallback in fallbacks if (offer := _eligible_or_none(request, fallback)))]
 
 
@@ -56,7 +57,7 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
         except errors.InvalidRequest as error:
             refusal = refusal or error
     if not routes:
-        raise refusal or lookup.model_not_found(offer.model_id)
+        raise refusal or lookup.model_not_found(offer.model_id, errors.ModelNotServed)
     return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
 
 

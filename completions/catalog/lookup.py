@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from django.conf import settings
 
@@ -26,6 +27,7 @@ from gateway_project import errors
 from gateway_project.cache import StaleWhileRefresh, TTLCache
 from gateway_project.db import pool
 from gateway_project.db.group_commit import GroupCommit
+from keys.authentication import Caller, read_key
 
 logger = logging.getLogger("gateway.catalog")
 
@@ -45,16 +47,53 @@ class Listing:
 _offers: StaleWhileRefresh[str, Offer] = StaleWhileRefresh(seconds=settings.CATALOG_CACHE_SECONDS, entries_max=10_000)
 
 
-def find_offer(model_id: str, param: str = "model") -> Offer:
+class _Absence(Enum):
+    """Why nothing is offered under an id."""
+
+    UNKNOWN = auto()
+    HIDDEN = auto()  # the model is disabled, or has no price: who cannot know of it is not told that it exists
+    UNSERVED = auto()
+
+
+Found = Offer | _Absence
+
+
+def find_offer(model_id: str, param: str = "model", caller: Caller | None = None) -> Offer:
     """Return what is offered under a model id or an alias. Raises ModelNotFound, which names ``param``.
+
+    ``caller`` is who is told why: of a key that may not use a model, its models decide what it learns.
 
     Offers are cached for CATALOG_CACHE_SECONDS: a change of the catalog takes at most that long to reach every worker.
     While one request reads an expired offer anew, the others use the stale one.
     """
-    offer = _offers.fresh(model_id) or _look_ups.submit(model_id)
-    if offer is None:
-        raise model_not_found(model_id, param, _unranked_reason(model_id))
-    return offer
+    return _offers.fresh(model_id) or _look_up_or_refuse(model_id, param, caller)
+
+
+def _look_up_or_refuse(model_id: str, param: str, caller: Caller | None) -> Offer:
+    found = _look_ups.submit(model_id)
+    if isinstance(found, Offer):
+        return found
+    raise _not_found(model_id, found, read_key(caller).allowed_models if caller else None, param)
+
+
+def _not_found(model_id: str, absence: _Absence, allowed: Collection[str] | None, param: str = "model") -> errors.ModelNotFound:
+    """Return the refusal by its cause, as far as a key that may use the ``allowed`` models may know it."""
+    is_named = model_id in (allowed or ())
+    if absence is _Absence.UNKNOWN:
+        reason = _unranked_reason(model_id)
+        return model_not_found(model_id, errors.ModelNotRanked if reason else errors.ModelUnknown, param, reason)
+    if absence is _Absence.HIDDEN:
+        return model_not_found(model_id, errors.ModelNotOffered if is_named else errors.ModelUnknown, param)
+    is_barred = bool(allowed) and not is_named
+    return model_not_found(model_id, errors.ModelNotAllowed if is_barred else errors.ModelNotServed, param)
+
+
+def model_not_found(
+    model_id: str, cause: type[errors.ModelNotFound], param: str = "model", reason: str = ""
+) -> errors.ModelNotFound:
+    """Return the refusal of a model, or of a fallback, whose message begins with its field."""
+    named = "The model" if param == "model" else f"{param}: the model"
+    return cause(f"{named} {model_id!r} {cause.told} {reason}".rstrip(), param=param)
 
 
 # By the first part of the ids that the rankings write: why such an id may stand for no model.
@@ -89,7 +128,7 @@ def _read_slugs() -> frozenset[str]:
     return slugs
 
 
-def _look_up(model_ids: list[str], is_rerun: bool) -> list[Offer | None | Exception]:
+def _look_up(model_ids: list[str], is_rerun: bool) -> list[Found | Exception]:
     """Read each model once for all requests that wait at the same time, as they do right after the start."""
     try:
         found = pool.read(lambda: {model_id: _read_offer(model_id) for model_id in set(model_ids)})
@@ -98,20 +137,27 @@ def _look_up(model_ids: list[str], is_rerun: bool) -> list[Offer | None | Except
     finally:
         pool.release_connection()
     for model_id, offer in found.items():
-        if offer:
+        if isinstance(offer, Offer):
             _offers.put(model_id, offer)
         else:
             _offers.discard(model_id)
     return [found[model_id] for model_id in model_ids]
 
 
-def _read_offer(model_id: str) -> Offer | None:
+def _read_offer(model_id: str) -> Found:
     model = _read_model(model_id)
     if model is not None:
         _report_unreadable_keys(model)
     if model is not None and _is_offered(model):
         return _offer(model, model.prices_in_force[0])
-    return _read_alias_offer(model_id)
+    return _read_alias_offer(model_id) or _absence(model)
+
+
+def _absence(model: LanguageModel | None) -> _Absence:
+    """Return why a model that is not offered is not."""
+    if model is None:
+        return _Absence.UNKNOWN
+    return _Absence.UNSERVED if _is_listed(model) else _Absence.HIDDEN
 
 
 def _read_alias_offer(alias: str) -> Offer | None:
@@ -147,7 +193,7 @@ def _report_unreadable_keys(model: LanguageModel) -> None:
             logger.error(message, provider.pk, extra=facts)
 
 
-_look_ups: GroupCommit[str, Offer | None] = GroupCommit(_look_up)
+_look_ups: GroupCommit[str, Found] = GroupCommit(_look_up)
 
 
 def _read_alias(alias: str) -> RoutableAlias | None:
@@ -159,13 +205,6 @@ def _alias_models(row: RoutableAlias | None) -> list[LanguageModel]:
     ids = row.model_ids if row else []
     models = LanguageModel.objects.with_price_and_routes().in_bulk(ids)
     return [models[model_id] for model_id in ids if model_id in models]
-
-
-def model_not_found(model_id: str, param: str = "model", reason: str = "") -> errors.ModelNotFound:
-    """The same message for a model that is unknown, not available, or not allowed for the key: callers learn no more."""
-    named = "The model" if param == "model" else f"{param}: the model"  # of a fallback the message begins with its field
-    message = f"{named} {model_id!r} does not exist or you do not have access to it. {reason}"
-    return errors.ModelNotFound(message.rstrip(), param=param)
 
 
 def list_models(allowed: Collection[str] | None = None, *, available: bool | None = None) -> list[Listing]:
@@ -190,13 +229,13 @@ def _alias_listings(listed: dict[str, Listing], allowed: Collection[str] | None)
 
 def find_listing(model_id: str, allowed: Collection[str] | None = None) -> Listing:
     """Return the element of ``list_models`` that has this id. Raises ModelNotFound."""
-    model = _read_model(model_id) if allowed is None or model_id in allowed else None
-    if model is not None and _is_listed(model):
+    model = _read_model(model_id)
+    if model is not None and _is_listed(model) and (allowed is None or model_id in allowed):
         return _listing(model)
     for target in _alias_models(_read_alias(model_id)):
         if target.is_available and (allowed is None or model_id in allowed or target.pk in allowed):
             return replace(_listing(target), alias=model_id)
-    raise model_not_found(model_id)
+    raise _not_found(model_id, _absence(model), allowed)
 
 
 def incomplete_models(models: LanguageModelQuerySet) -> Iterator[tuple[LanguageModel, Obstacle]]:

@@ -106,7 +106,7 @@ def replay(model: str, caller: Caller, idempotency_key: IdempotencyKey) -> Repla
 
     What its first run went on from may be deleted since.
     """
-    offer = lookup.find_offer(model)
+    offer = lookup.find_offer(model, caller=caller)
     key = read_key(caller)
     require_active(key, key.account, key.now, caller)
     require_allowed(key, offer)
@@ -286,7 +286,7 @@ def available_nanos(account: Account, window: SpendingWindow | None) -> int:
 def require_allowed(key: ApiKey, offer: Offer) -> None:
     """Raise ModelNotFound when the key may not use the model of the offer."""
     if not _is_allowed(key, offer):
-        raise lookup.model_not_found(offer.alias or offer.model_id)
+        raise lookup.model_not_found(offer.alias or offer.model_id, errors.ModelNotAllowed)
 
 
 def _is_allowed(key: ApiKey, offer: Offer) -> bool:

@@ -54,9 +54,9 @@ def try_request(key: ApiKey, model: str, *, prompt_tokens: int, max_tokens: int 
     fields = {"model": model, "messages": [{"role": "user", "content": "x" * (prompt_tokens * cost.BYTES_PER_TOKEN)}]}
     try:
         chat = schema.parse(fields if max_tokens is None else {**fields, "max_tokens": max_tokens})
-        offers = eligibility.eligible_offers(chat)
+        offers = eligibility.eligible_offers(chat, Caller(key.pk, key.account_id))
     except errors.ModelNotFound as refusal:
-        return Trial(refusal, "Catalog: no such model, or not available now")
+        return Trial(refusal, _rule(refusal))
     except errors.ApiError as refusal:
         return Trial(refusal, "The request, or what the model can do")
     return _Attempt(key, chat, offers).decide()
@@ -113,8 +113,6 @@ class _Attempt:
 
 
 def _rule(refusal: errors.ApiError) -> str:
-    if isinstance(refusal, errors.ModelNotFound):
-        return "Models that the key can use"
     return refusal_summaries.describe_error(type(refusal).__name__)
 
 

@@ -130,7 +130,8 @@ class RequestView(RatedView):
     def quote(self, request: Request) -> HttpResponse:
         """Return the hold and the highest cost of a request. It is a read of its key, and takes no slot of its completions."""
         with self.reading(request) as (key, chat):
-            described = describe_quote(chat, eligibility.eligible_offers(chat), Caller(key.pk, key.account_id))
+            caller = Caller(key.pk, key.account_id)
+            described = describe_quote(chat, eligibility.eligible_offers(chat, caller), caller)
         return json_reply(described)
 
     @contextmanager
@@ -259,7 +260,7 @@ class CompletionView(RequestView):
         with refusal_cache.replay_or_record_before_admission(
             caller.key_id, chat.model, *[model_id for _, model_id in chat.fallbacks]
         ):
-            offers = eligibility.eligible_offers(chat)
+            offers = eligibility.eligible_offers(chat, caller)
         idempotency_key = None
         if "HTTP_IDEMPOTENCY_KEY" in request._request.META:
             with large_work.turn(work_bytes):

@@ -5,12 +5,13 @@ from completions.charging import admission
 from completions.chat import ChatRequest, Offer
 from completions.pricing import cost
 from gateway_project.text import compact_json
+from keys.authentication import Caller
 from keys.models import ApiKey
 
 
 def estimate(key: ApiKey, chat: ChatRequest) -> int:
     """Return the likely tokens of a request. Raises ModelNotFound for a model that the key may not use."""
-    offer = lookup.find_offer(chat.model)
+    offer = lookup.find_offer(chat.model, caller=Caller(key.pk, key.account_id))
     admission.require_allowed(key, offer)
     eligibility.require_kind(chat, offer)
     return _estimate(chat, offer)

@@ -171,7 +171,7 @@ def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
 def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     model = LanguageModel.objects.of_chat().filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
-        raise errors.ModelNotFound(f"There is no model {model_id} here.")
+        raise errors.ModelUnknown(f"There is no model {model_id} here.")
     facts = page_facts.current()
     entries = sorted(Entry.objects.filter(model=model), key=_source_and_board_order) if model.prices_in_force else []
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)

@@ -113,4 +113,4 @@ def test_a_refusal_ends_its_trace_and_is_no_error_of_the_gateway(gateway, alice,
     [request] = collector.of(TRACE, 1).values()
     assert (answer.status, request.status.code) == (404, 0)  # unset
     shown = {name: facts(request)[name] for name in ("http.response.status_code", "error.type")}
-    assert shown == {"http.response.status_code": 404, "error.type": "ModelNotFound"}
+    assert shown == {"http.response.status_code": 404, "error.type": "ModelUnknown"}

@@ -36,7 +36,7 @@ def test_a_keys_page_shows_its_last_refusals_and_how_many_there_were(support, re
     row = refused.refused_requests.order_by("at").first()
     assert "The account had too few credits. The account has too few credits: this request may cost up to" in page
     assert f"402 insufficient_quota demo/echo {row.request_id}" in page
-    assert "The model does not exist, is not available, or the key may not use it." in page
+    assert "The model does not exist, or is not offered." in page
     assert "404 model_not_found demo/nobody" in page
 
 

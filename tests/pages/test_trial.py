@@ -89,10 +89,10 @@ def test_the_figures_behind_it_are_shown(support, alice, echo_model):
 
 def test_the_rule_that_refuses_a_model_is_the_catalog_or_the_key(support, alice, echo_model):
     key, _ = factories.make_key(alice)
-    assert "Catalog: no such model, or not available now." in text(try_it(support, key, "demo/nobody"))
+    assert "The model does not exist, or is not offered." in text(try_it(support, key, "demo/nobody"))
     ApiKey.objects.filter(pk=key.pk).update(allowed_models=["a/b"])
     page = text(try_it(support, key))
-    assert "Models that the key can use." in page
+    assert "The key may not use the model." in page
     assert "Key Active, for a/b" in page
 
 

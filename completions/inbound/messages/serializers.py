@@ -233,7 +233,11 @@ class MessageTokensCountSerializer(serializers.Serializer[Any]):
 class AnthropicErrorDetailsSerializer(serializers.Serializer[Any]):
     type = serializers.CharField(help_text="The kind of error, as Anthropic's API has it. For programs.")
     message = serializers.CharField(help_text="For people; the words may change. It begins with the field that is wrong.")
-    details = SchemaField(_OBJECT, required=False, help_text="For programs: of a refused thread, or of a refusal for money.")
+    details = SchemaField(
+        _OBJECT,
+        required=False,
+        help_text="For programs: of a refused thread, a model that is not found, or a refusal for money.",
+    )
 
 
 @extend_schema_serializer(description="An error, as Anthropic's API has it.")

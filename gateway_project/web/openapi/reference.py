@@ -51,7 +51,7 @@ MEANINGS = {
         "After credit was added, or the limit raised or reset.",
     ),
     "previous_response_not_found": ("The previous response is unknown, deleted or expired.", "No: send the conversation."),
-    "model_not_found": ("The model is unknown, not available, or not for this key.", "No."),
+    "model_not_found": ("The model is unknown, not available, or not for this key: reason says which.", "No."),
     "request_in_progress": ("A request with the same Idempotency-Key is still running.", "After Retry-After."),
     "reply_unreadable": (
         "The reply stored for this Idempotency-Key can no longer be read.",

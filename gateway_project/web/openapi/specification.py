@@ -60,6 +60,11 @@ class ErrorDetailsSerializer(serializers.Serializer[Any]):
     type = serializers.CharField(help_text="The kind of error, as OpenAI's API has it.")
     code = serializers.CharField(help_text="For programs.")
     param = serializers.CharField(allow_null=True, help_text="The field or parameter that is wrong.")
+    reason = serializers.ChoiceField(
+        choices=["unknown", "no_provider", "not_offered", "no_ranked_model"],
+        required=False,
+        help_text="Of model_not_found: why. unknown also where the key may not know of the model.",
+    )
     limit_source = serializers.ChoiceField(
         choices=["account", "key"], required=False, help_text="Of a refusal for money: whose money does not suffice."
     )

@@ -1,6 +1,7 @@
 """GET /v1/models and /v1/models/{id}: which models are listed for a key, at which price, and whether they are available."""
 
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -14,7 +15,9 @@ from completions.models import LanguageModel, ModelKind, Obstacle, Price, Provid
 from completions.providers import ADAPTERS
 from gateway_project import secretbox
 from gateway_project.cache import TTLCache
+from keys.limits.refusal_cache import FLOOD_REFUSALS
 from keys.models import ApiKey
+from keys.refusal_history import collector
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -256,6 +259,105 @@ def test_an_empty_list_of_allowed_models_allows_all(alice, echo_model):
 def test_models_are_listed_without_balance_or_limit(bob, echo_model):
     client = client_for(factories.make_key(bob, limit_cents=0, type="FIXED")[1])
     assert listed(client) == ["demo/echo"]
+
+
+# --- Why a model is not found -----------------------------------------------------------------------------------------
+
+UNKNOWN = "'demo/echo' does not exist or you do not have access to it."
+UNSERVED = "'demo/echo' is not available here yet: no provider is connected."
+HIDDEN = "'demo/echo' is not offered at present."
+# What the operator did, by cause.
+HIDES: dict[str, Callable[[], object]] = {
+    "disabled": lambda: LanguageModel.objects.update(is_enabled=False),
+    "unpriced": lambda: Price.objects.all().delete(),
+    "priced later": lambda: factories.change_prices(Price.objects, effective_from=Now() + timedelta(minutes=1)),
+    "disabled and without a provider": lambda: (LanguageModel.objects.update(is_enabled=False), Route.objects.all().delete()),
+}
+DISCONNECTS: dict[str, Callable[[], object]] = {
+    "no key of the provider": lambda: Provider.objects.update(api_key_env="NO_SUCH_API_KEY"),
+    "a key that cannot be read": lambda: Provider.objects.update(sealed_api_key="sealed with a key that is lost"),
+    "provider disabled": lambda: Provider.objects.update(is_enabled=False),
+    "a kind without an adapter": lambda: Provider.objects.update(kind="klingon"),
+    "no route": lambda: Route.objects.all().delete(),
+    "route disabled": lambda: Route.objects.update(is_enabled=False),
+}
+NAMED, ANOTHER = ["demo/other", "demo/echo"], ["demo/other"]
+# id: what was done, the models of the key, the reason that it is told, the words, the class that its list of refusals shows
+NOT_FOUND: dict[str, tuple[Callable[[], object], list[str] | None, str, str, str]] = {
+    **{f"{name}, any model": (act, None, "no_provider", UNSERVED, "ModelNotServed") for name, act in DISCONNECTS.items()},
+    **{f"{name}, named": (act, NAMED, "no_provider", UNSERVED, "ModelNotServed") for name, act in DISCONNECTS.items()},
+    **{f"{name}, another": (act, ANOTHER, "unknown", UNKNOWN, "ModelNotAllowed") for name, act in DISCONNECTS.items()},
+    **{f"{name}, any model": (act, None, "unknown", UNKNOWN, "ModelUnknown") for name, act in HIDES.items()},
+    **{f"{name}, an empty list": (act, [], "unknown", UNKNOWN, "ModelUnknown") for name, act in HIDES.items()},
+    **{f"{name}, another": (act, ANOTHER, "unknown", UNKNOWN, "ModelUnknown") for name, act in HIDES.items()},
+    **{f"{name}, named": (act, NAMED, "not_offered", HIDDEN, "ModelNotOffered") for name, act in HIDES.items()},
+    "served, another": (lambda: None, ANOTHER, "unknown", UNKNOWN, "ModelNotAllowed"),
+    "no such model": (lambda: forget_model(), None, "unknown", UNKNOWN, "ModelUnknown"),
+    "no such model, named": (lambda: forget_model(), NAMED, "unknown", UNKNOWN, "ModelUnknown"),
+}
+
+
+def forget_model():
+    Route.objects.filter(model="demo/echo").delete()
+    Price.objects.filter(model="demo/echo").delete()
+    LanguageModel.objects.filter(pk="demo/echo").delete()
+
+
+def asked_for(client, path: str, **fields):
+    messages = [{"role": "user", "content": "Hello"}]
+    given = {"input": "Hello"} if path == "/v1/responses" else {"messages": messages, "max_tokens": 5}
+    return client.post(path, {"model": "demo/echo", **given, **fields})
+
+
+@pytest.mark.parametrize("case", NOT_FOUND)
+def test_a_model_is_not_found_for_the_reason_that_its_key_may_know(alice, echo_model, case):
+    act, allowed, reason, words, kind = NOT_FOUND[case]
+    factories.make_model("demo/other", provider=factories.make_provider("other"))
+    key, secret = factories.make_key(alice)
+    ApiKey.objects.filter(pk=key.pk).update(allowed_models=allowed)
+    act()
+    before = chat.everything_written()
+    replies = [
+        asked_for(client_for(secret), path, **fields)
+        for path in ("/v1/chat/completions", "/v1/responses", "/v1/quote")
+        for fields in ({}, {"stream": True})
+    ]
+    for reply in replies:
+        error = chat.assert_error(reply, 404, "model_not_found", "model")
+        assert (error["message"], error["reason"]) == (f"The model {words}", reason)
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        error = asked_for(client_for(secret), path).json()["error"]
+        assert (error["type"], error["details"]) == ("not_found_error", {"reason": reason})
+    assert chat.everything_written() == before
+    collector.write()
+    assert set(key.refused_requests.values_list("error", "code")) == {(kind, "model_not_found")}
+
+
+@pytest.mark.parametrize(
+    ("act", "reason", "words"),
+    [
+        (DISCONNECTS["no key of the provider"], "no_provider", UNSERVED),
+        (HIDES["disabled"], "unknown", UNKNOWN),
+    ],
+    ids=["unserved", "disabled"],
+)
+def test_a_fallback_is_not_found_for_its_own_reason(alice, api, echo_model, act, reason, words):
+    act()
+    factories.make_model("demo/other", provider=factories.make_provider("other"))
+    error = chat.assert_error(chat.ask(api, model="demo/other", models=["demo/echo"]), 404, "model_not_found", "models[0]")
+    assert (error["message"], error["reason"]) == (f"models[0]: the model {words}", reason)
+
+
+def test_a_ranking_without_a_model_is_not_found_for_that_reason(api, echo_model):
+    error = chat.assert_error(chat.ask(api, model="best/coding"), 404, "model_not_found", "model")
+    assert error["reason"] == "no_ranked_model"
+    assert "No model that can be called is ranked there" in error["message"]
+
+
+def test_a_flood_of_requests_for_an_unserved_model_is_told_the_same(api, alice, echo_model):
+    Route.objects.all().delete()
+    errors = [chat.assert_error(chat.ask(api), 404, "model_not_found", "model") for _ in range(FLOOD_REFUSALS + 2)]
+    assert {(error["reason"], error["message"]) for error in errors} == {("no_provider", f"The model {UNSERVED}")}
 
 
 # --- Constraints of the database ------------------------------------------------------------------------------------

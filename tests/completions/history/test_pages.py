@@ -20,6 +20,7 @@ from keys.refusal_history import collector
 from tests import factories
 from tests.completions.routes import add
 from tests.completions.rows import ask, ask_streamed, begin, events
+from tests.conftest import client_for
 from tests.pages.conftest import key, other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures
 from tests.upstream import CLOSE, ROLE, USAGE, refusal, stream, streamed, whole, words
 
@@ -387,13 +388,25 @@ def test_a_refused_request_is_listed_and_says_what_to_do(api, alice, owner, larg
     collector.write()
     assert listed(owner) == []
     page = text(owner.get(LIST, {"status": "refused"}))
-    assert "The model does not exist, is not available, or the key may not use it acme/none test 404" in page
+    assert "The model does not exist, or is not offered acme/none test 404" in page
     page = text(owner.get(f"{LIST}{reply['x-request-id']}/"))
     assert "Refused request" in page
     assert "We do not store this message because it quotes the request." in page or "acme/none" in page
-    assert "Use a model that GET /v1/models lists for the key." in page
+    assert "Correct the model's id, or use a model that GET /v1/models lists for the key." in page
     assert "Reply 404 model_not_found" in page
     assert f"Key test Model acme/none Request ID {reply['x-request-id']}" in page
+
+
+def test_the_list_of_refusals_tells_why_a_model_was_not_found(api, alice, owner, large):  # noqa: F811
+    factories.make_model("acme/small", provider=factories.make_provider("later", api_key_env="NO_SUCH_API_KEY"))
+    limited = client_for(factories.make_key(alice, "limited", allowed_models=["acme/small"])[1])
+    for client, model in ((api, "acme/none"), (api, "acme/small"), (limited, "acme/large")):
+        ask(client, model=model)
+    collector.write()
+    page = text(owner.get(LIST, {"status": "refused"}))
+    assert "The model does not exist, or is not offered acme/none test 404" in page
+    assert "The model is not available here yet: no provider is connected acme/small test 404" in page
+    assert "The key may not use the model acme/large limited 404" in page
 
 
 def test_refusals_are_filtered_and_paged(owner, alice, large):  # noqa: F811

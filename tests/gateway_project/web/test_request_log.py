@@ -185,7 +185,7 @@ def test_a_form_without_its_token_has_one_line_with_the_reason(db, lines):
 def test_a_refused_request_has_the_class_of_its_error_and_no_words_of_it(alice, echo_model, lines):
     client = client_for(factories.make_key(alice)[1])
     assert [chat.ask(client, model="whisper").status_code, chat.ask(client, temperature="whisper").status_code] == [404, 400]
-    assert [line["error"] for line in request_lines(lines)] == ["ModelNotFound", "InvalidRequest"]
+    assert [line["error"] for line in request_lines(lines)] == ["ModelUnknown", "InvalidRequest"]
     assert "whisper" not in str(lines())
 
 

@@ -119,7 +119,7 @@ def test_a_request_with_an_idempotency_key_reaches_admission_before_a_flood(memo
 
 KINDS = {
     "key": errors.InvalidApiKey("revoked"),
-    "model": errors.ModelNotFound("not for this key", param="model"),
+    "model": errors.ModelNotAllowed("not for this key", param="model"),
     "in flight": errors.TooManyInFlight("as many as it may"),
     "in flight of a model": errors.TooManyInFlightOfModel("as many as each key may"),
     "funds": broke(),

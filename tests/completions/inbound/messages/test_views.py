@@ -41,7 +41,7 @@ def assert_error(reply: Any, status: int, kind: str, message: str = "") -> None:
     assert (reply.status_code, reply["Content-Type"]) == (status, "application/json")
     body = reply.json()
     assert set(body) == {"type", "error", "request_id"}
-    assert set(body["error"]) == {"type", "message"} | ({"details"} if kind == "billing_error" else set())
+    assert set(body["error"]) == {"type", "message"} | ({"details"} if kind in ("billing_error", "not_found_error") else set())
     assert (body["type"], body["error"]["type"], body["request_id"]) == ("error", kind, reply["request-id"])
     assert body["error"]["message"].startswith(message), body
 

@@ -129,8 +129,8 @@ def test_every_operation_but_the_public_one_takes_a_bearer_key_and_describes_err
             reply = resolve(document, operation["responses"]["default"]["content"]["application/json"]["schema"])
             error = resolve(document, reply["properties"]["error"])
             assert set(error["required"]) == ({"type", "message"} if path in MESSAGES else {"message", "type", "code", "param"})
-            of_money = {"limit_source", "resets_at", "held", "held_since"}
-            assert set(error["properties"]) - set(error["required"]) == ({"details"} if path in MESSAGES else of_money)
+            of_some = {"limit_source", "resets_at", "held", "held_since", "reason"}
+            assert set(error["properties"]) - set(error["required"]) == ({"details"} if path in MESSAGES else of_some)
 
 
 RATE_HEADERS = {
