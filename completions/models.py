@@ -898,7 +898,12 @@ class StoredResponse(OwnedModel):
                 fields=["account", "expires_at", "completion"],
                 condition=Q(stored_bytes__gt=0),
                 name="stored_responses_by_age",
-            )
+            ),
+            models.Index(
+                fields=["account", "expires_at", "completion"],
+                condition=Q(stored_bytes=0),
+                name="unreplied_responses_by_age",
+            ),
         ]
 
     def __str__(self) -> str:

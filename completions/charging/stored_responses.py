@@ -5,7 +5,8 @@ finds it. One that would hold up a batch is written before, by itself, and is on
 round trip before the reply, unless it is large.
 
 The bytes that an account has stored are counted on its row, and bounded: what exceeds the bound deletes the oldest. A response
-is read until it expires, is deleted, or its account keeps none any more.
+is read until it expires, is deleted, or its account keeps none any more. Those in the background that ended without a reply
+have a bound of their own: most cost nothing, and must not make room by deleting what was paid.
 """
 
 import logging
@@ -33,8 +34,9 @@ logger = logging.getLogger("gateway.stored_responses")
 _EVICTED_MAX = 10_000  # responses of an account in a transaction
 _EVICTED_SHARE = 20  # an account that is full frees one part of so many, so that not every settlement looks for the oldest
 _counted = Counted(size="stored_bytes", counter="stored_response_bytes", kind="expired responses")
-# A response that runs, failed or was cancelled counts in no bound of its account: it is short, and does not stay for long.
 _UNFINISHED_RETENTION = timedelta(hours=1)
+# Of an account, in the background: those that failed or were cancelled. One that runs has a hold, and is among those in flight.
+_UNREPLIED_ROWS_MAX, _UNREPLIED_BYTES_MAX = 1_000, 10_000_000
 
 SEAL_BYTES_MAX = 200  # that sealing adds to a text, beside a third
 TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a record has
@@ -143,8 +145,9 @@ def _write(record: ResponseRecord, completion_id: str, account_id: UUID) -> None
 
 
 def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: bytes) -> None:
-    """Store that a response runs in the background, with its reply so far."""
-    with pool.time_limit():
+    """Store that a response runs in the background, with its reply so far. Those that ended without a reply make room."""
+    with pool.time_limit(), connection.cursor() as cursor:
+        cursor.execute(EVICT_UNREPLIED_SQL, unreplied_bounds(account_id))
         StoredResponse.objects.create(
             completion_id=completion_id,
             account_id=account_id,
@@ -153,6 +156,31 @@ def begin(completion_id: str, account_id: UUID, previous_id: str | None, reply: 
             is_background=True,
             expires_at=Now() + _UNFINISHED_RETENTION,
         )
+
+
+# One that is stored at this moment stays. Whoever deletes the same rows at the same time is not waited for.
+EVICT_UNREPLIED_SQL = """
+    DELETE FROM completions_storedresponse WHERE completion_id IN (
+        SELECT completion_id FROM completions_storedresponse WHERE stored_bytes = 0 AND completion_id IN (
+            SELECT completion_id FROM (
+                SELECT completion_id, row_number() OVER newest AS rows, sum(
+                    coalesce(octet_length(sealed_input), 0) + coalesce(octet_length(sealed_output), 0)
+                    + coalesce(octet_length(sealed_reply), 0)
+                ) OVER newest AS bytes
+                FROM completions_storedresponse AS response JOIN completions_completion AS completion ON id = completion_id
+                WHERE response.account_id = %(account)s AND stored_bytes = 0
+                    AND (cancelled_at IS NOT NULL OR settlement IS NOT NULL)
+                WINDOW newest AS (ORDER BY expires_at DESC, completion_id DESC)
+            ) AS ended
+            WHERE rows > %(rows)s OR bytes > %(bytes)s
+        )
+        FOR UPDATE SKIP LOCKED
+    )
+    """
+
+
+def unreplied_bounds(account_id: UUID) -> dict[str, UUID | int]:
+    return {"account": account_id, "rows": _UNREPLIED_ROWS_MAX, "bytes": _UNREPLIED_BYTES_MAX}
 
 
 def end(completion_id: str, account_id: UUID, reply: bytes) -> None:

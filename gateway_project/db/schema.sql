@@ -3148,6 +3148,8 @@ CREATE UNIQUE INDEX unique_primary_email ON public.account_emailaddress USING bt
 
 CREATE UNIQUE INDEX unique_verified_email ON public.account_emailaddress USING btree (email) WHERE verified;
 
+CREATE INDEX unreplied_responses_by_age ON public.completions_storedresponse USING btree (account_id, expires_at, completion_id) WHERE (stored_bytes = 0);
+
 CREATE INDEX usersessions_usersession_session_key_fd35de43_like ON public.usersessions_usersession USING btree (session_key varchar_pattern_ops);
 
 CREATE INDEX usersessions_usersession_user_id_af5e0a6d ON public.usersessions_usersession USING btree (user_id);
@@ -3632,6 +3634,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0016_routes_have_rules', now()),
 	('completions', '0016_validate_the_maximum_of_models', now()),
 	('completions', '0017_completions_keep_their_request', now()),
+	('completions', '0017_unreplied_responses_are_found_by_age', now()),
 	('completions', '0018_completions_are_found_by_request', now()),
 	('completions', '0019_stored_replies_are_found_by_age', now()),
 	('completions', '0020_completions_keep_their_providers_request', now()),

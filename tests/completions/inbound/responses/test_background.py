@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.models.functions import Now
 
 from billing.ledger import audit
@@ -82,7 +82,6 @@ def test_one_whose_provider_fails_has_failed_and_costs_nothing(api, alice, upstr
 
 
 def test_one_that_failed_takes_little_room_and_is_kept_for_an_hour(api, alice, upstream):
-    """It counts in no bound of its account."""
     upstream.will(*[refusal(400, "no such thing")] * 3)
     response_id = begin(api, instructions="y" * 50_000).json()["id"]
     read = api.get(f"{PATH}/{response_id}").json()
@@ -90,6 +89,76 @@ def test_one_that_failed_takes_little_room_and_is_kept_for_an_hour(api, alice, u
     stored = StoredResponse.objects.get()
     assert len(stored.sealed_reply) < 10_000
     assert stored.expires_at - stored.completion.created_at < timedelta(hours=1, minutes=1)
+
+
+def fail(api: Any, upstream: Any, **fields: Any) -> str:
+    upstream.will(refusal(400, "no such thing"))
+    return begin(api, **fields).json()["id"]
+
+
+def cancel(api: Any, upstream: Any, **fields: Any) -> str:
+    def give_up() -> None:
+        api.post(f"{PATH}/{Completion.objects.latest('created_at').pk}/cancel")
+
+    upstream.will([give_up, *whole("Hello you")])
+    return begin(api, **fields).json()["id"]
+
+
+def grow_too_large(api: Any, upstream: Any, **fields: Any) -> str:
+    upstream.will(whole("x" * 100_000))
+    return begin(api, **fields).json()["id"]
+
+
+UNSTORED = {"failed": fail, "cancelled": cancel, "too large": grow_too_large}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("bound", ["rows", "bytes"])
+@pytest.mark.parametrize("end", UNSTORED)
+def test_those_that_ended_without_a_reply_have_a_bound_and_the_oldest_make_room(
+    api, charlie, upstream, settings, monkeypatch, end, bound
+):
+    """A failed one costs nothing, so what it leaves may not grow with how many there are."""
+    settings.STORED_RESPONSE_BYTES_MAX = 90_000
+    upstream.will(whole("Hello you"), refusal(400, "no such thing"))
+    kept = begin(api).json()["id"]
+    other = client_for(factories.make_key(charlie)[1])
+    of_another = begin(other).json()["id"]
+    ended = [UNSTORED[end](api, upstream, instructions="y" * 5_000)]
+    room = {"rows": 3, "bytes": 7 * len(StoredResponse.objects.get(pk=ended[0]).sealed_reply) // 2}
+    monkeypatch.setattr(stored_responses, f"_UNREPLIED_{bound.upper()}_MAX", room[bound])
+    ended += [UNSTORED[end](api, upstream, instructions="y" * 5_000) for _ in range(4)]
+    upstream.will(whole("Hello you"))
+    last = begin(api).json()["id"]
+    found = set(StoredResponse.objects.values_list("completion_id", flat=True))
+    assert found == {kept, of_another, *ended[-3:], last}
+    assert [api.get(f"{PATH}/{response_id}").status_code for response_id in ended] == [404, 404, 200, 200, 200]
+    assert audit.verify() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_runs_is_in_no_bound(api, upstream, monkeypatch):
+    """It has a hold, and counts among the requests in flight."""
+    monkeypatch.setattr(stored_responses, "_UNREPLIED_ROWS_MAX", 0)
+    states = []
+
+    def begin_another() -> None:
+        running = Completion.objects.get(settlement=None).pk
+        begin(api)
+        states.append(api.get(f"{PATH}/{running}").json()["status"])
+
+    upstream.will([begin_another, *whole("Hello you")], whole("Hello you"))
+    first = begin(api).json()["id"]
+    assert (states, api.get(f"{PATH}/{first}").json()["status"]) == (["in_progress"], "completed")
+
+
+def test_what_ended_without_a_reply_is_found_by_index_among_all_that_is_stored(api, alice, upstream, monkeypatch):
+    fail(api, upstream)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("EXPLAIN " + stored_responses.EVICT_UNREPLIED_SQL, stored_responses.unreplied_bounds(alice.pk))
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "unreplied_responses_by_age" in plan
 
 
 def test_one_that_ended_is_kept_as_long_as_any(api, upstream):
