@@ -349,6 +349,13 @@ class ServiceUnavailable(ApiError):
     advice = _WAIT
 
 
+class NoRoom(ServiceUnavailable):
+    """Others send so much at this moment that the request has no place: of a flood, the log has one ERROR a minute."""
+
+    description = "The gateway had no room"
+    advice = _WAIT
+
+
 class HostUnavailable(ServiceUnavailable):
     """What this host needs for the request is away: its database or its disk. Another host may have it."""
 

@@ -6,7 +6,7 @@ is noted here, and told in that line. What fails without a request, or after its
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,6 +17,7 @@ from pythonjsonlogger.json import JsonEncoder, JsonFormatter
 
 _CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
 _SAID_BY_THE_LINE_OF_THE_REQUEST = ("django.request", "django.security")
+_QUIET_SECONDS = 60  # after an error of a kind that repeats
 
 
 def configuration(*, is_readable: bool) -> dict[str, Any]:
@@ -96,6 +97,24 @@ def explain(cause: BaseException, *, is_unexpected: bool = False) -> bool:
 def _unwritten_line() -> RequestLine | None:
     line = _request_line.get()
     return None if line is None or line.is_written else line
+
+
+class Repetitions:
+    """Lets one line a minute of each kind be an error: whoever sends a flood must not fill the log with errors."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told: dict[str, tuple[float, int]] = {}  # by kind: until when others are no errors, and how many were none
+
+    def count(self, kind: str) -> int | None:
+        """Return how many were no errors since the last that was; None if this one is none, either."""
+        now = self._clock()
+        quiet_until, repeated = self._told.get(kind, (now, 0))
+        if now < quiet_until:
+            self._told[kind] = quiet_until, repeated + 1
+            return None
+        self._told[kind] = now + _QUIET_SECONDS, 0
+        return repeated
 
 
 # --- Records and lines: what logging does, in few calls, as every request has a line -----------------------------------

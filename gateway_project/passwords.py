@@ -138,7 +138,7 @@ class _Turns:
 
 def _busy() -> errors.ServiceUnavailable:
     message = "Too many people are signing in right now. Try again in a few seconds."
-    return errors.ServiceUnavailable(message, headers={"Retry-After": "5"})
+    return errors.NoRoom(message, headers={"Retry-After": "5"})
 
 
 def _gone() -> errors.RequestTimeout:

@@ -24,7 +24,7 @@ from django.urls import reverse
 
 from billing.models import User
 from billing.sign_in import devices, limits, links, mail_html
-from gateway_project import errors, mail, metrics
+from gateway_project import errors, logs, mail, metrics
 from gateway_project.db import pool
 from gateway_project.web import hosts
 from gateway_project.web.client_address import client_address
@@ -32,6 +32,7 @@ from gateway_project.web.client_address import client_address
 logger = logging.getLogger("gateway.sign_in")
 
 NEW_USER_TIME = timedelta(hours=1)
+_refused = logs.Repetitions()  # by a limit: strangers can ask for any number
 
 
 class Cause(Enum):
@@ -58,15 +59,18 @@ def send(email: str, template: str, **context: Any) -> bool:
 
 def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context: Any) -> None:
     """Send the mail. A ``message_id`` is its header of that name. Raises NotSent, and logs why."""
-    text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
-    subject, _, body = text.partition("\n")
     try:
         _count(email, cause)
+        text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
+        subject, _, body = text.partition("\n")
         headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
         _message(template, email, subject.strip(), f"{body.strip()}\n{_help()}", context, headers).send()
     except (OSError, SMTPException, mail.NoMailServer, errors.RateLimitExceeded) as error:
-        logger.error("a mail to %s could not be sent: %s", email, error, extra={"user": email})
         is_limited = isinstance(error, errors.RateLimitExceeded)
+        repeated = _refused.count(str(error)) if is_limited else 0
+        facts = {"user": email, "repeated": repeated}
+        level = logging.INFO if repeated is None else logging.ERROR
+        logger.log(level, "a mail to %s could not be sent: %s", email, error, extra=facts)
         raise NotSent(str(error) if is_limited else "the mail server did not take it") from None
 
 

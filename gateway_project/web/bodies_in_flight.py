@@ -66,7 +66,7 @@ class BodiesInFlight:
                 headers=errors.retry_after(timedelta(seconds=1)),
             )
         if self.total_bytes + more_bytes > settings.BYTES_IN_FLIGHT_MAX:
-            raise errors.ServiceUnavailable("The gateway holds too many large requests at the moment. Try again.")
+            raise errors.NoRoom("The gateway holds too many large requests at the moment. Try again.")
 
     def _add(self, owner: Hashable, more_bytes: int) -> None:
         self.total_bytes += more_bytes

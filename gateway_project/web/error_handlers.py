@@ -36,13 +36,13 @@ def _page(request: HttpRequest, error: errors.ApiError) -> HttpResponse:
 
 def refuse(request: HttpRequest, refusal: errors.ApiError) -> HttpResponse:
     """Return the reply to a request that gets no further, at the least cost: a page is rendered once for each message."""
-    response = refusal_page(refusal) if _wants_page(request) else error_replies.respond(refusal, request)
+    response = _refused(refusal) if _wants_page(request) else error_replies.respond(refusal, request)
     logs.explain(refusal)
     error_replies.hand_on(refusal, request, response)
     return response
 
 
-def refusal_page(refusal: errors.ApiError) -> HttpResponse:
+def _refused(refusal: errors.ApiError) -> HttpResponse:
     """Return the page that says why, without a look at who asks."""
     return HttpResponse(_refusal_page(refusal.status, refusal.message), status=refusal.status, headers=refusal.headers)
 

@@ -20,6 +20,7 @@ from gateway_project.web.next_layer import without_conversion
 
 logger = logging.getLogger("gateway.request")
 _quoted = lru_cache(maxsize=256)(quote)
+_refusals = logs.Repetitions()
 
 
 class RequestLogMiddleware:
@@ -50,11 +51,11 @@ class RequestLogMiddleware:
 
 def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, route: str, seconds: float) -> None:
     line.is_written = True
-    failure = _failure(line, response) if response.status_code >= 400 or line.failures else {}
+    failure = _failure(line, response, route) if response.status_code >= 400 or line.failures else {}
     path = _quoted(request.path)  # so that a line break in the path does not start a new log line
     logs.write(
         logger,
-        _level(line, response) if failure else logging.INFO,
+        _level(line, response, failure) if failure else logging.INFO,
         "%s %s %s %.1fms%s",
         (request.method, path, response.status_code, seconds * 1000, _describe(failure) if failure else ""),
         _facts(request, response, path, route, seconds) | failure,
@@ -62,9 +63,10 @@ def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse,
     )
 
 
-def _level(line: logs.RequestLine, response: HttpResponse) -> int:
+def _level(line: logs.RequestLine, response: HttpResponse, failure: dict[str, Any]) -> int:
     if response.status_code >= 500:
-        return logging.ERROR
+        is_one_of_many = isinstance(line.cause, errors.NoRoom) and "repeated" not in failure
+        return logging.INFO if is_one_of_many else logging.ERROR
     return logging.WARNING if line.failures else logging.INFO
 
 
@@ -84,13 +86,18 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, route: str, 
     }
 
 
-def _failure(line: logs.RequestLine, response: HttpResponse) -> dict[str, Any]:
-    """Return the class of the ``error``, its ``reason`` unless it is the caller's fault, and the ``failures`` on the way."""
+def _failure(line: logs.RequestLine, response: HttpResponse, route: str) -> dict[str, Any]:
+    """Return the class of the ``error``, its ``reason`` unless it is the caller's fault, and the ``failures`` on the way.
+
+    Of those for lack of room, the first in a minute says how many were ``repeated`` since the last such.
+    """
     facts: dict[str, Any] = {}
     if response.status_code >= 400:
         facts["error"] = type(line.cause).__name__ if line.cause else response.reason_phrase
     if response.status_code >= 500:
         facts["reason"] = errors.reason(line.cause) if line.cause else response.reason_phrase
+    if isinstance(line.cause, errors.NoRoom) and (repeated := _refusals.count(route)) is not None:
+        facts["repeated"] = repeated
     if line.failures:
         facts["failures"] = line.failures
     return facts

@@ -34,6 +34,7 @@ from rankings.scoring import parameters
 from rankings.sources import registry
 
 HISTORY_DAYS = 180
+_NO_MODEL = "There is no model with this ID here."
 
 View = Callable[..., HttpResponseBase]
 
@@ -61,8 +62,13 @@ def _public(view: View) -> View:
 
 
 def _error_page(error: errors.ApiError) -> HttpResponse:
-    html = render_to_string("rankings/error.html", {"error": error})
+    html = _render_error(error.status, error.message)
     return HttpResponse(html, status=error.status, headers={**error.headers, "Cache-Control": "no-store"})
+
+
+@functools.lru_cache(maxsize=64)
+def _render_error(status: int, message: str) -> bytes:
+    return render_to_string("rankings/error.html", {"error": {"status": status, "message": message}}).encode()
 
 
 def _page(
@@ -151,27 +157,27 @@ def _without_quality(query: RankingsQuery) -> RankingsQuery:
 
 @_public
 def ranked_model(request: HttpRequest, model_id: str) -> HttpResponseBase:
-    """Show one model and explain its score on one board, which ``source`` and ``board`` choose."""
+    """Show one model and explain its score on one board, as ``source`` and ``board`` choose. An unknown one takes no query."""
     query = page_query.read(request.GET)
+    published = listing.published()
+    if model_id not in published.models and model_id not in published.unpriced_ids:
+        return _of_alias(model_id)
     api_url = hosts.api_url(request)
-    try:
-        return _page(
-            request,
-            (model_id, query.source, query.board, api_url),
-            listing.published(),
-            lambda _: _render_model(model_id, query, api_url),
-        )
-    except errors.ModelNotFound:
-        for each in page_facts.current().aliases:
-            if each.alias == model_id:
-                return redirect("ranked-model", each.model_id)
-        raise
+    key = model_id, query.source, query.board, api_url
+    return _page(request, key, published, lambda _: _render_model(model_id, query, api_url))
+
+
+def _of_alias(alias: str) -> HttpResponse:
+    for each in page_facts.current().aliases:
+        if each.alias == alias:
+            return redirect("ranked-model", each.model_id)
+    raise errors.ModelUnknown(_NO_MODEL)
 
 
 def _render_model(model_id: str, query: RankingsQuery, api_url: str) -> str:
     model = LanguageModel.objects.of_chat().filter(pk=model_id, is_enabled=True).with_price_and_routes().first()
     if model is None:
-        raise errors.ModelUnknown(f"There is no model {model_id} here.")
+        raise errors.ModelUnknown(_NO_MODEL)
     facts = page_facts.current()
     entries = sorted(Entry.objects.filter(model=model), key=_source_and_board_order) if model.prices_in_force else []
     shown = next((entry for entry in entries if (entry.source, entry.board) == (query.source, query.board)), None)

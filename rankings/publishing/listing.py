@@ -136,6 +136,7 @@ class PublishedRankings:
 
     number: int
     models: dict[str, CatalogModel]  # by id
+    unpriced_ids: frozenset[str]  # of the models that the catalog has beside them
     leaderboards: dict[tuple[str, str], Leaderboard]  # by source and board
 
     def leaderboard(self, source: str, board: str) -> Leaderboard:
@@ -145,7 +146,8 @@ class PublishedRankings:
 _published: StaleWhileRefresh[None, PublishedRankings] = StaleWhileRefresh(
     seconds=_CHECK_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX, stale_on=pool.DATABASE_ERRORS
 )
-_catalog: StaleWhileRefresh[None, dict[str, CatalogModel]] = StaleWhileRefresh(
+_Catalog = tuple[dict[str, CatalogModel], frozenset[str]]
+_catalog: StaleWhileRefresh[None, _Catalog] = StaleWhileRefresh(
     seconds=_READ_CATALOG_EVERY_SECONDS, stale_seconds_max=_PREVIOUS_SECONDS_MAX
 )
 
@@ -165,16 +167,17 @@ def _refresh(previous: PublishedRankings | None) -> PublishedRankings:
     """Return the previous reading while neither the publication nor the catalog has changed, so that caches stay valid."""
     with pool.time_limit():
         number = Publication.objects.values_list("number", flat=True).first() or 0
-        models = _catalog.get(None, lambda _: _read_catalog(), version=number)
-        if previous and (previous.number, previous.models) == (number, models):
+        models, unpriced_ids = _catalog.get(None, lambda _: _read_catalog(), version=number)
+        if previous and (previous.number, previous.models, previous.unpriced_ids) == (number, models, unpriced_ids):
             return previous
-        return PublishedRankings(number, models, _read_leaderboards(models))
+        return PublishedRankings(number, models, unpriced_ids, _read_leaderboards(models))
 
 
-def _read_catalog() -> dict[str, CatalogModel]:
-    """Return the models that are enabled and have a price, by id."""
-    models = LanguageModel.objects.of_chat().filter(is_enabled=True).with_price_and_routes()
-    return {model.pk: _catalog_model(model) for model in models if model.prices_in_force}
+def _read_catalog() -> _Catalog:
+    """Return the models that are enabled: by id those that have a price, and the ids of the others."""
+    enabled = list(LanguageModel.objects.of_chat().filter(is_enabled=True).with_price_and_routes())
+    models = {model.pk: _catalog_model(model) for model in enabled if model.prices_in_force}
+    return models, frozenset(model.pk for model in enabled).difference(models)
 
 
 def _catalog_model(model: LanguageModel) -> CatalogModel:

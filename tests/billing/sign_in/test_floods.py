@@ -1,11 +1,16 @@
 """A flood of sign-ins from many addresses, as its attackers, owners and staff see it."""
 
+import logging
+from datetime import timedelta
+
 import pytest
+from django.core import mail
 from django.test import Client
 
 from billing.models import SignInLimit
-from billing.sign_in import limits
-from gateway_project import passwords
+from billing.sign_in import limits, mails
+from gateway_project import errors, logs, passwords
+from gateway_project.web import request_log
 from tests import factories
 
 SIGN_IN = "/accounts/login/"
@@ -83,3 +88,92 @@ def test_beyond_its_limit_a_known_device_is_refused_from_memory(alice, monkeypat
     assert [attempt(browser, password="wrong").status_code for _ in range(2)] == [200, 429]
     with django_assert_num_queries(0):
         assert attempt(browser).status_code == 429
+
+
+# What a view refuses by the client's address: the page, how it is asked for, and what is sent.
+LIMITED = [
+    pytest.param("/accounts/password/reset/", "post", {"email": ALICE}, id="a reset"),
+    pytest.param("/accounts/password/reset/", "post", {}, id="a reset of nobody"),
+    pytest.param("/accounts/signup/", "post", {"email": "new@example.org"}, id="a sign-up"),
+    pytest.param("/accounts/2fa/webauthn/login/", "get", {}, id="a passkey"),
+    pytest.param("/accounts/2fa/webauthn/login/", "head", {}, id="a passkey, its head"),
+    pytest.param("/accounts/2fa/webauthn/login/", "post", {"credential": "{}"}, id="a passkey that is proved"),
+    pytest.param("/accounts/google/login/", "post", {}, id="an identity at Google"),
+    pytest.param("/accounts/github/login/", "post", {}, id="an identity at GitHub"),
+]
+
+
+@pytest.mark.parametrize(("path", "method", "fields"), LIMITED)
+def test_beyond_the_limit_of_an_address_nothing_is_computed_for_a_refusal(
+    alice, monkeypatch, django_assert_num_queries, path, method, fields
+):
+    monkeypatch.setattr(limits, "ADDRESS", limits.Rate(1, 3_600))
+    for each in (limits.mail_request_limit, limits.passkey_limit, limits.identity_limit):
+        with pytest.raises(errors.RateLimitExceeded):
+            limits.count_attempt([each("127.0.0.1")] * 2)
+    browser = Client(headers={"accept": "text/html"})
+    browser.cookies["sessionid"] = "of-no-session"
+    ask = getattr(browser, method)
+    ask(path, fields)  # renders the refusal once
+    with django_assert_num_queries(0):
+        reply = ask(path, fields)
+    assert (reply.status_code, reply.templates, mail.outbox) == (429, [], [])
+    assert int(reply["Retry-After"]) > 3_000
+    assert (b"Too many sign-in attempts." in reply.content) == (method != "head")
+    assert not reply.cookies
+
+
+@pytest.mark.parametrize("path", ["/accounts/password/reset/", "/accounts/signup/", "/accounts/google/login/"])
+def test_beyond_the_limit_of_an_address_a_form_is_shown_all_the_same(db, monkeypatch, path):
+    monkeypatch.setattr(limits, "known_refusal", lambda limit: limits._refusal(timedelta(hours=1)))
+    assert Client().get(path, headers={"accept": "text/html"}).status_code in (200, 404)
+
+
+# --- In the log ------------------------------------------------------------------------------------------------------
+
+
+def levels(caplog, logger):
+    return [logging.getLevelName(each.levelno) for each in caplog.records if each.name == logger]
+
+
+@pytest.fixture
+def minutes(monkeypatch):
+    """Pass minutes for what the log tells once in one."""
+    now = [0.0]
+    for module, name in ((request_log, "_refusals"), (mails, "_refused")):
+        monkeypatch.setattr(module, name, logs.Repetitions(clock=lambda: now[0]))
+
+    def wait(count):
+        now[0] += 60 * count
+
+    return wait
+
+
+def test_of_a_flood_of_sign_ins_the_log_has_one_error_a_minute(exhausted, db, caplog, minutes):
+    caplog.set_level(logging.INFO)
+    assert [attempt(email=f"{number}@example.org").status_code for number in range(5)] == [503] * 5
+    assert levels(caplog, "gateway.request") == ["ERROR", "INFO", "INFO", "INFO", "INFO"]
+    first = caplog.records[0]
+    assert (first.error, first.reason[:15], first.repeated) == ("NoRoom", "Too many people", 0)
+    minutes(1)
+    attempt()
+    last = caplog.records[-1]
+    assert (last.levelname, last.repeated) == ("ERROR", 4)
+
+
+def test_of_mails_beyond_a_limit_the_log_has_one_error_a_minute(alice, caplog, minutes, settings):
+    caplog.set_level(logging.INFO)
+    settings.MAILBOX_MAILS_PER_DAY = 2
+    for _ in range(5):
+        assert Client().post("/accounts/password/reset/", {"email": ALICE}).status_code == 200
+    assert (len(mail.outbox), levels(caplog, "gateway.sign_in")) == (1, ["ERROR", "INFO", "INFO", "INFO"])
+    minutes(1)
+    Client().post("/accounts/password/reset/", {"email": ALICE})
+    assert [each.repeated for each in caplog.records if each.name == "gateway.sign_in"][-1] == 3
+
+
+def test_a_mail_beyond_a_limit_is_not_written(alice, settings):
+    settings.MAILBOX_MAILS_PER_DAY = 2
+    ask = lambda: Client().post("/accounts/password/reset/", {"email": ALICE})  # noqa: E731
+    assert "mail/reset.txt" in [each.name for each in ask().templates]
+    assert "mail/reset.txt" not in [each.name for each in ask().templates]

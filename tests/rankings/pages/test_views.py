@@ -878,6 +878,43 @@ def test_unknown_model_gives_404(listed, path):
     assert reply["Cache-Control"] == "no-store"
 
 
+MADE_UP = [
+    "no/such",
+    "x",
+    "best/nothing",
+    "best/general@2020-01-01",
+    "a" * 2_000,
+    "a/" * 99,
+    "%F0%9F%98%80",
+    "é",
+    "ACME/ALPHA",
+    " ",
+]
+
+
+def test_ids_without_end_cost_no_query_no_page_and_no_room(listed, django_assert_num_queries, monkeypatch):
+    """Whoever makes them up must cost less than who reads."""
+    for cache in (facts._facts, listing._published, listing._catalog):
+        monkeypatch.setattr(cache, "_clock", lambda: 0.0)
+    get("/rankings/no/such")
+    with django_assert_num_queries(0):
+        replies = [get(f"/rankings/{model_id}", board=CODING) for model_id in MADE_UP]
+    assert [(reply.status_code, reply.templates) for reply in replies] == [(404, [])] * len(MADE_UP)
+    assert len(public_page._pages) == 0
+
+
+def test_model_that_is_added_is_shown_within_seconds(listed, monkeypatch):
+    now = [0.0]
+    for cache in (listing._published, listing._catalog):
+        monkeypatch.setattr(cache, "_clock", lambda: now[0])
+    forget()
+    html(get("/rankings/new/one"), 404)
+    factories.make_model("new/one")
+    factories.make_model("new/unpriced").prices.all().delete()
+    now[0] = 6.0
+    assert [get(f"/rankings/{model_id}").status_code for model_id in ("new/one", "new/unpriced")] == [200, 200]
+
+
 def test_model_without_a_provider_in_use_is_not_said_to_wait_for_a_key(listed):
     Provider.objects.update(is_enabled=False)
     show()
