@@ -75,7 +75,7 @@ class ProcessSlots:
         be stored; then only admission can say whether the request counts.
         """
         if self.taken >= slots_max():
-            raise errors.ServiceUnavailable("The gateway runs as many requests as it can at the moment. Try again.")
+            raise errors.NoRoom("The gateway runs as many requests as it can at the moment. Try again.")
         counted_each = REPEATABLE_FACTOR if is_repeatable else 1
         of_key, of_account = self._by_owner.get(key_id, 0), self._by_owner.get(account_id, 0)
         maxima = limit_state_cache.in_flight(key_id) or requests_in_flight.default_state()
