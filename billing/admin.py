@@ -73,9 +73,10 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         return False  # the ledger is kept; deactivate the account instead
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
-        """Show the form of memberships to staff who may change them. Everybody sees the members above it."""
+        """Show the form of memberships to staff who may send it. Everybody sees the members above it."""
+        may_save = self.has_change_permission(request, obj) if obj else self.has_add_permission(request)
         verbs = ("add", "change", "delete")
-        return self.inlines if any(request.user.has_perm(f"billing.{verb}_membership") for verb in verbs) else ()
+        return self.inlines if may_save and any(request.user.has_perm(f"billing.{verb}_membership") for verb in verbs) else ()
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Account], search_term: str

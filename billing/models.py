@@ -4,6 +4,7 @@ Every invariant of one row that a constraint can express is a constraint, named 
 enforce invariants between rows.
 """
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import BaseUserManager
@@ -51,6 +52,13 @@ class User(AbstractUser):
         default=0, db_default=0, editable=False, help_text="The step of time of the last code of an app that was accepted."
     )
 
+    sessions_generation = models.IntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="Sessions of an earlier one are over. A trigger counts new addresses.",
+    )
+
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
     objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
@@ -62,6 +70,15 @@ class User(AbstractUser):
 
     def clean(self) -> None:
         self.email = email_addresses.read(self.email)
+
+    def get_session_auth_hash(self) -> str:
+        return self._of_this_generation(super().get_session_auth_hash())
+
+    def get_session_auth_fallback_hash(self) -> Iterator[str]:
+        return map(self._of_this_generation, super().get_session_auth_fallback_hash())
+
+    def _of_this_generation(self, hash: str) -> str:
+        return f"{hash}.{self.sessions_generation}" if self.sessions_generation else hash
 
 
 class Account(OwnedModel):
@@ -364,6 +381,12 @@ class WaitingAct(models.Model):
     decided_by = models.ForeignKey(User, null=True, on_delete=models.PROTECT, related_name="+")
     decided_at = models.DateTimeField(null=True)
     decision_reason = models.CharField(max_length=500, blank=True)
+    seen = models.JSONField(
+        default=dict,
+        db_default={},
+        editable=False,
+        help_text="By name, the state of what it is about when it was asked for.",
+    )
 
     class Meta:
         abstract = True

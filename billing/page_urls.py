@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 from billing import statement_pages
 from billing.accounts import member_pages
 from billing.sign_in import password_pages
+from billing.staff import withdrawals
 from billing.warnings import pages as alert_pages
 
 urlpatterns = [
@@ -15,6 +16,8 @@ urlpatterns = [
     path("password/", never_cache(login_required(password_pages.ChangePassword.as_view())), name="password"),
     path("account/", member_pages.choose_account, name="choose-account"),
     path("ledger/", statement_pages.show_statement, name="statement"),
+    path("support-requests/", never_cache(login_required(withdrawals.show)), name="support-requests"),
+    path("support-requests/<uuid:id>/", never_cache(login_required(withdrawals.withdraw)), name="withdraw-request"),
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
     path("settings/", include("billing.account_settings.page_urls")),

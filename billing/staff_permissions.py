@@ -18,6 +18,7 @@ The first three rules do not apply to superusers, who have every permission. The
 use commands instead.
 """
 
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
 
@@ -84,6 +85,12 @@ def granted_permissions(user: User) -> QuerySet[Permission]:
     if user.is_superuser:
         return Permission.objects.all()
     return Permission.objects.filter(Q(user=user) | Q(group__user=user)).distinct()
+
+
+def staff_with(permission: str) -> QuerySet[User]:
+    """Return the active staff who have a permission, such as ``billing.view_account``."""
+    found: QuerySet[User] = ModelBackend().with_perm(permission).filter(is_staff=True)
+    return found
 
 
 def _exceeds(permissions: QuerySet[Permission], staff: User) -> bool:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
+from billing import staff_permissions
 from billing.accounts import lifecycle
 from billing.desk.forms import ClosingRefundForm
 from billing.ledger import writer
@@ -44,9 +45,10 @@ def reopen(request: HttpRequest, account: Account, cleaned: Cleaned) -> str:
 
 
 def hand_over(request: HttpRequest, account: Account, staff: User, cleaned: Cleaned) -> str:
-    """Hand a ticket over to a group: its active members, but who hands it over, get an email once this is committed."""
+    """Hand a ticket over: colleagues of the group who may view accounts get an email once this is committed."""
     group = cleaned["group"]
-    to = list(group.user_set.filter(is_staff=True, is_active=True).exclude(pk=staff.pk).values_list("email", flat=True))
+    colleagues = staff_permissions.staff_with("billing.view_account").filter(groups=group).exclude(pk=staff.pk)
+    to = list(colleagues.values_list("email", flat=True))
     after = {"group": group.name}
     summary = f"Handed ticket {cleaned['ticket']} over to {group}."
     _record(request, Activity.Act.HANDED_OVER, account, summary, cleaned, after=after)

@@ -4,9 +4,9 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
-from billing import money
+from billing import money, staff_permissions
 from billing.accounts import lifecycle
 from billing.forms import DollarsField
 from billing.ledger import credits, statement
@@ -61,10 +61,11 @@ class HandOverForm(AccountForm):
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         super().__init__(account, *args, **kwargs)
-        has_members = Q(user__is_staff=True, user__is_active=True)
         field = self.fields["group"]
         assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = Group.objects.filter(has_members).distinct().order_by("name")
+        field.queryset = (
+            Group.objects.filter(user__in=staff_permissions.staff_with("billing.view_account")).distinct().order_by("name")
+        )
         self.fields["ticket"].required = True
         self.fields["reason"].help_text = "What is left to do. It goes into the email and the activity log."
 

@@ -222,6 +222,8 @@ class AccountActPages(ActionsMixin):
         """Ask that a member's two-factor authentication be removed. A colleague approves it."""
         account = self.object_for(request, str(account_id), "billing.send_password_link")
         member = _find_member(account, user_id)
+        if refusal := second_factor_removals.colleague_refusal(member):
+            raise PermissionDenied(refusal)
         form = ReasonForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and self._ask_for_removal(request, form, account, member):
             return self.back_to(account)

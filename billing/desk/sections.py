@@ -10,7 +10,7 @@ from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff.people_admin import staff_of
 from billing.warnings import summaries as warnings
-from gateway_project.activity.models import Activity
+from gateway_project.activity import readers
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section
 from gateway_project.text import dollars
@@ -93,7 +93,8 @@ def _warnings(request: HttpRequest, account: Account) -> dict[str, Any]:
 
 
 def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
-    shown = Activity.objects.filter(account_id=account.pk).order_by("-id").select_related("actor")[:ACTS_SHOWN]
+    of_account = readers.readable(request.user).filter(account_id=account.pk)
+    shown = of_account.order_by("-id").select_related("actor")[:ACTS_SHOWN]
     every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
     return {
         "acts": [

@@ -5,6 +5,7 @@ from typing import Any
 from allauth.account.utils import perform_login
 from django import forms
 from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError
@@ -111,6 +112,8 @@ def confirm_address(request: HttpRequest) -> HttpResponse:
     made = addresses.change(request, key) if asked else None
     if made is None:
         return _ended(request)
+    if request.user == made.user:  # of all sessions this one stays
+        update_session_auth_hash(request, User.objects.get(pk=made.user_id))
     messages.success(request, f"You now sign in as {made.address}.")
     return redirect("account_email" if request.user == made.user else "account_login")
 

@@ -52,6 +52,11 @@ def has_any(user: Any) -> bool:
     return enabled
 
 
+def ids(user: User) -> list[int]:
+    """Return the ids of the second factors and the recovery codes. One that replaces another has an id of its own."""
+    return list(Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
+
+
 def remove_all(user: User) -> int:
     """Remove the user's second factors, because they are lost. Return how many."""
     return _remove(Authenticator.objects.filter(user=user))

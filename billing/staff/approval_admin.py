@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
@@ -11,7 +10,6 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
 from billing.models import CreditRequest, OwnerRequest, SecondFactorRequest, User, WaitingAct
-from billing.sign_in import mails
 from billing.staff import approvals, owners, second_factor_removals, support_credit
 from billing.staff.approvals import ApprovalRefused, Decision
 from billing.staff.forms import DeclineForm
@@ -101,7 +99,7 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
                 text = f"Approved the {asked.what}."  # owners read it
                 after = {**values, "request": str(asked.pk)}
                 self.record(request, act, asked.target, text, after=after, reason=asked.reason, ticket=asked.ticket)
-                self._tell(asked, f"It is approved and {self.approved_as}. {outcome}")
+                approvals.tell_requester(asked, f"It is approved and {self.approved_as}. {outcome}")
         except ApprovalRefused as refusal:
             messages.error(request, str(refusal))
         else:
@@ -129,17 +127,11 @@ class WaitingActAdmin(ActionsMixin, ReadOnlyAdmin):
                 details = {"reason": reason, "ticket": asked.ticket}
                 self.record(request, Activity.Act.CREDIT_DECLINED, asked.target, text, **details)
                 if asked.requested_by != request.user:
-                    self._tell(asked, f"It is declined. The reason: {reason}")
+                    approvals.tell_requester(asked, f"It is declined. The reason: {reason}")
         except ApprovalRefused as refusal:
             messages.error(request, str(refusal))
         else:
             messages.success(request, f"The {asked.what} is declined. Nothing was {self.approved_as}.")
-
-    def _tell(self, asked: WaitingAct, outcome: str) -> None:
-        """Send a mail to who asked, once the decision is committed. The list shows it, too."""
-        if settings.SENDS_MAIL:
-            facts: dict[str, Any] = {"what": asked.what, "account": str(asked.target), "outcome": outcome}
-            transaction.on_commit(lambda: mails.send(asked.requested_by.email, "act_decided", **facts))
 
 
 # --- Credits ---------------------------------------------------------------------------------------------------------

@@ -4,19 +4,24 @@ What is asked for is a row (``models.WaitingAct``). ``support_credit``, ``owners
 ``completions.catalog.price_requests`` say what each kind does once approved.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+from django.conf import settings
+from django.db import transaction
 from django.db.models import QuerySet
 
 from billing import locks
 from billing.models import AccountAct, User, WaitingAct
+from billing.sign_in import mails
 from gateway_project.db import pool
 from gateway_project.text import timestamps
 
 WAITS_TIME = timedelta(days=7)  # then what is asked for can no longer be approved
 Decision = WaitingAct.Decision
+_ASK_AGAIN = "Decline it, and ask again if it is still due."
 Asked = TypeVar("Asked", bound=WaitingAct)
 
 
@@ -54,7 +59,18 @@ def refusal(asked: WaitingAct, by: User) -> str:
         return "You asked for this. Someone else must approve it."
     if not waiting(type(asked)).filter(pk=asked.pk).exists():
         return f"This was asked for more than {WAITS_TIME.days} days ago. If it is still due, ask for it again."
+    if not asked.requested_by.is_active:
+        return f"{asked.requested_by.email} asked for this and can no longer sign in. {_ASK_AGAIN}"
     return ""
+
+
+def change_since(asked: WaitingAct, now: Mapping[str, Any]) -> str:
+    """Return what changed since it was asked for, as a reason not to approve it, or ''. ``now`` is what ``seen`` would be.
+
+    So nobody approves what is done to something newer than the request. One of the former release has nothing to compare with.
+    """
+    changed = [name for name in now if asked.seen and asked.seen.get(name) != now[name]]
+    return f"{changed[0]} changed since this was asked for. {_ASK_AGAIN}" if changed else ""
 
 
 def decline_lapsed(rows: QuerySet[Asked], by: User) -> None:
@@ -71,6 +87,13 @@ def decide(asked: WaitingAct, decision: Decision, by: User, **columns: object) -
     for name, value in columns.items():
         setattr(asked, name, value)
     asked.save(update_fields=list(columns))
+
+
+def tell_requester(asked: WaitingAct, outcome: str) -> None:
+    """Send a mail to who asked, once the decision is committed. The list shows it, too."""
+    if settings.SENDS_MAIL:
+        facts: dict[str, Any] = {"what": asked.what, "account": str(asked.target), "outcome": outcome}
+        transaction.on_commit(lambda: mails.send(asked.requested_by.email, "act_decided", **facts))
 
 
 def describe_state(asked: WaitingAct, approved: str) -> str:

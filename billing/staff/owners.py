@@ -3,6 +3,7 @@
 The owners of the account are told when one is asked for, and when one is made.
 """
 
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -16,18 +17,20 @@ from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.web import hosts
 
 
 def ask(request: HttpRequest, user: User, account: Account, staff: User) -> tuple[OwnerRequest, bool]:
     """Ask that the locked user become an owner. Return the request, and whether it is new. Must run in a transaction."""
     locks.lock_account(account.pk)
     approvals.decline_lapsed(OwnerRequest.objects.filter(account=account, user=user), staff)
-    asked, is_new = OwnerRequest.objects.get_or_create(
-        account=account, user=user, decision="", defaults={"requested_by": staff, "reason": "Added in the admin."}
-    )
+    terms = {"requested_by": staff, "reason": "Added in the admin.", "seen": _state(user, account)}
+    asked, is_new = OwnerRequest.objects.get_or_create(account=account, user=user, decision="", defaults=terms)
     if is_new:
         log.record(request, Activity.Act.OWNER_REQUESTED, account, f"Asked for a {asked.what}.", account_id=account.pk)
-        notices.tell_owners(account, f"Support staff want to make {user} an owner of the account.", but=user)
+        page = hosts.mailed_page("support-requests", "Requests of our support")
+        change = f"Support staff want to make {user} an owner of the account. You can withdraw that: {page}"
+        notices.tell_owners(account, change, but=user)
     return asked, is_new
 
 
@@ -50,4 +53,17 @@ def refusal(asked: OwnerRequest, by: User) -> str:
         return reason
     if Membership.objects.filter(account=asked.account, user=asked.user).exists():
         return f"{asked.user} is a member already: an owner can change the role."
-    return staff_permissions.membership_refusal(by, asked.user, asked.account)
+    if not asked.user.is_active:
+        return f"{asked.user} can no longer sign in."
+    refused = staff_permissions.membership_refusal(by, asked.user, asked.account)
+    return refused or approvals.change_since(asked, _state(asked.user, asked.account))
+
+
+def _state(user: User, account: Account) -> dict[str, Any]:
+    state = "open" if account.is_active else "closed"
+    return {"The address of the new owner": user.email, "Whether the account is open": state, **state_of_owners(account)}
+
+
+def state_of_owners(account: Account) -> dict[str, Any]:
+    """Return who owns the account, for what waits for a second person and is about it."""
+    return {"Who owns the account": list(lifecycle.active_owners(account).values_list("pk", flat=True))}

@@ -142,7 +142,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
         return found
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> Any:
-        return self.inlines if obj else ()
+        return self.inlines if obj and self.has_change_permission(request, obj) else ()
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         staff = staff_of(request)

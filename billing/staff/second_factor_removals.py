@@ -19,15 +19,23 @@ from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
+from gateway_project.web import hosts
 
 
 def ask(
     request: HttpRequest, user: User, account: Account, staff: User, *, reason: str, ticket: str
 ) -> tuple[SecondFactorRequest, bool]:
     """Ask for the removal. Return the request, and whether it is new. Must run in a transaction."""
+    locks.lock_users([user.pk])
     locks.lock_account(account.pk)
     approvals.decline_lapsed(SecondFactorRequest.objects.filter(user=user), staff)
-    terms: dict[str, Any] = {"account": account, "requested_by": staff, "reason": reason, "ticket": ticket}
+    terms: dict[str, Any] = {
+        "account": account,
+        "requested_by": staff,
+        "reason": reason,
+        "ticket": ticket,
+        "seen": _state(user),
+    }
     asked, is_new = SecondFactorRequest.objects.get_or_create(user=user, decision="", defaults=terms)
     if is_new:
         summary = f"Asked for a {asked.what}."
@@ -58,10 +66,22 @@ def refusal(asked: SecondFactorRequest, by: User) -> str:
         return "This is about your own second factor. Someone else must approve it."
     if not staff_permissions.may_change_user(by, asked.user):
         return f"{asked.user} has permissions that you lack."
-    return ""
+    if not asked.account.members.filter(pk=asked.user.pk).exists():
+        return f"{asked.user} is no longer a member of {asked.account}."
+    return colleague_refusal(asked.user) or approvals.change_since(asked, _state(asked.user))
+
+
+def colleague_refusal(user: User) -> str:
+    """Return why nobody asks for this as for a customer, or ''."""
+    return f"{user} is staff: a superuser removes second factors of staff, in the list of users." if user.is_staff else ""
+
+
+def _state(user: User) -> dict[str, Any]:
+    return {f"Two-factor authentication of {user}": second_factor.ids(user), "The address of the person": user.email}
 
 
 def _tell(asked: SecondFactorRequest, what: str) -> None:
     notices.tell_owners(asked.account, f"{asked.user}: {what}", but=asked.user)
     if settings.SENDS_MAIL:
-        transaction.on_commit(lambda: mails.send(asked.user.email, "second_factor_removal", what=what))
+        page = hosts.mailed_page("support-requests", "Two-factor authentication")
+        transaction.on_commit(lambda: mails.send(asked.user.email, "second_factor_removal", what=what, page=page))

@@ -8,6 +8,7 @@ the bank account. The operator's command ``manage.py grant_credit`` has no limit
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -18,7 +19,7 @@ from billing import locks, money, staff_permissions
 from billing.ledger import writer
 from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
-from billing.staff import approvals
+from billing.staff import approvals, owners
 from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.cells import everywhere
 from gateway_project.db import pool
@@ -64,7 +65,7 @@ def issue(
 
 
 def _ask(account: Account, requester: User, reference: str, **terms: int | str) -> RequestedCredit:
-    defaults = {"account": account, "requested_by": requester, **terms}
+    defaults = {"account": account, "requested_by": requester, "seen": _state(account), **terms}
     asked, is_new = CreditRequest.objects.get_or_create(reference=reference, defaults=defaults)
     return RequestedCredit(_require_same(asked, account.pk, int(terms["amount_cents"]), requester), is_new)
 
@@ -127,7 +128,12 @@ def _sum_nanos(entries: QuerySet[LedgerEntry]) -> int:
 def ask_for_purchase(account: Account, requester: User, *, payment_id: str, **terms: int | str) -> CreditRequest:
     """Ask that a payment by bank transfer be booked. The requester and the account are locked."""
     return CreditRequest.objects.create(
-        account=account, requested_by=requester, kind=Kind.CREDIT_PURCHASE, payment_id=payment_id, **terms
+        account=account,
+        requested_by=requester,
+        kind=Kind.CREDIT_PURCHASE,
+        payment_id=payment_id,
+        seen=owners.state_of_owners(account),
+        **terms,
     )
 
 
@@ -185,4 +191,14 @@ def approval_refusal(asked: CreditRequest, by: User) -> str:
         return "The account has been closed since. Reopen it before you credit it."
     if asked.account.balance_nanos + money.nanos(asked.amount_cents) > money.NANOS_MAX:
         return "The balance would be larger than the ledger can store."
-    return ""
+    is_support = asked.kind == Kind.SUPPORT_CREDIT
+    return approvals.change_since(asked, _state(asked.account) if is_support else owners.state_of_owners(asked.account))
+
+
+def _state(account: Account) -> dict[str, Any]:
+    """Return the owners of the account and its last support credit: another one may have been booked for the same reason."""
+    support = account.entries.filter(type=LedgerEntry.Type.SUPPORT_CREDIT, issued_by__isnull=False).order_by("-seq")
+    return {
+        "The support credit of the account": support.values_list("seq", flat=True).first(),
+        **owners.state_of_owners(account),
+    }

@@ -5,9 +5,11 @@ catalog file sets prices without a second person, and so does the approval of wh
 """
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from billing import money
 from billing.models import User
@@ -39,7 +41,7 @@ def ask(model: LanguageModel, by: User, **columns: object) -> PriceRequest:
         raise PriceRefused(
             f"{waiting.requested_by} asked for another price, which waits for approval. Decide on that one first."
         )
-    return PriceRequest.objects.create(model=model, before=model.prices.at(), requested_by=by, **columns)
+    return PriceRequest.objects.create(model=model, before=model.prices.at(), requested_by=by, seen=_state(model), **columns)
 
 
 def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
@@ -98,7 +100,12 @@ def refusal(asked: PriceRequest, by: User) -> str:
         return "It was to start before now. Decline it, and ask again if it is still due."
     if asked.starts_at and asked.model.prices.filter(effective_from=asked.starts_at).exists() and not _staying(asked):
         return "Another price starts at the same time."
-    return ""
+    return approvals.change_since(asked, _state(asked.model))
+
+
+def _state(model: LanguageModel) -> dict[str, Any]:
+    later = model.prices.filter(effective_from__gt=Now()).order_by("effective_from")
+    return {"What it costs later": list(later.values_list("pk", flat=True))}
 
 
 def describe(asked: PriceRequest) -> str:

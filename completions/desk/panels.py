@@ -166,10 +166,10 @@ _LOW_ACCOUNTS = """
     ORDER BY 3, id LIMIT %s
 """
 
-_LIST = "admin:completions_completion_changelist"
+_LIST, _HOURS = "admin:completions_completion_changelist", "admin:completions_completionhour_changelist"
 PANELS = [
     Panel(10, "spending", "Spending today", "completions.view_completion", _LIST, _spending),
-    Panel(30, "first-token", "Time to first token", "completions.view_completion", _LIST, _first_token),
+    Panel(30, "first-token", "Time to first token", "completions.view_completionhour", _HOURS, _first_token),
     Panel(50, "routes", "Failing and paused routes", "completions.view_route", "admin:completions_route_changelist", _routes),
     Panel(
         80,

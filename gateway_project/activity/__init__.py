@@ -4,6 +4,7 @@ A Django app of its own, because every app records what is done on its pages.
 
 - ``models``       Activity, a row for each act; triggers refuse to change or delete one. SentForm
 - ``log``          the only writer of the log
+- ``readers``      which acts a member of staff may read
 - ``retention``    deletes acts that are older than the operator keeps them
 - ``outdated_pages``  finds what changed since a change form was opened
 - ``sent_forms``   acts on a form once, however often it is sent

@@ -14,7 +14,7 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from gateway_project.activity import log
+from gateway_project.activity import log, readers
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.text import csv_text, timestamps
@@ -47,6 +47,9 @@ class ActivityAdmin(NewestFirstAdmin):
         *("at", "who", "summary", "before", "after", "reason", "ticket"),
         *("object_type", "object_id", "object_text", "account_id", "request_id", "address"),
     )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Activity]:
+        return readers.readable(request.user).order_by("-pk")
 
     @admin.display(description="who")
     def who(self, activity: Activity) -> str:

@@ -99,6 +99,7 @@ class Activity(models.Model):
             ),
             models.Index(fields=["object_type", "object_id", "-id"], name="activity_by_object"),
             models.Index(fields=["actor", "-id"], name="activity_by_actor"),
+            models.Index(fields=["-id"], condition=models.Q(account_id__isnull=True), name="activity_beside_accounts"),
         ]
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Ready groups of staff, which migrations of the apps fill: each app knows its own permissions.
 
 A migration runs once, so a deployment can change or delete the groups afterwards: a later migration adds what is new to the
-groups that are still there, and takes nothing away.
+groups that are still there. It takes away only what showed a group customers whom it is refused elsewhere.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,6 +26,14 @@ def extend(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) 
         if group is not None:
             permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
             group.permissions.add(*permissions.filter(codename__in=wanted))
+
+
+def take(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) -> None:
+    """Take permissions of one app from groups, by the groups' names."""
+    for name, unwanted in codenames.items():
+        permissions = apps.get_model("auth", "Permission").objects.filter(content_type__app_label=app_label)
+        for group in apps.get_model("auth", "Group").objects.filter(name=name):
+            group.permissions.remove(*permissions.filter(codename__in=unwanted))
 
 
 def _create_permissions(apps: Any, app_label: str) -> None:

@@ -83,11 +83,8 @@ BEGIN
     IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
         RAISE EXCEPTION 'the credit request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
     END IF;
-    IF (NEW.id, NEW.reference, NEW.account_id, NEW.amount_cents, NEW.reason, NEW.ticket, NEW.requested_by_id, NEW.requested_at,
-        NEW.kind, NEW.payment_id)
-        IS DISTINCT FROM
-       (OLD.id, OLD.reference, OLD.account_id, OLD.amount_cents, OLD.reason, OLD.ticket, OLD.requested_by_id, OLD.requested_at,
-        OLD.kind, OLD.payment_id)
+    IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'entry_id']
+        IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'entry_id']
     THEN
         RAISE EXCEPTION 'the terms of credit request % are fixed', OLD.id USING ERRCODE = 'check_violation';
     END IF;
@@ -117,9 +114,8 @@ BEGIN
     IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
         RAISE EXCEPTION 'the owner request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
     END IF;
-    IF (NEW.id, NEW.account_id, NEW.user_id, NEW.reason, NEW.ticket, NEW.requested_by_id, NEW.requested_at)
-        IS DISTINCT FROM
-       (OLD.id, OLD.account_id, OLD.user_id, OLD.reason, OLD.ticket, OLD.requested_by_id, OLD.requested_at)
+    IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'entry_id']
+        IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'entry_id']
     THEN
         RAISE EXCEPTION 'the terms of owner request % are fixed', OLD.id USING ERRCODE = 'check_violation';
     END IF;
@@ -149,15 +145,22 @@ CREATE FUNCTION public.billing_check_second_factor_request() RETURNS trigger
     AS $$
 BEGIN
     IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
-        RAISE EXCEPTION 'the second factor request % stays as it is: % is refused', OLD.id, TG_OP
-            USING ERRCODE = 'check_violation';
+        RAISE EXCEPTION 'the second factor request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
     END IF;
-    IF (NEW.id, NEW.account_id, NEW.user_id, NEW.reason, NEW.ticket, NEW.requested_by_id, NEW.requested_at)
-        IS DISTINCT FROM
-       (OLD.id, OLD.account_id, OLD.user_id, OLD.reason, OLD.ticket, OLD.requested_by_id, OLD.requested_at)
+    IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'entry_id']
+        IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'entry_id']
     THEN
         RAISE EXCEPTION 'the terms of second factor request % are fixed', OLD.id USING ERRCODE = 'check_violation';
     END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION public.billing_count_address() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.sessions_generation := greatest(NEW.sessions_generation, OLD.sessions_generation)
+        + (NEW.email IS DISTINCT FROM OLD.email)::integer;
     RETURN NEW;
 END $$;
 
@@ -496,6 +499,7 @@ CREATE TABLE public.billing_creditrequest (
     entry_id uuid,
     kind character varying(20) DEFAULT 'SUPPORT_CREDIT'::character varying NOT NULL,
     payment_id character varying(200) DEFAULT ''::character varying NOT NULL,
+    seen jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT a_credit_is_asked_for_in_whole_cents CHECK ((amount_cents >= 1)),
     CONSTRAINT a_credit_waits_until_it_is_decided CHECK ((((decided_at IS NULL) AND (decided_by_id IS NULL) AND ((decision)::text = ''::text)) OR ((decided_at IS NOT NULL) AND (decided_by_id IS NOT NULL) AND ((decision)::text = ANY ((ARRAY['APPROVED'::character varying, 'DECLINED'::character varying])::text[]))))),
     CONSTRAINT a_payment_that_waits_has_the_banks_id CHECK (((((kind)::text = 'SUPPORT_CREDIT'::text) AND ((payment_id)::text = ''::text)) OR (((kind)::text = 'CREDIT_PURCHASE'::text) AND (NOT ((payment_id)::text = ''::text))))),
@@ -634,6 +638,7 @@ CREATE TABLE public.billing_ownerrequest (
     decided_by_id bigint,
     requested_by_id bigint NOT NULL,
     user_id bigint NOT NULL,
+    seen jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT an_owner_waits_until_it_is_decided CHECK ((((decided_at IS NULL) AND (decided_by_id IS NULL) AND ((decision)::text = ''::text)) OR ((decided_at IS NOT NULL) AND (decided_by_id IS NOT NULL) AND ((decision)::text = ANY ((ARRAY['APPROVED'::character varying, 'DECLINED'::character varying])::text[]))))),
     CONSTRAINT nobody_approves_an_owner_they_asked_for CHECK (((NOT ((decision)::text = 'APPROVED'::text)) OR (NOT ((decided_by_id = requested_by_id) AND (decided_by_id IS NOT NULL)))))
 );
@@ -736,6 +741,7 @@ CREATE TABLE public.billing_secondfactorrequest (
     decided_by_id bigint,
     requested_by_id bigint NOT NULL,
     user_id bigint NOT NULL,
+    seen jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT a_removal_waits_until_it_is_decided CHECK ((((decided_at IS NULL) AND (decided_by_id IS NULL) AND ((decision)::text = ''::text)) OR ((decided_at IS NOT NULL) AND (decided_by_id IS NOT NULL) AND ((decision)::text = ANY ((ARRAY['APPROVED'::character varying, 'DECLINED'::character varying])::text[]))))),
     CONSTRAINT nobody_approves_a_removal_they_asked_for CHECK (((NOT ((decision)::text = 'APPROVED'::text)) OR (NOT ((decided_by_id = requested_by_id) AND (decided_by_id IS NOT NULL)))))
 );
@@ -779,6 +785,7 @@ CREATE TABLE public.billing_user (
     email character varying(254) NOT NULL,
     last_code_step bigint DEFAULT 0 NOT NULL,
     links_generation integer DEFAULT 0 NOT NULL,
+    sessions_generation integer DEFAULT 0 NOT NULL,
     CONSTRAINT an_email_is_stored_in_lower_case CHECK (((email)::text = lower((email)::text)))
 );
 
@@ -1186,6 +1193,7 @@ CREATE TABLE public.completions_pricerequest (
     model_id character varying(200) NOT NULL,
     price_id bigint,
     requested_by_id bigint NOT NULL,
+    seen jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT a_price_waits_until_it_is_decided CHECK ((((decided_at IS NULL) AND (decided_by_id IS NULL) AND ((decision)::text = ''::text)) OR ((decided_at IS NOT NULL) AND (decided_by_id IS NOT NULL) AND ((decision)::text = ANY ((ARRAY['APPROVED'::character varying, 'DECLINED'::character varying])::text[]))))),
     CONSTRAINT nobody_approves_a_price_they_asked_for CHECK (((NOT ((decision)::text = 'APPROVED'::text)) OR (NOT ((decided_by_id = requested_by_id) AND (decided_by_id IS NOT NULL))))),
     CONSTRAINT only_an_approved_price_is_set CHECK (((((decision)::text = 'APPROVED'::text) AND (price_id IS NOT NULL)) OR ((NOT ((decision)::text = 'APPROVED'::text)) AND (price_id IS NULL))))
@@ -1938,7 +1946,6 @@ INSERT INTO public.auth_group_permissions VALUES
 	(78, 3, 97),
 	(79, 3, 105),
 	(80, 3, 113),
-	(81, 4, 97),
 	(82, 4, 102),
 	(83, 4, 103),
 	(84, 4, 105),
@@ -2872,6 +2879,8 @@ CREATE INDEX accounts_by_end_of_id ON public.billing_account USING btree ("right
 
 CREATE INDEX accounts_by_words_of_name ON public.billing_account USING gin (to_tsvector('simple'::regconfig, (COALESCE(name, ''::character varying))::text));
 
+CREATE INDEX activity_beside_accounts ON public.activity_activity USING btree (id DESC) WHERE (account_id IS NULL);
+
 CREATE INDEX activity_by_account ON public.activity_activity USING btree (account_id, id DESC) WHERE (account_id IS NOT NULL);
 
 CREATE INDEX activity_by_actor ON public.activity_activity USING btree (actor_id, id DESC);
@@ -3161,6 +3170,8 @@ CREATE INDEX warnings_by_account ON public.billing_accountwarning USING btree (a
 CREATE INDEX warnings_by_time ON public.billing_accountwarning USING btree (created_at);
 
 CREATE INDEX warnings_to_prepare ON public.billing_accountwarning USING btree (created_at) WHERE (prepared_at IS NULL);
+
+CREATE TRIGGER a_changed_address_ends_sessions BEFORE UPDATE OF email, sessions_generation ON public.billing_user FOR EACH ROW EXECUTE FUNCTION public.billing_count_address();
 
 CREATE TRIGGER a_payment_keeps_its_amount BEFORE DELETE OR UPDATE ON public.billing_payment FOR EACH ROW EXECUTE FUNCTION public.billing_keep_payment();
 
@@ -3537,6 +3548,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('activity', '0002_triggers', now()),
 	('activity', '0003_old_acts_are_deleted', now()),
 	('activity', '0003_take_over_the_admins_history', now()),
+	('activity', '0004_acts_beside_accounts', now()),
 	('activity', '0004_forms_are_acted_on_once', now()),
 	('activity', '0005_programs_act', now()),
 	('admin', '0001_initial', now()),
@@ -3589,7 +3601,9 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0017_signed_days_outlive_moves', now()),
 	('billing', '0018_addresses_have_one_spelling', now()),
 	('billing', '0018_entries_beside_usage_by_time', now()),
+	('billing', '0019_approvals_say_what_was_seen', now()),
 	('billing', '0019_top_ups', now()),
+	('billing', '0020_a_changed_address_ends_sessions', now()),
 	('billing', '0020_groups_see_payments', now()),
 	('billing', '0021_refunds_fit_their_credits', now()),
 	('billing', '0022_acts_on_accounts_need_permissions', now()),
@@ -3633,9 +3647,11 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0015_prices_by_two_and_margins', now()),
 	('completions', '0016_routes_have_rules', now()),
 	('completions', '0016_validate_the_maximum_of_models', now()),
+	('completions', '0017_catalogue_reads_no_customers', now()),
 	('completions', '0017_completions_keep_their_request', now()),
 	('completions', '0017_unreplied_responses_are_found_by_age', now()),
 	('completions', '0018_completions_are_found_by_request', now()),
+	('completions', '0018_price_requests_say_what_was_seen', now()),
 	('completions', '0019_stored_replies_are_found_by_age', now()),
 	('completions', '0020_completions_keep_their_providers_request', now()),
 	('completions', '0021_completions_are_found_by_key', now()),

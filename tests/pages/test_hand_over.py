@@ -12,7 +12,7 @@ from tests.pages.test_support import send
 @pytest.fixture
 def finance(db):
     group = Group.objects.create(name="Money")
-    make_staff("finance@example.org", []).groups.add(group)
+    make_staff("finance@example.org", ["billing.view_account"]).groups.add(group)
     return group
 
 

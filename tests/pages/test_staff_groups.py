@@ -24,7 +24,8 @@ _COSTS_SEEN = {f"completions.{name}": "view" for name in ("completion", "complet
 _COSTS_SEEN["completions.completion"] = "view compare"
 _OF_KEYS_SEEN = ("spendingday", "refusalcount", "refusedrequest", "managementkey", "formersecret")
 _REFUSALS_SEEN = {f"keys.{name}": "view" for name in _OF_KEYS_SEEN}
-_CATALOG_SEEN = {**_COSTS_SEEN, "completions.upstreamlist": "view", "completions.routablealias": "view"}
+_CATALOG_SEEN = {f"completions.{name}": "view" for name in ("languagemodel", "price", "completionhour", "upstreamlist")}
+_CATALOG_SEEN["completions.routablealias"] = "view"
 _RANKINGS_SEEN = {f"rankings.{name}": "view" for name in ("snapshot", "standing", "entry", "dailyrank", "publication")}
 _PRICES_DECIDED = {
     "completions.pricerequest": "view approve decline",
@@ -76,6 +77,7 @@ MAY = {
         "completions.provider": "view",
         "completions.route": "view change call",
         "completions.catalogproposal": "view approve dismiss approve_selected dismiss_selected",
+        "rankings.snapshot": "view publish_held",
         "rankings.alias": "view add change delete queue",
         "rankings.profile": "view add change delete",
         "rankings.sourcestate": "view refresh_now",
@@ -83,6 +85,7 @@ MAY = {
     },
     "Operator": {
         **_CATALOG_SEEN,
+        **_COSTS_SEEN,
         **_RANKINGS_SEEN,
         **_REFUSALS_SEEN,
         "billing.account": "view add hand_over",
@@ -102,6 +105,7 @@ MAY = {
         "completions.idempotentrequest": "view",
         "completions.incident": "view add change",
         "rankings.alias": "view",
+        "rankings.snapshot": "view publish_held",
         "rankings.profile": "view",
         "rankings.sourcestate": "view refresh_now",
         "activity.activity": "view export",
@@ -175,7 +179,7 @@ def test_a_group_may_do_exactly_these_acts_with_selected_rows(groups, group):
     request.user = factories.make_user("staff@example.org", is_staff=True)
     request.user.groups.add(Group.objects.get(name=group))
     acts = {"send_password_links", "remove_second_factors", "revoke", "forget_refusals", "refresh_now"}
-    acts |= {"approve_selected", "dismiss_selected"}
+    acts |= {"approve_selected", "dismiss_selected", "publish_held"}
     for model, model_admin in admin.site._registry.items():
         offered = set(model_admin.get_actions(request)) - {"delete_selected"}
         may = set(MAY[group].get(model._meta.label_lower, "").split()) & set(model_admin.actions or [])

@@ -11,7 +11,7 @@ from billing.models import Account, User
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.billing.sign_in.test_reauthentication import expire
-from tests.pages.conftest import owner, owner_of  # noqa: F401  fixtures
+from tests.pages.conftest import owner, owner_of, signed_in  # noqa: F401  fixtures
 
 SIGN_UP, CHANGE, SIGN_IN = "/accounts/signup/", "/accounts/email/", "/accounts/login/"
 EMAIL, NEW = "ann@example.org", "a wholly new sentence"
@@ -106,12 +106,13 @@ def test_an_address_changes_when_the_new_one_is_proved(owner, alice, django_capt
     owner.post(CHANGE, {"email": "Alice@New.example.org"})
     assert [message.to for message in mail.outbox] == [["alice@example.org"], ["alice@new.example.org"]]
     assert owner_of(alice).email == "alice@example.org"
-    path = link()
+    path, other = link(), signed_in(owner_of(alice))
     assert Client().get(path).status_code == 200  # which changes nothing: mail scanners open links
     assert owner_of(alice).email == "alice@example.org"
     with django_capture_on_commit_callbacks(execute=True):
-        assert use(path).status_code == 302
+        assert use(path, client=owner)["Location"] == "/accounts/email/"
     assert owner_of(alice).email == "alice@new.example.org"
+    assert [client.get("/dashboard/").status_code for client in (owner, other)] == [200, 302]
     assert mail.outbox[2].to == ["alice@example.org"]
     act = Activity.objects.order_by("-id")[0]
     assert (act.before, act.after) == ({"email": "alice@example.org"}, {"email": "alice@new.example.org"})
