@@ -56,7 +56,7 @@ class User(AbstractUser):
         default=0,
         db_default=0,
         editable=False,
-        help_text="Sessions of an earlier one are over. A trigger counts new addresses.",
+        help_text="Sessions of an earlier one are over. Triggers count new addresses.",
     )
 
     USERNAME_FIELD = "email"

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                 default=0,
                 db_default=0,
                 editable=False,
-                help_text="Sessions of an earlier one are over. A trigger counts new addresses.",
+                help_text="Sessions of an earlier one are over. Triggers count new addresses.",
             ),
         ),
         migrations.RunSQL(_COUNT, _UNDO, hints={"is_owned": False}),
