@@ -5,6 +5,7 @@ something, so it asks for no password.
 """
 
 from itertools import chain
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -64,6 +65,6 @@ def _decline(request: HttpRequest, asked: AccountAct, person: User) -> None:
     reason = f"Withdrawn by {person.email}, whom it is about."
     approvals.decide(locked, Decision.DECLINED, person, decision_reason=reason)
     summary = f"Withdrew the {asked.what} that support asked for."
-    details = {"account_id": asked.account_id, "ticket": asked.ticket, "is_defence": True}
+    details: dict[str, Any] = {"account_id": asked.account_id, "ticket": asked.ticket, "is_defence": True}
     log.record(request, Activity.Act.CREDIT_DECLINED, asked.target, summary, **details)
     approvals.tell_requester(locked, f"It is declined. {reason}")

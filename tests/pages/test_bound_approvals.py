@@ -1,6 +1,7 @@
 """An approval does what was asked for, and nothing to what is newer. Whom a request is about can withdraw it."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
@@ -53,12 +54,13 @@ def world(alice, asker, settings):
 
 
 def _credit(account, asker, **_):
-    terms = {"amount_cents": 15_000, "reason": "outage", "reference": identifiers.short_uuid7(), "issued_by": asker}
-    return support_credit.issue(account.pk, **terms).request
+    terms: dict[str, Any] = {"amount_cents": 15_000, "reason": "outage", "reference": identifiers.short_uuid7(), "issued_by": asker}
+    asked: Any = support_credit.issue(account.pk, **terms)
+    return asked.request
 
 
 def _transfer(account, asker, **_):
-    terms = {"payment_id": "BANK-1", "reference": identifiers.short_uuid7(), "amount_cents": 100, "reason": "paid"}
+    terms: dict[str, Any] = {"payment_id": "BANK-1", "reference": identifiers.short_uuid7(), "amount_cents": 100, "reason": "paid"}
     return support_credit.ask_for_purchase(account, asker, **terms)
 
 
@@ -133,7 +135,7 @@ def _account_closes(account, **_):
 
 
 def _credit_is_booked(account, asker, **_):
-    terms = {"amount_cents": 100, "reason": "outage", "reference": identifiers.short_uuid7(), "issued_by": asker}
+    terms: dict[str, Any] = {"amount_cents": 100, "reason": "outage", "reference": identifiers.short_uuid7(), "issued_by": asker}
     writer.grant_support_credit(account.pk, **terms)
 
 
@@ -156,7 +158,7 @@ def _price_is_replaced(model, later, **_):
 
 
 ALICE, ANN, ASKER = "alice@example.org", "ann@example.org", "asker@example.org"
-NEWER = {
+NEWER: dict[str, Any] = {
     "a phone that was replaced": (_factor, _phone_is_replaced, f"Two-factor authentication of {ALICE} changed since"),
     "a second phone": (_factor, _phone_is_added, f"Two-factor authentication of {ALICE} changed since"),
     "new recovery codes": (_factor, _codes_are_renewed, f"Two-factor authentication of {ALICE} changed since"),
@@ -177,7 +179,7 @@ NEWER = {
     "a price that was scheduled": (_price, _price_is_scheduled, "What it costs later changed since"),
     "a price in the place of the withdrawn": (_withdrawal, _price_is_replaced, "What it costs later changed since"),
 }
-TABLES = (LedgerEntry, Membership, Authenticator, Price)
+TABLES: tuple[Any, ...] = (LedgerEntry, Membership, Authenticator, Price)
 
 
 def page(asked, act):
