@@ -54,13 +54,23 @@ def world(alice, asker, settings):
 
 
 def _credit(account, asker, **_):
-    terms: dict[str, Any] = {"amount_cents": 15_000, "reason": "outage", "reference": identifiers.short_uuid7(), "issued_by": asker}
+    terms: dict[str, Any] = {
+        "amount_cents": 15_000,
+        "reason": "outage",
+        "reference": identifiers.short_uuid7(),
+        "issued_by": asker,
+    }
     asked: Any = support_credit.issue(account.pk, **terms)
     return asked.request
 
 
 def _transfer(account, asker, **_):
-    terms: dict[str, Any] = {"payment_id": "BANK-1", "reference": identifiers.short_uuid7(), "amount_cents": 100, "reason": "paid"}
+    terms: dict[str, Any] = {
+        "payment_id": "BANK-1",
+        "reference": identifiers.short_uuid7(),
+        "amount_cents": 100,
+        "reason": "paid",
+    }
     return support_credit.ask_for_purchase(account, asker, **terms)
 
 
@@ -135,7 +145,12 @@ def _account_closes(account, **_):
 
 
 def _credit_is_booked(account, asker, **_):
-    terms: dict[str, Any] = {"amount_cents": 100, "reason": "outage", "reference": identifiers.short_uuid7(), "issued_by": asker}
+    terms: dict[str, Any] = {
+        "amount_cents": 100,
+        "reason": "outage",
+        "reference": identifiers.short_uuid7(),
+        "issued_by": asker,
+    }
     writer.grant_support_credit(account.pk, **terms)
 
 
