@@ -20,7 +20,7 @@ MIGRATIONS = [
     ("billing", "0013_lost_second_factors"),
     ("completions", "0015_prices_by_two_and_margins"),
     ("rankings", "0004_staff_release_snapshots"),
-    ("completions", "0017_catalogue_reads_no_customers"),
+    ("completions", "0018_catalogue_reads_no_customers"),
 ]
 
 

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("completions", "0017_catalogue_reads_no_customers")]
+    dependencies = [("completions", "0018_catalogue_reads_no_customers")]
 
     operations = [
         migrations.AddField(

@@ -13,6 +13,6 @@ def fill(apps: Any, schema_editor: Any) -> None:
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("completions", "0016_routes_have_rules")]
+    dependencies = [("completions", "0017_unreplied_responses_are_found_by_age")]
 
     operations = [migrations.RunPython(fill, migrations.RunPython.noop, hints={"is_owned": False})]
