@@ -674,6 +674,7 @@ class Payment(OwnedModel):
     page_url = models.TextField(blank=True, help_text="Where the processor takes the payment.")
     refunded_cents = models.BigIntegerField(default=0, help_text="In all, as the processor reports it.")
     disputed_cents = models.BigIntegerField(default=0, help_text="Withdrawn by banks in all, and not reinstated.")
+    disputed_at = models.DateTimeField(null=True, help_text="When that last rose.")
     debited_cents = models.BigIntegerField(default=0, help_text="What of the two is booked: never above the amount.")
     debits = models.IntegerField(default=0, help_text="How often that changed; numbers the entries.")
     revision = models.IntegerField(default=0, help_text="Counts changes: an older report is not booked over a newer one.")
@@ -706,6 +707,7 @@ class Payment(OwnedModel):
             models.Index(fields=["account", "-id"], name="payments_by_account"),
             models.Index(fields=["created_at"], name="payments_by_time"),
             models.Index(END_OF_ACCOUNT, "receipt_number", name="payments_by_receipt"),
+            models.Index(fields=["account"], condition=Q(disputed_cents__gt=0), name="disputed_payments"),
         ]
 
     def __str__(self) -> str:
@@ -785,7 +787,14 @@ class TopUpRule(OwnedModel):
     )
     declines = models.IntegerField(default=0, help_text="In a row.")
     next_try_at = models.DateTimeField(null=True, help_text="No attempt before, after a decline.")
+    card_at = models.DateTimeField(null=True, help_text="When a member last paid with it.")
     stopped_because = models.CharField(max_length=300, blank=True, help_text="Why there are no attempts any more.")
+    stopped_by = models.CharField(
+        max_length=20, blank=True, default="", db_default="", help_text="Which of the causes in ``stops`` that is."
+    )
+    stop_told = models.CharField(
+        max_length=20, blank=True, default="", db_default="", help_text="Which cause members were last told of."
+    )
 
     class Meta:
         constraints = [

@@ -47,9 +47,11 @@ def reconcile_payments() -> int:
 
 @periodic(retries=3, each_cell=True)
 def top_up_accounts() -> int:
-    """Buy credit for accounts that run low and want it. Return how many charges were attempted."""
+    """Buy credit for accounts that run low and want it. Tell members what stops that. Return how many charges were made."""
     processor = configuration.processor()
-    return top_ups.run(processor) if processor else 0
+    made = top_ups.run(processor) if processor else 0
+    top_ups.tell(processor)
+    return made
 
 
 @periodic(retries=3, each_cell=True)

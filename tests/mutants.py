@@ -598,19 +598,25 @@ mutant(
 mutant(
     "a_removed_members_card_is_charged",
     "Automatic top-ups go on with the card of someone who left the account.",
-    code("billing.payments.top_ups:_may_charge", "Q(_gave_card_and_may_pay())", "Q()"),
+    code("billing.payments.stops:_cause", "~Q(_gave_card_and_may_pay())", "Q(pk__isnull=True)"),
     f"{PAYMENTS}/test_top_ups.py::test_the_card_of_who_may_not_pay_any_more_is_not_charged_though_another_changed_the_amounts[removed]",
+)
+mutant(
+    "a_disputed_card_is_charged_on",
+    "Automatic top-ups go on after a dispute, though no member has paid since.",
+    code("billing.payments.stops:_cause", "Q(_disputed_since_the_card())", "Q(pk__isnull=True)"),
+    f"{PAYMENTS}/test_top_ups.py::test_an_account_that_disputes_a_payment_is_not_charged",
 )
 mutant(
     "a_lost_charge_is_made_after_the_top_up_was_turned_off",
     "A charge that the processor never heard of is asked for again, although the card may not be charged any more.",
-    code("billing.payments.top_ups:_attempt", " and _is_allowed(rule)", ""),
+    code("billing.payments.top_ups:_attempt", " and _is_allowed(rule, processor)", ""),
     f"{PAYMENTS}/test_top_ups.py::test_a_charge_that_the_processor_never_heard_of_is_not_made_once_it_may_not_be[turn_off]",
 )
 mutant(
     "a_month_has_no_ceiling",
     "Automatic top-ups ignore what was bought in the month.",
-    code("billing.payments.top_ups:_begin", "left_cents(rule) < rule.amount_cents", "False"),
+    code("billing.payments.stops:_cause", 'month_left_cents__lt=F("amount_cents")', "pk__isnull=True"),
     f"{PAYMENTS}/test_top_ups.py::test_a_month_has_a_ceiling",
 )
 mutant(

@@ -14,11 +14,10 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``purchases``         writes the payment, and opens the processor's page for it
 - ``reconciliation``    compares both books once a day, books what was missed, and keeps what contradicts
 - ``cards``             the card that an automatic top-up pays with
-- ``top_ups``           buys credit with it when an account runs low
+- ``top_ups``           buys credit with it when an account runs low; ``stops`` says what stops that, and what starts it again
 - ``events``            what a signed event leads to
 - ``webhook``           POST /api/billing/webhooks/..., which receives events
-- ``taxes``             the tax that a payment includes
-- ``invoices``          an invoice as PDF; ``fonts`` chooses those of names in many scripts
+- ``documents``         invoices as PDF, and the tax in them
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences

@@ -3,11 +3,12 @@
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from billing.desk.pages import possible_acts_on_entry
 from billing.models import BillingDetails, Payment, PaymentDifference, PaymentEvent, TopUpRule
-from billing.payments import summaries
+from billing.payments import configuration, stops, summaries
 from gateway_project.activity.admin_pages import ReadOnlyAdmin
 from gateway_project.text import dollars
 
@@ -78,14 +79,22 @@ class BillingDetailsAdmin(ReadOnlyAdmin):
 
 @admin.register(TopUpRule)
 class TopUpRuleAdmin(ReadOnlyAdmin):
-    list_display = ("account", "is_on", "amount_cents", "declines", "stopped_because", "next_try_at")
+    list_display = ("account", "is_on", "amount_cents", "declines", "stopped", "next_try_at")
     list_filter = ("is_on",)
     list_select_related = ("account",)
     fields = (
         *("account", "is_on", "threshold_cents", "amount_cents", "month_cents_max", "card", "set_by"),
-        *("attempt", "declines", "next_try_at", "stopped_because"),
+        *("card_at", "attempt", "declines", "next_try_at", "stopped"),
     )
     ordering = ("pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[TopUpRule]:
+        return stops.annotate(super().get_queryset(request), configuration.processor())
+
+    @admin.display(description="stopped because", empty_value="-")
+    def stopped(self, rule: TopUpRule) -> str | None:
+        stop = stops.describe(rule)
+        return stop.why if stop else None
 
 
 @admin.register(PaymentEvent)

@@ -13,8 +13,10 @@ from django.db.models import Max, Q
 from billing import locks, money
 from billing.ledger import credits, writer
 from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
-from billing.payments import cards, taxes
+from billing.payments import cards
+from billing.payments.documents import taxes
 from billing.payments.processor import Event, Report, printable
+from gateway_project.db import pool
 
 logger = logging.getLogger("gateway.payments")
 
@@ -177,6 +179,8 @@ def _book_debits(account: Account, payment: Payment, report: Report) -> list[str
     if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):
         return []
     is_dispute = payment.refunded_cents == report.refunded_cents
+    if report.disputed_cents > payment.disputed_cents:
+        payment.disputed_at = pool.database_time()
     payment.refunded_cents, payment.disputed_cents = report.refunded_cents, report.disputed_cents
     assert payment.credit  # a constraint of what is paid
     taken_cents = _taken_back_cents(payment)

@@ -1,5 +1,7 @@
 """The card that an account's automatic top-up pays with: of a payment that a member made for that purpose."""
 
+from django.db.models import F
+
 from billing.models import Account, Payment, TopUpRule
 from billing.payments.processor import Card
 
@@ -11,20 +13,35 @@ def expect(account: Account, payment: Payment) -> None:
 
 def keep(payment: Payment, card: Card | None) -> None:
     """Turn on the top-up that waits for this payment's card, in the name of who paid. The account is locked."""
-    if card is None:
+    rules = TopUpRule.objects.filter(card_payment=payment)
+    if card is None or not rules.exists():
         return
-    TopUpRule.objects.filter(card_payment=payment).update(
+    _end_unanswered_attempt(payment)
+    # Of a dispute without a time, from before times were kept, nothing is known but that it was before this payment.
+    disputed = Payment.objects.filter(account_id=payment.account_id, disputed_cents__gt=0, disputed_at=None)
+    disputed.update(disputed_at=F("paid_at"))
+    rules.update(
         is_on=True,
         set_by=payment.created_by,
         processor=payment.processor,
         customer_id=card.customer_id,
         method_id=card.method_id,
         card=card.words,
+        card_at=payment.paid_at,
         card_payment=None,
         declines=0,
         next_try_at=None,
         stopped_because="",
+        stopped_by="",
+        stop_told="",
     )
+
+
+def _end_unanswered_attempt(payment: Payment) -> None:
+    """A charge of the former card is not asked for again with this one. If it was made, the daily comparison credits it."""
+    attempts = Payment.objects.filter(attempt_of__card_payment=payment, status=Payment.Status.OPEN, intent_id=None)
+    if attempts.update(status=Payment.Status.FAILED, failure="You gave another card.", revision=F("revision") + 1):
+        TopUpRule.objects.filter(card_payment=payment).update(attempt=None)
 
 
 def card_of(rule: TopUpRule) -> Card:

@@ -16,10 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from billing.accounts.member_pages import Page, Pager, member_page_for
 from billing.accounts.roles import Permission
-from billing.models import Account, BillingDetails, Payment, TopUpRule
-from billing.payments import booking, configuration, invoices, purchases, reports, summaries, taxes, top_ups
+from billing.models import Account, BillingDetails, Payment
+from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
+from billing.payments.documents import invoices, taxes
+from billing.payments.documents.invoices import Invoice
 from billing.payments.forms import BillingDetailsForm, CreditForm
-from billing.payments.invoices import Invoice
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -66,7 +67,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
         "pager": pager,
         "payments": [summaries.summarize(payment) for payment in payments],
         "details": BillingDetails.objects.filter(account=account).first(),
-        "rule": top_ups.summarize(TopUpRule.objects.filter(account=account).first()),
+        "rule": top_ups.summarize(top_ups.find_rule(account, processor)),
         "is_demo": processor is not None and processor.name == "demo",
     }
     return render(request, "billing/overview.html", context)

@@ -99,6 +99,8 @@ class StripeProcessor:
         if keeps_card:
             params |= {"customer_creation": "always", "payment_method_types": ["card"]}
             params["payment_intent_data"]["setup_future_usage"] = "off_session"
+            # Whoever lets a card be charged later shows to its bank that it is theirs, where the bank can ask.
+            params["payment_method_options"] = {"card": {"request_three_d_secure": "any"}}
         with _translated():
             session = self._client.v1.checkout.sessions.create(params, {"idempotency_key": f"open-{payment.pk}"})
         return Page(session.id, session.url or "")

@@ -26,18 +26,18 @@ from gateway_project.activity.models import Activity
 def change(request: HttpRequest, account: Account) -> HttpResponse:
     """Show the rule. A POST changes it. Without a working card, the POST also begins a payment and keeps its card."""
     processor = configuration.processor() if account.is_active else None
-    rule = TopUpRule.objects.filter(account=account).first()
+    rule = top_ups.find_rule(account, processor)
     if request.method == "POST" and "off" in request.POST:
         return _turn_off(request, account)
     form = TopUpForm(request.POST if request.method == "POST" else None, initial=_initial(rule))
     if request.method == "POST" and processor and form.is_valid():
-        rule = _write(request, account, processor, form.rule)
-        is_ready = top_ups.has_working_card(rule) and rule.processor == processor.name
-        if is_ready and "new_card" not in request.POST:
+        _write(request, account, processor, form.rule)
+        rule = top_ups.find_rule(account, processor)
+        if rule and top_ups.has_working_card(rule) and "new_card" not in request.POST:
             messages.success(request, "Automatic top-up saved.")
             return redirect("billing")
         try:
-            payment = purchases.begin(request, account, processor, amount_cents=rule.amount_cents, keeps_card=True)
+            payment = purchases.begin(request, account, processor, amount_cents=form.rule["amount_cents"], keeps_card=True)
             return redirect(payment.page_url)
         except ProcessorUnavailable:
             form.add_error(None, "We could not open the payment page. You were not charged. Try again in a minute.")
@@ -52,7 +52,7 @@ def _initial(rule: TopUpRule | None) -> dict[str, int]:
     return {"threshold": rule.threshold_cents, "amount": rule.amount_cents, "month_max": rule.month_cents_max}
 
 
-def _write(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> TopUpRule:
+def _write(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> None:
     with transaction.atomic():
         locks.lock_account(account.pk)
         # Another member may change the rule: it stays in the name of who gave the card (``cards.keep``).
@@ -61,9 +61,7 @@ def _write(request: HttpRequest, account: Account, processor: Processor, values:
         before = {} if is_new else {name: getattr(rule, name) for name in values}
         if not is_new:
             TopUpRule.objects.filter(pk=rule.pk).update(**values)
-            rule.refresh_from_db()
         _record(request, rule, "Set the automatic top-up.", before=before, after=values)
-    return rule
 
 
 def _turn_off(request: HttpRequest, account: Account) -> HttpResponse:

@@ -3,33 +3,29 @@
 One attempt is under way at a time. The rule names it, and changes only under the lock of its account. An attempt is a payment,
 and its id is the idempotency key: when an answer is lost, the same charge is requested again, and the card is charged once.
 After each decline the next attempt waits longer. After the last decline, after a final one, or when the bank asks for the
-payer, the attempts stop, and members get an email. They go on when a member acts.
+payer, the attempts stop; ``stops`` has all causes. Members are told once, and the attempts go on when a member acts.
 """
 
 import logging
 import time
-from datetime import UTC, timedelta
-from functools import partial
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import F, Q, QuerySet
 
-from billing import locks, money
-from billing.accounts import roles
-from billing.accounts.roles import Permission
-from billing.models import Account, AccountWarning, Membership, Payment, TopUpRule
-from billing.payments import booking, cards, reports
+from billing import locks
+from billing.models import Account, AccountWarning, Payment, TopUpRule
+from billing.payments import booking, cards, reports, stops
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Declined, Processor, ProcessorUnavailable
-from billing.sign_in import mails
+from billing.payments.stops import Cause
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.cells import directory
 from gateway_project.db import pool
 from gateway_project.text import dollars
-from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")
 
@@ -59,24 +55,10 @@ def run(processor: Processor) -> int:
 
 def _due(processor: Processor) -> QuerySet[TopUpRule]:
     """Return the rules that may have something to do: an attempt under way, or less available than their threshold."""
-    is_low = Q(account__balance_nanos__lt=F("threshold_cents") * money.NANOS_PER_CENT + F("account__held_nanos"))
     is_time = Q(next_try_at=None) | Q(next_try_at__lte=pool.database_time())
-    return TopUpRule.objects.filter(Q(attempt__isnull=False) | (_may_charge() & is_low & is_time), processor=processor.name)
-
-
-def _may_charge() -> Q:
-    """Say of a rule whether its card may be charged: not after it was turned off or stopped, nor for a closed account.
-
-    An account whose payments are disputed is not charged by itself any more, nor the card of someone who left the account.
-    """
-    disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
-    is_open = Q(is_on=True, stopped_because="", account__is_active=True)
-    return is_open & Q(_gave_card_and_may_pay()) & ~Q(Exists(disputed))
-
-
-def _gave_card_and_may_pay() -> Exists:
-    may_pay = Membership.objects.filter(role__in=roles.that_may(Permission.PAY))
-    return Exists(may_pay.filter(account_id=OuterRef("account_id"), user_id=OuterRef("set_by_id")))
+    is_due = Q(is_on=True, is_low=True, stop="") & is_time
+    rules = stops.annotate(TopUpRule.objects.filter(processor=processor.name), processor)
+    return rules.filter(Q(attempt__isnull=False) | is_due)
 
 
 def _begin(processor: Processor, account_id: UUID) -> Payment | None:
@@ -86,8 +68,6 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
         rule = _due(processor).filter(account=account).select_related("attempt").first()
         if rule is None or rule.attempt:
             return rule.attempt if rule else None
-        if left_cents(rule) < rule.amount_cents:
-            return None
         payment = Payment.objects.create(
             account=account, amount_cents=rule.amount_cents, processor=processor.name, is_live=processor.is_live
         )
@@ -97,15 +77,6 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
         TopUpRule.objects.filter(pk=rule.pk).update(attempt=payment)
     payment.refresh_from_db()
     return payment
-
-
-def left_cents(rule: TopUpRule) -> int:
-    """Return what automatic top-ups may still buy in this UTC month. What was not paid does not count."""
-    month = pool.database_time().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    bought = Payment.objects.filter(account_id=rule.pk, created_by=None, created_at__gte=month).exclude(
-        status__in=(Payment.Status.FAILED, Payment.Status.EXPIRED)
-    )
-    return rule.month_cents_max - (bought.aggregate(cents=Sum("amount_cents"))["cents"] or 0)
 
 
 def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
@@ -118,7 +89,7 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
     try:
         if payment.status in _WAITING and payment.intent_id:
             reports.bring_up_to_date(processor, payment.pk)
-        elif payment.status in _WAITING and not _is_forgotten(payment) and _is_allowed(rule):
+        elif payment.status in _WAITING and not _is_forgotten(payment) and _is_allowed(rule, processor):
             booking.book(payment, processor.charge(payment, cards.card_of(rule)))
     except Declined as declined:
         _finish(account_id, payment, declined)
@@ -128,8 +99,10 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
         _finish(account_id, payment, None)
 
 
-def _is_allowed(rule: TopUpRule) -> bool:
-    return TopUpRule.objects.filter(_may_charge(), pk=rule.pk).exists()
+def _is_allowed(rule: TopUpRule, processor: Processor) -> bool:
+    """Say whether the card may be charged: not after the rule was turned off or stopped."""
+    found = stops.annotate(TopUpRule.objects.filter(pk=rule.pk, is_on=True), processor)
+    return found.filter(stop__in=("", *stops.PAUSES)).exists()
 
 
 def _is_forgotten(payment: Payment) -> bool:
@@ -137,33 +110,72 @@ def _is_forgotten(payment: Payment) -> bool:
     return pool.database_time() - payment.created_at > ASKED_AGAIN_TIME
 
 
+def find_rule(account: Account, processor: Processor | None) -> TopUpRule | None:
+    """Return the account's rule, annotated with what stops it."""
+    return stops.annotate(TopUpRule.objects.filter(account=account), processor).first()
+
+
 def has_working_card(rule: TopUpRule) -> bool:
-    return rule.is_on and not _why_stopped(rule)
-
-
-def _why_stopped(rule: TopUpRule) -> str:
-    if rule.stopped_because or TopUpRule.objects.filter(Q(_gave_card_and_may_pay()), pk=rule.pk).exists():
-        return rule.stopped_because
-    return "The member who added the card can no longer pay for the account."
+    """Say of an annotated rule whether it goes on without another payment by a member."""
+    stop = stops.describe(rule)
+    return rule.is_on and not (stop and stop.needs_card)
 
 
 def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
-    """Return the rule as plain values for a page, or None if there is none that was ever on."""
+    """Return an annotated rule as plain values for a page, or None if there is none that was ever on."""
     if rule is None or not rule.method_id:
         return None
-    month_left_cents = left_cents(rule)
+    left_cents: int = rule.month_left_cents  # type: ignore[attr-defined]
     return {
         "is_on": rule.is_on,
         "has_card": has_working_card(rule),
         "threshold": dollars.format_cents(rule.threshold_cents),
         "amount": dollars.format_cents(rule.amount_cents),
         "month_max": dollars.format_cents(rule.month_cents_max),
-        "left": dollars.format_cents(max(month_left_cents, 0)),
-        "is_used_up": month_left_cents < rule.amount_cents,
+        "left": dollars.format_cents(max(left_cents, 0)),
+        "is_used_up": left_cents < rule.amount_cents,
         "card": rule.card,
-        "stopped_because": _why_stopped(rule),
+        "stop": stops.describe(rule),
         "next_try_at": rule.next_try_at,
+        "last_failure": _last_failure(rule) if rule.next_try_at else "",
     }
+
+
+def _last_failure(rule: TopUpRule) -> str:
+    last = Payment.objects.filter(account_id=rule.pk, created_by=None).order_by("-id").first()
+    return last.failure if last else ""
+
+
+# --- Telling members ----------------------------------------------------------------------------------------------
+
+
+def tell(processor: Processor | None) -> int:
+    """Warn the members of each account whose rule is stopped, once for each stop. Return how many were told."""
+    return sum(_tell(processor, each) for each in list(_untold(processor).values_list("account_id", flat=True)))
+
+
+def _untold(processor: Processor | None) -> QuerySet[TopUpRule]:
+    """Return the rules whose members do not know what stops them, or that it is over.
+
+    The end of a pause is not told, until the next purchase: else a balance about the threshold would mail each time.
+    """
+    rules = stops.annotate(TopUpRule.objects.filter(is_on=True), processor).exclude(stop=F("stop_told"))
+    return rules.exclude(stop="", stop_told__in=stops.PAUSES)
+
+
+def _tell(processor: Processor | None, account_id: UUID) -> bool:
+    with transaction.atomic():
+        account = locks.lock_account(account_id)
+        rule = _untold(processor).filter(account=account).first()
+        if rule is None:
+            return False
+        stop = stops.describe(rule)
+        TopUpRule.objects.filter(pk=rule.pk).update(stop_told=stop.cause if stop else "")
+        if stop:
+            needs_payer = stop.cause == Cause.CONFIRM
+            data = {"cause": stop.cause, "reason": stop.why, "advice": stop.advice, "needs_payer": needs_payer}
+            AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.TOP_UP_STOPPED, data=data)
+    return stop is not None
 
 
 # --- What an attempt came to --------------------------------------------------------------------------------------
@@ -172,7 +184,7 @@ def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
 def _finish(account_id: UUID, payment: Payment, declined: Declined | None) -> None:
     """End the attempt if it is over, and decide on the next one."""
     with transaction.atomic():
-        account = locks.lock_account(account_id)
+        locks.lock_account(account_id)
         payment = locks.lock_payment(payment.pk)
         rule = TopUpRule.objects.get(pk=account_id)
         if rule.attempt_id != payment.pk:
@@ -186,35 +198,25 @@ def _finish(account_id: UUID, payment: Payment, declined: Declined | None) -> No
             return
         rule.attempt = None
         if payment.status == Payment.Status.PAID:
-            rule.declines, rule.next_try_at = 0, None
+            rule.declines, rule.next_try_at, rule.stop_told = 0, None, ""
         else:
-            _count_decline(account, rule, payment, declined)
+            _count_decline(rule, payment, declined)
         rule.save()
 
 
-def _count_decline(account: Account, rule: TopUpRule, payment: Payment, declined: Declined | None) -> None:
+def _count_decline(rule: TopUpRule, payment: Payment, declined: Declined | None) -> None:
     rule.declines += 1
     reason = payment.failure or "The payment failed."
     is_last = rule.declines > len(PAUSES)
     if declined and (declined.is_final or declined.needs_payer) or is_last:
-        rule.stopped_because = reason
+        rule.stopped_because, rule.stopped_by = reason, _cause_of(declined)
         rule.next_try_at = None
-        data = {"reason": reason, "needs_payer": bool(declined and declined.needs_payer)}
-        AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.TOP_UP_STOPPED, data=data)
-        _tell(account, rule, needs_payer=bool(declined and declined.needs_payer))
     else:
         rule.next_try_at = pool.database_time() + PAUSES[rule.declines - 1]
     logger.warning("the top-up %s was declined (%d in a row): %s", payment.pk, rule.declines, reason)
 
 
-def _tell(account: Account, rule: TopUpRule, *, needs_payer: bool) -> None:
-    if not account.members.filter(pk=rule.set_by_id).exists():
-        return
-    context: dict[str, Any] = {
-        "account": account.name,
-        "amount": dollars.format_cents(rule.amount_cents),
-        "reason": rule.stopped_because,
-        "needs_payer": needs_payer,
-        "link": hosts.mailed_page("top-up", "the Automatic top-up page of your dashboard"),
-    }
-    transaction.on_commit(partial(mails.send, rule.set_by.email, "top_up_stopped", **context))
+def _cause_of(declined: Declined | None) -> Cause:
+    if declined is None:
+        return Cause.UNANSWERED
+    return Cause.CONFIRM if declined.needs_payer else Cause.DECLINED

@@ -19,7 +19,6 @@ BUTTONS: Mapping[str, str] = {
     "sign_up": "Confirm and choose a password",
     "sign_up_again": "Choose a new password",
     "signed_in": "Review your sessions",
-    "top_up_stopped": "Open billing",
     "warning": "See your alerts",
     "webhook_paused": "Open the webhook",
 }

@@ -43,7 +43,6 @@ _CHOICES = {  # the field of EmailChoice that switches the mails of a kind off
     AccountWarning.Kind.CREDIT_TAKEN_BACK: "refunds",
     AccountWarning.Kind.PAYMENT_TAKEN_BACK: "refunds",
 }
-_NOT_MAILED = (AccountWarning.Kind.TOP_UP_STOPPED, AccountWarning.Kind.TEST)  # the first has a mail of its own
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _webhooks(warning: AccountWarning) -> Iterable[WarningDelivery]:
 
 def _mails(warning: AccountWarning) -> Iterable[WarningDelivery]:
     """Return one for each member who pays for the account, up to a number of mails in a day."""
-    if not settings.SENDS_MAIL or warning.kind in _NOT_MAILED or _is_switched_off(warning):
+    if not settings.SENDS_MAIL or warning.kind == AccountWarning.Kind.TEST or _is_switched_off(warning):
         return []
     emails = list(_payers(warning).order_by("user__email").values_list("user__email", flat=True))
     day = Q(created_at__gt=warning.created_at - timedelta(days=1), warning__account_id=warning.account_id)

@@ -68,7 +68,7 @@ def describe(warning: AccountWarning) -> Words:
         case Kind.KEY_AT_LIMIT:
             return Words(f"{data['key_name']} has spent its limit", f"{_spent(data, usd)} Its requests are refused.")
         case Kind.TOP_UP_STOPPED:
-            return Words("The automatic top-up stopped", f"The bank says: {data['reason']}")
+            return Words(_TOP_UP_TITLES.get(data.get("cause", ""), "The automatic top-up stopped"), _advised(data))
         case Kind.PAYMENT_TAKEN_BACK:
             return Words(
                 f"A payment was taken back: {usd['amount_nanos']}", f"{data['reason']}. Your balance was reduced by it."
@@ -81,6 +81,20 @@ def describe(warning: AccountWarning) -> Words:
         case Kind.CREDIT_TAKEN_BACK:
             return Words(f"Credit taken back: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
     return Words("A test", "A member sent it to see whether it arrives.")
+
+
+_TOP_UP_TITLES = {
+    "confirmation": "Confirm the automatic top-up",
+    "month_maximum": "The automatic top-up reached its monthly maximum",
+    "processor_silent": "The automatic top-up waits for the payment processor",
+}
+
+
+def _advised(data: dict[str, Any]) -> str:
+    """Return the reason and what to do; of a warning from before causes were told, the reason alone."""
+    is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
+    reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]
+    return f"{reason} {data.get('advice', '')}".strip()
 
 
 def _reason(data: dict[str, Any]) -> str:

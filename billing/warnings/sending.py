@@ -169,6 +169,9 @@ def _link(warning: AccountWarning) -> dict[str, str]:
     match AccountWarning.Kind(warning.kind):
         case AccountWarning.Kind.BALANCE_LOW:
             return {"link": hosts.mailed_page("billing", "the page Billing of the dashboard"), "button": "Add credit"}
+        case AccountWarning.Kind.TOP_UP_STOPPED:
+            address = hosts.mailed_page("top-up", "the Automatic top-up page of your dashboard")
+            return {"link": address, "button": "Open automatic top-up"}
         case AccountWarning.Kind.PAYMENT_BOOKED if warning.data["payment_id"]:
             address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
             return {"link": address, "button": "View receipt"}

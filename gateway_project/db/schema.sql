@@ -678,6 +678,7 @@ CREATE TABLE public.billing_payment (
     account_id uuid NOT NULL,
     created_by_id bigint,
     credit_id uuid,
+    disputed_at timestamp with time zone,
     CONSTRAINT a_payment_is_of_some_amount CHECK ((amount_cents > 0)),
     CONSTRAINT a_payment_is_paid_when_it_is_credited CHECK ((((credit_id IS NOT NULL) AND (paid_at IS NOT NULL) AND (receipt_number IS NOT NULL) AND ((status)::text = 'PAID'::text)) OR ((NOT ((status)::text = 'PAID'::text)) AND (credit_id IS NULL) AND (paid_at IS NULL) AND (receipt_number IS NULL)))),
     CONSTRAINT a_refund_or_dispute_is_never_negative CHECK (((disputed_cents >= 0) AND (refunded_cents >= 0))),
@@ -768,6 +769,9 @@ CREATE TABLE public.billing_topuprule (
     attempt_id uuid,
     card_payment_id uuid,
     set_by_id bigint NOT NULL,
+    card_at timestamp with time zone,
+    stop_told character varying(20) DEFAULT ''::character varying NOT NULL,
+    stopped_by character varying(20) DEFAULT ''::character varying NOT NULL,
     CONSTRAINT a_top_up_fits_in_its_month CHECK (((amount_cents > 0) AND (month_cents_max >= amount_cents) AND (threshold_cents >= 0))),
     CONSTRAINT a_top_up_that_is_on_has_a_card CHECK (((NOT is_on) OR (NOT ((method_id)::text = ''::text))))
 );
@@ -3041,6 +3045,8 @@ CREATE INDEX completions_upstreamlist_provider_id_7efbf29f_like ON public.comple
 
 CREATE INDEX deliveries_by_next_try ON public.billing_warningdelivery USING btree (next_try_at) WHERE ((state)::text = 'WAITING'::text);
 
+CREATE INDEX disputed_payments ON public.billing_payment USING btree (account_id) WHERE (disputed_cents > 0);
+
 CREATE INDEX django_admin_log_content_type_id_c4bce8eb ON public.django_admin_log USING btree (content_type_id);
 
 CREATE INDEX django_admin_log_user_id_c564eba6 ON public.django_admin_log USING btree (user_id);
@@ -3606,6 +3612,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0020_a_changed_address_ends_sessions', now()),
 	('billing', '0020_groups_see_payments', now()),
 	('billing', '0021_refunds_fit_their_credits', now()),
+	('billing', '0021_stops_are_told', now()),
 	('billing', '0022_acts_on_accounts_need_permissions', now()),
 	('billing', '0023_groups_act_on_accounts', now()),
 	('billing', '0024_members_have_roles', now()),

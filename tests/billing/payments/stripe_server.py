@@ -25,6 +25,7 @@ SETTINGS = {"PAYMENT_PROCESSOR": "stripe", "STRIPE_SECRET_KEY": SECRET_KEY, "STR
 Json = dict[str, Any]
 DECLINES = {
     "pm_confirm": {"code": "authentication_required", "decline_code": "authentication_required"},
+    "pm_expired": {"code": "expired_card", "decline_code": "expired_card"},
     "pm_lost": {"code": "card_declined", "decline_code": "lost_card"},
     "pm_poor": {"code": "card_declined", "decline_code": "insufficient_funds"},
     "pm_never": {"code": "card_declined", "decline_code": "generic_decline", "advice_code": "do_not_try_again"},
@@ -269,6 +270,7 @@ class StripeServer:
             "client_reference_id": params["client_reference_id"],
             "metadata": params["metadata"],
             "payment_intent_data": params["payment_intent_data"],
+            "payment_method_options": params.get("payment_method_options"),
             "payment_intent": None,
             "payment_status": "unpaid",
             "status": "open",

@@ -12,7 +12,8 @@ from django.utils import timezone
 from pypdf import PdfReader
 
 from billing.models import BillingDetails, LedgerEntry, Payment
-from billing.payments import fonts, invoices, pages, purchases, taxes
+from billing.payments import pages, purchases
+from billing.payments.documents import fonts, invoices, taxes
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
 from tests.billing.payments.conftest import begin, outcome

@@ -1,5 +1,6 @@
 """Automatic top-ups: a kept card is charged when little credit is left, once, and not after hard declines."""
 
+import html
 import re
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from billing import tasks
-from billing.models import AccountWarning, LedgerEntry, Membership, Payment, Role, TopUpRule
+from billing.models import Account, AccountWarning, LedgerEntry, Membership, Payment, Role, TopUpRule, User
 from billing.payments import top_ups
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
@@ -24,7 +25,7 @@ FORM = {"threshold": "30", "amount": "20", "month_max": "60"}
 
 def text(reply):
     assert reply.status_code == 200
-    return " ".join(re.sub(r"<[^>]+>", " ", reply.content.decode()).split())
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", reply.content.decode())).split())
 
 
 def cents(account):
@@ -251,53 +252,255 @@ def test_a_charge_of_which_only_an_event_tells_ends_the_attempt(stripe, owner, b
 # --- Declines -----------------------------------------------------------------------------------------------------
 
 
-def test_soft_declines_are_repeated_after_growing_pauses_and_then_stop_with_a_mail(
-    stripe, owner, bob, django_capture_on_commit_callbacks
-):
+def tell(settings):
+    """Send what is due to be mailed. Return the mails."""
+    settings.SENDS_MAIL = True
+    tasks.mail_warnings()
+    return mail.outbox
+
+
+def test_soft_declines_are_repeated_after_growing_pauses_and_then_stop_with_a_mail(stripe, owner, bob, settings):
     set_up(stripe, owner, "pm_poor")
-    with django_capture_on_commit_callbacks(execute=True):
-        for pause in top_ups.PAUSES:
-            assert tasks.top_up_accounts() == 1
-            assert tasks.top_up_accounts() == 0  # before the pause is over
-            rule = TopUpRule.objects.get()
-            assert pause - timedelta(minutes=5) < rule.next_try_at - timezone.now() <= pause
-            assert "Your card was declined. We try again at" in text(owner.get("/dashboard/billing/"))
-            later()
-        assert mail.outbox == []
+    for pause in top_ups.PAUSES:
         assert tasks.top_up_accounts() == 1
+        assert tasks.top_up_accounts() == 0  # before the pause is over
+        rule = TopUpRule.objects.get()
+        assert pause - timedelta(minutes=5) < rule.next_try_at - timezone.now() <= pause
+        assert "Your card was declined. We try again at" in text(owner.get("/dashboard/billing/"))
+        later()
+    assert tell(settings) == []
+    assert tasks.top_up_accounts() == 1
     assert [tasks.top_up_accounts() for _ in range(3)] == [0, 0, 0]
     assert (charges(stripe), cents(bob)) == (4, 2_000)
-    [sent] = mail.outbox
-    assert sent.subject == "The automatic top-up of Bob stopped"
+    [sent] = tell(settings)
+    assert sent.subject == "Bob: The automatic top-up stopped"
     assert Payment.objects.filter(created_by=None, status="FAILED", failure="Your card was declined.").count() == 4
 
 
 @pytest.mark.parametrize(
-    ("method", "subject", "reason"),
+    ("method", "subject", "cause", "reason"),
     [
-        ("pm_lost", "The automatic top-up of Bob stopped", "Your card was declined."),
-        ("pm_never", "The automatic top-up of Bob stopped", "Your card was declined."),
-        ("pm_gone", "The automatic top-up of Bob stopped", "The card can no longer be charged."),
-        ("pm_confirm", "Confirm the automatic top-up of Bob", "Your card was declined."),
+        ("pm_lost", "Bob: The automatic top-up stopped", "declined", "Your card was declined."),
+        ("pm_never", "Bob: The automatic top-up stopped", "declined", "Your card was declined."),
+        ("pm_expired", "Bob: The automatic top-up stopped", "declined", "Your card was declined."),
+        ("pm_gone", "Bob: The automatic top-up stopped", "declined", "The card can no longer be charged."),
+        ("pm_confirm", "Bob: Confirm the automatic top-up", "confirmation", "Your card was declined."),
     ],
-    ids=["lost", "never", "gone", "confirm"],
+    ids=["lost", "never", "expired", "gone", "confirm"],
 )
 def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
-    stripe, owner, bob, method, subject, reason, settings, django_capture_on_commit_callbacks
+    stripe, owner, bob, method, subject, cause, reason, settings
 ):
     set_up(stripe, owner, method)
     settings.GATEWAY_BASE_HOST = "www.example.com"
-    with django_capture_on_commit_callbacks(execute=True):
-        assert [tasks.top_up_accounts() for _ in range(5)] == [1, 0, 0, 0, 0]
+    assert [tasks.top_up_accounts() for _ in range(5)] == [1, 0, 0, 0, 0]
     assert (charges(stripe), cents(bob)) == (1, 2_000)
-    [sent] = mail.outbox
+    [sent] = tell(settings)
     assert (sent.subject, sent.to) == (subject, ["bob@example.org"])
+    assert f"The bank says: {reason}" in sent.body
     assert "http://www.example.com/dashboard/billing/top-up/" in sent.body
     settings.GATEWAY_BASE_HOST = ""
-    assert f"Automatic top-up has stopped: {reason}" in text(owner.get("/dashboard/billing/"))
+    page = text(owner.get("/dashboard/billing/"))
+    assert f"Automatic top-up has stopped: {reason}" in page
+    assert "we charge $20.00" not in page
     [warning] = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
-    assert warning.data == {"reason": reason, "needs_payer": method == "pm_confirm"}
+    facts = {name: warning.data[name] for name in ("cause", "reason", "needs_payer")}
+    assert facts == {"cause": cause, "reason": reason, "needs_payer": method == "pm_confirm"}
     rule = set_up(stripe, owner)  # pays again, with a card that works
     assert (rule.stopped_because, rule.declines, cents(bob)) == ("", 0, 4_000)
     owner.post(PAGE, {**FORM, "threshold": "50"})
     assert (tasks.top_up_accounts(), cents(bob)) == (1, 6_000)
+
+
+# --- Whatever stops a rule ----------------------------------------------------------------------------------------
+
+
+def lose_a_dispute(stripe, owner, settings):
+    assert outcome(stripe.dispute(Payment.objects.get().session_id, 2_000)) == "APPLIED"
+
+
+def lose_a_dispute_before_times_were_kept(stripe, owner, settings):
+    lose_a_dispute(stripe, owner, settings)
+    Payment.objects.update(disputed_at=None)
+    TopUpRule.objects.update(card_at=None)
+
+
+def make_a_viewer(stripe, owner, settings):
+    other = factories.make_user("stays@example.org")
+    factories.add_member(TopUpRule.objects.get().account, other)
+    Membership.objects.exclude(user=other).update(role=Role.VIEWER)
+    sessions.sign_in(owner, other)
+
+
+def lock_the_user(stripe, owner, settings):
+    make_a_viewer(stripe, owner, settings)
+    Membership.objects.update(role=Role.OWNER)
+    User.objects.filter(pk=TopUpRule.objects.get().set_by_id).update(is_active=False)
+
+
+def change_processors(stripe, owner, settings):
+    TopUpRule.objects.update(processor="demo")
+
+
+def stop_payments(stripe, owner, settings):
+    settings.PAYMENT_PROCESSOR = ""
+
+
+def take_payments_again(stripe, owner, settings):
+    settings.PAYMENT_PROCESSOR = "stripe"
+
+
+def close_account(stripe, owner, settings):
+    Account.objects.filter(pk=TopUpRule.objects.get().pk).update(is_active=False)
+
+
+def reopen(stripe, owner, settings):
+    Account.objects.update(is_active=True)
+
+
+def win_the_dispute(stripe, owner, settings):
+    assert outcome(stripe.reinstate(Payment.objects.get().session_id)) == "APPLIED"
+    TopUpRule.objects.update(threshold_cents=3_000)
+
+
+def pay_with_a_card(stripe, owner, settings):
+    set_up(stripe, owner)
+
+
+def use_up_the_month(stripe, owner, settings):
+    TopUpRule.objects.update(month_cents_max=2_000, threshold_cents=4_500)
+    assert tasks.top_up_accounts() == 1
+
+
+def raise_the_maximum(stripe, owner, settings):
+    assert owner.post(PAGE, {**FORM, "threshold": "45"})["Location"] == "/dashboard/billing/"
+
+
+def get_no_answer_for_hours(stripe, owner, settings):
+    stripe.is_down = True
+    assert tasks.top_up_accounts() == 1
+    Payment.objects.filter(created_by=None).update(created_at=timezone.now() - timedelta(hours=2))
+
+
+def answer_again(stripe, owner, settings):
+    stripe.is_down = False
+
+
+def get_no_answer_at_all(stripe, owner, settings):
+    stripe.is_down = True
+    for _ in range(len(top_ups.PAUSES) + 1):
+        tasks.top_up_accounts()
+        Payment.objects.filter(created_by=None).update(created_at=timezone.now() - top_ups.ASKED_AGAIN_TIME * 2)
+        assert tasks.top_up_accounts() == 1
+        later()
+    stripe.is_down = False
+
+
+STOPPED, NEW_CARD = "Automatic top-up has stopped: ", "Pay with a card"
+STOPS = {  # what happens, the cause, what the pages say, and what starts it again
+    "lost dispute": (
+        lose_a_dispute,
+        "disputed",
+        STOPPED + "A payment of this account was disputed at the bank.",
+        pay_with_a_card,
+    ),
+    "won dispute": (lose_a_dispute, "disputed", STOPPED + "A payment of this account was disputed", win_the_dispute),
+    "dispute of the last release": (
+        lose_a_dispute_before_times_were_kept,
+        "disputed",
+        STOPPED + "A payment of this account was disputed",
+        pay_with_a_card,
+    ),
+    "payer's role": (make_a_viewer, "card_owner", STOPPED + "The member who added the card can no longer pay", pay_with_a_card),
+    "payer locked": (lock_the_user, "card_owner", STOPPED + "The member who added the card can no longer pay", pay_with_a_card),
+    "other processor": (change_processors, "processor_changed", STOPPED + "Our payment processor changed", pay_with_a_card),
+    "no processor": (stop_payments, "no_payments", STOPPED + "We do not take payments at the moment.", take_payments_again),
+    "closed": (close_account, "account_closed", STOPPED + "The account is closed.", reopen),
+    "never an answer": (get_no_answer_at_all, "unanswered", STOPPED + "The payment processor did not answer.", pay_with_a_card),
+    "month": (
+        use_up_the_month,
+        "month_maximum",
+        "This month's maximum of $20.00 leaves no room for another $20.00.",
+        raise_the_maximum,
+    ),
+    "silence": (
+        get_no_answer_for_hours,
+        "processor_silent",
+        "The payment processor has not answered for over an hour.",
+        answer_again,
+    ),
+}
+
+
+@pytest.mark.parametrize(("happens", "cause", "words", "mend"), STOPS.values(), ids=STOPS)
+def test_what_stops_a_rule_is_on_its_pages_and_mailed_once_and_can_be_mended(
+    stripe, owner, bob, settings, happens, cause, words, mend
+):
+    set_up(stripe, owner)
+    happens(stripe, owner, settings)
+    before = charged(stripe)
+    for _ in range(3):
+        tasks.top_up_accounts()
+    assert charged(stripe) == before
+    for page in (text(owner.get("/dashboard/billing/")), text(owner.get(PAGE))):
+        assert words in page
+        assert ("we charge $20.00 to Visa" in page) == (STOPPED not in words)
+    warnings = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
+    assert [each.data["cause"] for each in warnings.order_by("created_at")][-1:] == [cause]
+    mailed = [sent for sent in tell(settings) if words.removeprefix(STOPPED) in sent.body]
+    payers = Membership.objects.filter(role__in=(Role.OWNER, Role.BILLING), user__is_active=True)
+    assert sorted(sent.to[0] for sent in mailed) == sorted(payers.values_list("user__email", flat=True))
+    mend(stripe, owner, settings)
+    type(bob).objects.filter(pk=bob.pk).update(held_nanos=type(bob).objects.get(pk=bob.pk).balance_nanos)
+    tasks.top_up_accounts()
+    assert charged(stripe) > before
+    assert STOPPED not in text(owner.get("/dashboard/billing/"))
+
+
+def charged(stripe):
+    return sum(each["status"] == "succeeded" for each in stripe.intents.values() if not each["setup_future_usage"])
+
+
+def test_another_dispute_stops_the_rule_again_and_a_card_is_confirmed_at_its_bank(stripe, owner, bob, settings):
+    set_up(stripe, owner)
+    first = Payment.objects.get().session_id
+    outcome(stripe.dispute(first, 2_000))
+    rule = set_up(stripe, owner)
+    second = Payment.objects.exclude(session_id=first).get(created_by__isnull=False).session_id
+    assert stripe.sessions[second]["payment_method_options"] == {"card": {"request_three_d_secure": "any"}}
+    assert rule.is_on
+    outcome(stripe.dispute(second, 2_000))
+    assert (tasks.top_up_accounts(), charges(stripe)) == (0, 0)
+    assert STOPPED in text(owner.get(PAGE))
+    assert AccountWarning.objects.filter(kind="TOP_UP_STOPPED", data__cause="disputed").count() == 1
+
+
+def test_an_inquiry_that_takes_no_money_stops_nothing(stripe, owner, bob):
+    set_up(stripe, owner)
+    outcome(stripe.warn(Payment.objects.get().session_id, 2_000))
+    assert (tasks.top_up_accounts(), cents(bob)) == (1, 4_000)
+    assert STOPPED not in text(owner.get(PAGE))
+
+
+def test_a_full_month_is_told_once_though_the_balance_moves_about_the_threshold(stripe, owner, bob):
+    set_up(stripe, owner)
+    TopUpRule.objects.update(month_cents_max=2_000, threshold_cents=4_500)
+    for held_nanos in (0, 1, 0, 10**9, 0):
+        type(bob).objects.filter(pk=bob.pk).update(held_nanos=held_nanos)
+        tasks.top_up_accounts()
+        TopUpRule.objects.update(threshold_cents=3_999 if held_nanos else 4_500)
+        tasks.top_up_accounts()
+    assert AccountWarning.objects.filter(kind="TOP_UP_STOPPED").count() == 1
+
+
+def test_a_new_card_ends_an_attempt_with_the_former_one_that_got_no_answer(stripe, owner, bob):
+    set_up(stripe, owner)
+    stripe.is_down = True
+    tasks.top_up_accounts()
+    stripe.is_down = False
+    assert owner.post(PAGE, {**FORM, "new_card": "1"}).status_code == 302
+    outcome(stripe.pay(Payment.objects.exclude(page_url="").latest("id").session_id))
+    abandoned = Payment.objects.get(created_by=None)
+    assert (abandoned.status, abandoned.failure) == ("FAILED", "You gave another card.")
+    owner.post(PAGE, {**FORM, "threshold": "50"})
+    assert (tasks.top_up_accounts(), cents(bob), charged(stripe)) == (1, 6_000, 1)

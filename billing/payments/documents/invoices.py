@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-from billing.payments import fonts
+from billing.payments.documents import fonts
 
 _MARGIN, _WIDTH, _HEIGHT = 56, 595, 842  # points, of A4
 _SIZE, _LEADING = 10, 15
