@@ -139,7 +139,7 @@ def test_a_spending_limit_for_ten_serves_ten_and_refuses_others_as_tied_up_then_
     assert_ten_are_charged(alice, from_nanos=10_000_000_000)
     wait_retry_after(refused)
     late = [answer(client) for client in gateway.ask_at_once(secret, body, ASKED)]
-    assert kinds(late) == {(429, "rate_limit_exceeded", None, "false")}
+    assert kinds(late) == {(402, "insufficient_quota", None, "false")}
     assert_ten_are_charged(alice, from_nanos=10_000_000_000)
 
 

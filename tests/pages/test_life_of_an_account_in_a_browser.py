@@ -119,7 +119,7 @@ def test_an_account_from_sign_up_to_its_closing(transactional_db, live_server, o
     page.get_by_label("One-time limit").check()
     page.get_by_label("Amount in US dollars").fill("0.01")
     page.get_by_role("button", name="Save limit").click()
-    with pytest.raises(openai.RateLimitError, match="spending limit"):
+    with pytest.raises(openai.APIStatusError, match="spending limit"):
         ask(live_server, secret, max_tokens=4_096, n=1, text="x" * 20_000)
 
     # The statement of the month adds up, and the payment has its invoice.
