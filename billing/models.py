@@ -669,6 +669,9 @@ class Payment(OwnedModel):
     is_live = models.BooleanField(help_text="Whether it moves real money: not in the processor's test mode.")
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.OPEN)
     failure = models.CharField(max_length=300, blank=True, help_text="Why it was not paid, in the processor's words.")
+    refusal = models.TextField(
+        blank=True, default="", db_default="", help_text="Why what was paid is not credited, to the payer; empty: it is."
+    )
     session_id = models.CharField(max_length=255, null=True, unique=True, db_collation="C", help_text="The payment page's.")
     intent_id = models.CharField(max_length=255, null=True, unique=True, db_collation="C", help_text="The processor's payment.")
     page_url = models.TextField(blank=True, help_text="Where the processor takes the payment.")

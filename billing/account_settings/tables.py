@@ -62,6 +62,7 @@ def _payments(account: Account) -> Rows:
             "id": str(each.pk),
             "createdAt": timestamps.iso_millis(each.created_at),
             "status": each.status,
+            "refusal": each.refusal,
             "amountInCents": each.amount_cents,
             "takenBackInCents": each.debited_cents,
             "paidAt": timestamps.iso_millis(each.paid_at) if each.paid_at else None,

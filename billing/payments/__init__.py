@@ -9,6 +9,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``demo_processor``    a processor for a developer's machine, without a network; ``demo_pages`` takes its payments
 - ``configuration``     which processor the settings name
 - ``checks``            what a deployment gets wrong about payments
+- ``refusals``          says to payers why money that came is not credited, and what becomes of it
 - ``booking``           compares a report with its payment and books the difference; no other module books them
 - ``reports``           asks the processor for the report of one payment and books it
 - ``purchases``         writes the payment, and opens the processor's page for it

@@ -21,7 +21,7 @@ class PaymentAdmin(ReadOnlyAdmin):
     search_fields = ("intent_id__exact", "session_id__exact")
     search_help_text = "The exact ID of the payment at the processor."
     fields = (
-        *("id", "receipt", "account", "amount", "state", "failure", "taken_back", "refunded", "disputed", "credit"),
+        *("id", "receipt", "account", "amount", "state", "failure", "refusal", "taken_back", "refunded", "disputed", "credit"),
         *("processor", "mode", "intent", "session", "created_by", "created_at", "paid_at", "billed_to"),
     )
     ordering = ("-id",)

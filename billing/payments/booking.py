@@ -13,7 +13,7 @@ from django.db.models import Max, Q
 from billing import locks, money
 from billing.ledger import credits, writer
 from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
-from billing.payments import cards
+from billing.payments import cards, refusals
 from billing.payments.documents import taxes
 from billing.payments.processor import Event, Report, printable
 from gateway_project.db import pool
@@ -52,7 +52,7 @@ def _book_locked(payment: Payment, report: Report, event: Event | None) -> Booke
         if locked.revision != payment.revision:
             raise ReportOutdated
         if contradiction := find_contradiction(locked, report):
-            booked = _refuse(locked, contradiction)
+            booked = _refuse(locked, report, contradiction)
         else:
             booked = _book_or_refuse(account, locked, report)
         if event:
@@ -65,11 +65,15 @@ def _book_or_refuse(account: Account, payment: Payment, report: Report) -> Booke
         with transaction.atomic():
             return _book(account, payment, report)
     except writer.ReferenceReused as error:
-        return _refuse(payment, str(error))
+        payment.refresh_from_db()
+        return _refuse(payment, report, str(error))
 
 
-def _refuse(payment: Payment, contradiction: str) -> Booked:
+def _refuse(payment: Payment, report: Report, contradiction: str) -> Booked:
+    """Book nothing, and keep for the payer what became of the money."""
     logger.error("payment %s contradicts the processor's report: %s", payment.pk, contradiction)
+    refusal = refusals.explain(payment, report)
+    Payment.objects.filter(pk=payment.pk).exclude(refusal=refusal).update(refusal=refusal, revision=payment.revision + 1)
     return Booked(PaymentEvent.Outcome.REFUSED, contradiction)
 
 
@@ -126,7 +130,8 @@ def _find_foreign_ids(payment: Payment, report: Report) -> list[str]:
 
 
 def _book(account: Account, payment: Payment, report: Report) -> Booked:
-    notes = []
+    notes = ["no longer contradicts"] if payment.refusal else []
+    payment.refusal = ""
     payment.session_id, payment.intent_id = payment.session_id or report.session_id, payment.intent_id or report.intent_id
     if payment.status != Payment.Status.PAID and _status(payment, report) != payment.status:
         notes.append(_change_status(account, payment, report))

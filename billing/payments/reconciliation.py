@@ -5,6 +5,7 @@ contradiction as a PaymentDifference, which staff see until a run no longer find
 payments here.
 """
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -87,6 +88,8 @@ def _payment_of(processor: Processor, report: Report) -> Payment | None:
 def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
     """Book what the payment lacks. Return what contradicts it, or ''."""
     if contradiction := booking.find_contradiction(payment, report):
+        with contextlib.suppress(UnknownToProcessor):  # it may have been refunded: the payer is to read that
+            reports.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
         return contradiction
     if (report.status, report.refunded_cents, report.disputed_cents) == (
         payment.status,

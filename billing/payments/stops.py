@@ -29,6 +29,7 @@ class Cause(StrEnum):
     DECLINED = "declined"
     CONFIRM = "confirmation"
     UNANSWERED = "unanswered"
+    REFUSED = "not_credited"
     CARD_OWNER = "card_owner"
     DISPUTED = "disputed"
     SILENT = "processor_silent"
@@ -47,6 +48,7 @@ _WORDS = {  # why, and what starts it again
     Cause.DECLINED: (_STORED, "Pay with a new card to start it again."),
     Cause.CONFIRM: (_STORED, "Your bank wants you to confirm: pay with this card, or another one, to start it again."),
     Cause.UNANSWERED: (_STORED, _PAY),
+    Cause.REFUSED: (_STORED, _PAY),
     Cause.CARD_OWNER: ("The member who added the card can no longer pay for the account.", _PAY),
     Cause.DISPUTED: (
         "A payment of this account was disputed at the bank.",

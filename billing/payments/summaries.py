@@ -19,6 +19,7 @@ class PaymentSummary:
     state: str
     kind: str
     explanation: str
+    refusal: str  # of money that came, and is not credited
     created_at: datetime
     paid_at: datetime | None
     is_pending: bool
@@ -38,12 +39,13 @@ def summarize(payment: Payment) -> PaymentSummary:
         state=_state(payment),
         kind=_kind(payment),
         explanation=payment.failure,
+        refusal=payment.refusal,
         created_at=payment.created_at,
         paid_at=payment.paid_at,
-        is_pending=payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING),
+        is_pending=payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING) and not payment.refusal,
         is_paid=is_paid,
-        is_over=payment.status in _OVER,
-        page_url=payment.page_url if payment.status == Payment.Status.OPEN else "",
+        is_over=payment.status in _OVER and not payment.refusal,
+        page_url=payment.page_url if payment.status == Payment.Status.OPEN and not payment.refusal else "",
         demo_url=payment.page_url if payment.processor == "demo" else "",
         taken_back=dollars.format_cents(payment.debited_cents) if payment.debited_cents else "",
         left=dollars.format_cents(payment.amount_cents - payment.debited_cents),
@@ -56,6 +58,8 @@ def receipt_number(payment: Payment) -> str:
 
 
 def _state(payment: Payment) -> str:
+    if payment.refusal:
+        return "Not credited"
     if payment.status == Payment.Status.EXPIRED and payment.failure:  # which ``purchases`` writes
         return "Cancelled"
     if payment.status != Payment.Status.PAID or not payment.debited_cents:
@@ -72,4 +76,4 @@ def _state(payment: Payment) -> str:
 def _kind(payment: Payment) -> str:
     if payment.status == Payment.Status.PAID:
         return "expired" if payment.debited_cents else "active"
-    return "revoked" if payment.status in _OVER else "waiting"
+    return "revoked" if payment.status in _OVER or payment.refusal else "waiting"

@@ -194,10 +194,12 @@ def _finish(account_id: UUID, payment: Payment, declined: Declined | None) -> No
             payment.failure = str(declined or "The payment processor did not answer.")[:300]
             payment.revision += 1
             payment.save(update_fields=["status", "failure", "revision"])
-        if payment.status in _WAITING:
+        if payment.status in _WAITING and not payment.refusal:
             return
         rule.attempt = None
-        if payment.status == Payment.Status.PAID:
+        if payment.refusal:  # the card was charged: another attempt would charge it again
+            rule.stopped_because, rule.stopped_by, rule.next_try_at = payment.refusal[:300], Cause.REFUSED, None
+        elif payment.status == Payment.Status.PAID:
             rule.declines, rule.next_try_at, rule.stop_told = 0, None, ""
         else:
             _count_decline(rule, payment, declined)

@@ -58,6 +58,7 @@ class StripeServer:
         self.loses_answers = False  # does what is asked, and does not say so
         self.next_session_id = ""  # instead of a new one
         self.currency = "usd"  # of new sessions, whatever was asked for
+        self.intents_currency = ""  # of new charges of kept cards, where it is not what was asked for
         self.method = "pm_works"  # of the next payer who lets a card be kept; its name says what its bank does later
         self.requests: list[tuple[str, str]] = []
         self.sessions: dict[str, Json] = {}
@@ -296,7 +297,7 @@ class StripeServer:
         assert (params["confirm"], params["off_session"], params["error_on_requires_action"]) == ("true", "true", "true")
         if params["payment_method"] == "pm_gone":
             raise Refusal(400, "invalid_request_error", "No such PaymentMethod: 'pm_gone'", code="resource_missing")
-        intent = self._new_intent(int(params["amount"]), params["currency"], params["metadata"])
+        intent = self._new_intent(int(params["amount"]), self.intents_currency or params["currency"], params["metadata"])
         intent |= {"customer": params["customer"], "payment_method": params["payment_method"]}
         if params["payment_method"] in DECLINES:
             facts = DECLINES[params["payment_method"]]

@@ -185,6 +185,121 @@ def test_who_belongs_to_no_account_sees_no_billing(stripe, db):
     assert [client.get(path).status_code for path in (BILLING, DETAILS)] == [403, 403]
 
 
+def session_of(stripe, payment):
+    return stripe.sessions[payment.session_id]
+
+
+def pay_in(currency):
+    def pay(stripe, payment):
+        stripe.pay(payment.session_id)
+        session_of(stripe, payment)["currency"] = stripe.intent_of(payment.session_id)["currency"] = currency
+
+    return pay
+
+
+def pay_cents(cents):
+    def pay(stripe, payment):
+        stripe.pay(payment.session_id)
+        session_of(stripe, payment)["amount_total"] = stripe.intent_of(payment.session_id)["amount"] = cents
+        stripe.intent_of(payment.session_id)["latest_charge"]["amount"] = cents
+
+    return pay
+
+
+def pay_in_live_mode(stripe, payment):
+    stripe.pay(payment.session_id)
+    session_of(stripe, payment)["livemode"] = stripe.intent_of(payment.session_id)["livemode"] = True
+
+
+def pay_for_another(stripe, payment):
+    stripe.pay(payment.session_id)
+    session_of(stripe, payment)["client_reference_id"] = str(payment.account_id)
+
+
+def pay_what_contradicts_itself(stripe, payment):
+    stripe.pay(payment.session_id)
+    stripe.intent_of(payment.session_id)["amount"] = 1
+
+
+def order_in_euros(stripe, payment):
+    stripe.order(payment.session_id)
+    session_of(stripe, payment)["currency"] = stripe.intent_of(payment.session_id)["currency"] = "eur"
+
+
+def get_euros_back(stripe, payment):
+    pay_in("eur")(stripe, payment)
+    stripe.refund(payment.session_id, 2_000)
+
+
+KEPT = (
+    "We did not add it to your balance. The money is with the payment processor. "
+    "Write to us with the payment ID, and we refund it."
+)
+NOT_DOLLARS = "but this payment is for $20.00: it must be in US dollars."
+REFUSED_PAYMENTS = {
+    "euros": (pay_in("eur"), f"We received 20.00 EUR, {NOT_DOLLARS} {KEPT}"),
+    "yen": (pay_in("jpy"), f"We received 2,000 JPY, {NOT_DOLLARS} {KEPT}"),
+    "dinars": (pay_in("kwd"), f"We received 2.000 KWD, {NOT_DOLLARS} {KEPT}"),
+    "less": (pay_cents(1_999), f"We received $19.99, but this payment is for $20.00. {KEPT}"),
+    "more": (pay_cents(200_000), f"We received $2,000.00, but this payment is for $20.00. {KEPT}"),
+    "other mode": (
+        pay_in_live_mode,
+        f"We received $20.00, but in the wrong mode of the payment processor, live or test. {KEPT}",
+    ),
+    "other payment": (
+        pay_for_another,
+        f"We received a payment here that the payment processor reports as another one. {KEPT}",
+    ),
+    "contradiction": (
+        pay_what_contradicts_itself,
+        f"We received $20.00, but the records of the payment processor about it contradict each other. {KEPT}",
+    ),
+    "transfer": (
+        order_in_euros,
+        f"Your bank is processing 20.00 EUR, {NOT_DOLLARS} We did not add it to your balance. Ask your bank to stop it,",
+    ),
+    "refunded": (
+        get_euros_back,
+        f"We received 20.00 EUR, {NOT_DOLLARS} We did not add it to your balance. It was refunded to you.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pay", "words"), REFUSED_PAYMENTS.values(), ids=REFUSED_PAYMENTS)
+def test_a_payer_whose_payment_is_refused_reads_what_came_and_why_and_where_the_money_is(
+    stripe, owner, bob, settings, pay, words
+):
+    settings.SUPPORT_ADDRESS = "help@example.com"
+    payment = begin(owner)
+    pay(stripe, payment)
+    reply = owner.get(at(payment))
+    assert f"Not credited {words}" in text(reply)
+    assert "help@example.com" in text(reply)
+    for wrong in ("No payment received", "Continue payment", "Cancel payment", "Try again", "refreshes"):
+        assert wrong not in text(reply)
+    assert f"Not credited {words}" in text(owner.get(BILLING))
+    bob.refresh_from_db()
+    assert (bob.balance_nanos, LedgerEntry.objects.count()) == (0, 0)
+
+
+def test_a_payment_that_no_longer_contradicts_is_credited(stripe, owner, bob):
+    payment = begin(owner)
+    pay_in("eur")(stripe, payment)
+    owner.get(at(payment))
+    pay_in("usd")(stripe, payment)
+    Payment.objects.update(asked_at=None)
+    assert "Paid $20.00 was added to your balance" in text(owner.get(at(payment)))
+    payment.refresh_from_db()
+    assert payment.refusal == ""
+    assert "Not credited" not in text(owner.get(BILLING))
+
+
+def test_a_page_that_nobody_paid_waits_though_it_contradicts(stripe, owner):
+    stripe.currency = "eur"
+    payment = begin(owner)
+    assert "No payment received yet." in text(owner.get(at(payment)))
+
+
 # --- Cancelling, and trying again ---------------------------------------------------------------------------------
 
 

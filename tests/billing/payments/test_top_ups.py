@@ -396,7 +396,13 @@ def get_no_answer_at_all(stripe, owner, settings):
     stripe.is_down = False
 
 
-STOPPED, NEW_CARD = "Automatic top-up has stopped: ", "Pay with a card"
+def charge_in_euros(stripe, owner, settings):
+    stripe.intents_currency = "eur"
+    assert tasks.top_up_accounts() == 1
+    stripe.intents_currency = ""
+
+
+STOPPED = "Automatic top-up has stopped: "
 STOPS = {  # what happens, the cause, what the pages say, and what starts it again
     "lost dispute": (
         lose_a_dispute,
@@ -417,6 +423,7 @@ STOPS = {  # what happens, the cause, what the pages say, and what starts it aga
     "no processor": (stop_payments, "no_payments", STOPPED + "We do not take payments at the moment.", take_payments_again),
     "closed": (close_account, "account_closed", STOPPED + "The account is closed.", reopen),
     "never an answer": (get_no_answer_at_all, "unanswered", STOPPED + "The payment processor did not answer.", pay_with_a_card),
+    "charged in euros": (charge_in_euros, "not_credited", STOPPED + "We received 20.00 EUR, but this payment", pay_with_a_card),
     "month": (
         use_up_the_month,
         "month_maximum",
