@@ -19,7 +19,7 @@ from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import email_addresses, money
 from gateway_project import identifiers
-from gateway_project.cells.models import OwnedModel, Reference, UserPlace
+from gateway_project.cells.models import BOOKS, DELETED, EVIDENCE, NOTES_OF_STAFF, Kept, OwnedModel, Reference, UserPlace
 from gateway_project.db import cell
 from gateway_project.text import dollars, web_addresses
 
@@ -84,6 +84,7 @@ class User(AbstractUser):
 class Account(OwnedModel):
     """A prepaid balance with its members. Only ``ledger`` and ``holds`` write balance, held amount, last seq and open holds."""
 
+    kept = Kept("account", "Its name is replaced.")
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     name = models.CharField(max_length=200)
     is_active = models.BooleanField(default=True, help_text="Keys of an account that is not active are refused.")
@@ -193,6 +194,7 @@ class Role(models.TextChoices):
 class Membership(OwnedModel):
     """Makes a user a member of an account, in a role. Roles and members of an account change under its lock."""
 
+    kept = Kept("members", DELETED)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.OWNER, db_default=Role.OWNER)
@@ -220,6 +222,10 @@ class MembershipChange(OwnedModel):
     The audit compares the members with it. It has no foreign keys: it stays when a user or an account is deleted.
     """
 
+    kept = Kept(
+        "It is the second record of members, who are in activity.",
+        "It stays: the audit compares members with it. It has ids only.",
+    )
     account_id = models.UUIDField()
     user_id = models.BigIntegerField()
     role = models.CharField(max_length=10, blank=True, help_text="Empty: the membership ended.")
@@ -236,6 +242,7 @@ class MembershipChange(OwnedModel):
 class Invitation(OwnedModel):
     """A link, sent by mail, by which whoever has the address joins an account once. Written under the lock of the account."""
 
+    kept = Kept("invitations", DELETED)
     reference_kind = Reference.Kind.INVITATION
     reference_field = "digest"
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
@@ -270,6 +277,8 @@ class Invitation(OwnedModel):
 
 class LedgerEntry(OwnedModel):
     """One line of an account's ledger. Written once by ``ledger`` and never changed; corrections are new entries."""
+
+    kept = Kept("ledger", BOOKS)
 
     class Type(models.TextChoices):
         CREDIT_PURCHASE = "CREDIT_PURCHASE"
@@ -336,6 +345,7 @@ class ManualEntry(OwnedModel):
     ``ledger`` writes it with the entry, and it is never changed. The audit compares the two.
     """
 
+    kept = Kept("It is the second record of entries that staff booked.", BOOKS)
     reference_kind = Reference.Kind.ENTRY
     reference_field = "reference"
     reference_condition = "NOT starts_with(reference, 'overcharge:')"  # which names a completion, and so its account
@@ -424,6 +434,8 @@ IS_APPROVED_BY_ANOTHER = ~Q(decision="APPROVED") | ~Q(decided_by=F("requested_by
 class CreditRequest(AccountAct):
     """A credit that waits for a second person: SUPPORT_CREDIT, or a payment by bank transfer. Written by ``support_credit``."""
 
+    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
+
     class Kind(models.TextChoices):
         SUPPORT_CREDIT = "SUPPORT_CREDIT", "credit"
         CREDIT_PURCHASE = "CREDIT_PURCHASE", "payment by bank transfer"
@@ -469,6 +481,7 @@ class CreditRequest(AccountAct):
 class OwnerRequest(AccountAct):
     """Somebody whom staff want to make an owner of an account, which waits for a second person. Written by ``owners``."""
 
+    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -492,6 +505,7 @@ class OwnerRequest(AccountAct):
 class SecondFactorRequest(AccountAct):
     """A lost second factor that support wants to remove, which waits for a second person. See ``second_factor_removals``."""
 
+    kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
 
     class Meta:
@@ -513,6 +527,8 @@ class SecondFactorRequest(AccountAct):
 
 class Hold(OwnedModel):
     """Money reserved for one completion, whose id is its reference. Resolved once; a resolved hold is never changed."""
+
+    kept = Kept("Requests have what became of it.", BOOKS)
 
     class State(models.TextChoices):
         HELD = "HELD"
@@ -588,6 +604,7 @@ class AuditedDay(OwnedModel):
 class AuditedLedger(OwnedModel):
     """What an account booked up to the end of a signed day on which it booked something, and a digest of these entries."""
 
+    kept = Kept("It has digests of the ledger.", BOOKS)
     moves = False  # so that a signed day stays what it was
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False)
     day = models.DateField()
@@ -649,6 +666,8 @@ class Payment(OwnedModel):
 
     What the processor reports is compared with it. Only ``payments.booking`` changes what is paid, refunded and booked.
     """
+
+    kept = Kept("payments", BOOKS)
 
     class Status(models.TextChoices):
         OPEN = "OPEN", "Waiting for the payment"
@@ -720,6 +739,8 @@ class Payment(OwnedModel):
 class PaymentEvent(OwnedModel):
     """A signed event of the processor and what it led to. Written once, in the transaction of its effect, and never changed."""
 
+    kept = Kept("payment_events", BOOKS)
+
     class Outcome(models.TextChoices):
         APPLIED = "APPLIED", "The books changed"
         UNCHANGED = "UNCHANGED", "Nothing was left to book"
@@ -744,6 +765,7 @@ class PaymentEvent(OwnedModel):
 class PaymentDifference(OwnedModel):
     """Where the processor's book and this one contradict each other, found by the daily reconciliation until it is gone."""
 
+    kept = Kept("It is the processor's book beside ours, for staff.", BOOKS)
     processor = models.CharField(max_length=20)
     subject = models.CharField(max_length=255, db_collation="C", help_text="The processor's payment, or the payment here.")
     payment = models.ForeignKey(Payment, null=True, on_delete=models.PROTECT, related_name="differences")
@@ -765,6 +787,9 @@ class PaymentDifference(OwnedModel):
 class TopUpRule(OwnedModel):
     """When an account buys credit by itself, with a card that a member paid with. Changed under the lock of the account."""
 
+    kept = Kept(
+        "top_up", "It is switched off, without its card.", ("base_url", "customer_id", "method_id", "card_payment", "attempt")
+    )
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="top_up_rule")
     is_on = models.BooleanField(default=False)
     threshold_cents = models.BigIntegerField(help_text="Credit is bought when less is available.")
@@ -815,6 +840,7 @@ class TopUpRule(OwnedModel):
 class BillingDetails(OwnedModel):
     """The payer on an account's receipts. Members fill it in; a receipt keeps the payer of its time."""
 
+    kept = Kept("account", DELETED)
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="billing_details")
     name = models.CharField("name or company", max_length=200)
     address = models.TextField(max_length=500)
@@ -829,6 +855,8 @@ class BillingDetails(OwnedModel):
 
 class AccountWarning(OwnedModel):
     """What members are to know: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
+
+    kept = Kept("alerts", DELETED)
 
     class Kind(models.TextChoices):
         BALANCE_LOW = "BALANCE_LOW", "The balance is low"
@@ -866,6 +894,7 @@ class AccountWarning(OwnedModel):
 class EmailChoice(OwnedModel):
     """Which emails about money the members of an account get. Without a row they get all."""
 
+    kept = Kept("emails", DELETED)
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="email_choice")
     receipts = models.BooleanField("Receipts of payments and automatic top-ups", default=True, db_default=True)
     credits = models.BooleanField("Credits from support", default=True, db_default=True)
@@ -879,8 +908,9 @@ class EmailChoice(OwnedModel):
 
 
 class AccountClosing(OwnedModel):
-    """An owner's closing of an account, until it is undone, or the personal data is erased. Written by ``account_settings``."""
+    """What an owner was promised on closing an account, or for one that staff closed, until it is undone or kept."""
 
+    kept = Kept("closings", "It stays: it says when what was erased.")
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="closings")
     closed_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
@@ -890,6 +920,7 @@ class AccountClosing(OwnedModel):
     erase_at = models.DateTimeField(help_text="When personal data is erased, unless the closing is undone before.")
     erased_at = models.DateTimeField(null=True)
     undone_at = models.DateTimeField(null=True)
+    kept_closed_at = models.DateTimeField(null=True, help_text="Since when only staff can open the account again, if so.")
 
     class Meta:
         default_permissions = ("view",)
@@ -911,6 +942,8 @@ class AccountClosing(OwnedModel):
 
 class AccountExport(OwnedModel):
     """All data of an account as one ZIP file, asked for by an owner, made in the background, and kept for some days."""
+
+    kept = Kept("exports", DELETED)
 
     class State(models.TextChoices):
         WAITING = "WAITING", "Being prepared"
@@ -940,6 +973,7 @@ class AccountExport(OwnedModel):
 class ExportPart(OwnedModel):
     """A part of the file of an export. All hosts can read it, and it is deleted with the export."""
 
+    kept = Kept("It is a part of such a file.", DELETED)
     export = models.ForeignKey(AccountExport, on_delete=models.CASCADE, related_name="parts", db_index=False)
     number = models.IntegerField()
     content = models.BinaryField()
@@ -955,6 +989,7 @@ class ExportPart(OwnedModel):
 class WebhookEndpoint(OwnedModel):
     """An address of the account's own that warnings are posted to, signed with a secret. Written by ``warnings.endpoints``."""
 
+    kept = Kept("webhooks", DELETED)
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="webhook_endpoints")
     url = models.CharField(max_length=500)
@@ -975,6 +1010,8 @@ class WebhookEndpoint(OwnedModel):
 
 class WarningDelivery(OwnedModel):
     """One warning on its way to one endpoint, or to one person by mail. ``warnings.deliveries`` claims and ends it."""
+
+    kept = Kept("deliveries", DELETED)
 
     class State(models.TextChoices):
         WAITING = "WAITING", "Waiting"

@@ -15,6 +15,7 @@ class CompletionsConfig(AppConfig):
         from completions.charging import batch, reserve
 
         contributions.register_table("requests", _read_requests)
+        contributions.register_table("responses", _read_responses)
         health.readiness_checks += [reserve.require, batch.require_ready]
 
 
@@ -22,3 +23,9 @@ def _read_requests(account: Any) -> Iterator[dict[str, Any]]:
     from completions.history import files  # here, because few processes export
 
     return files.read_all(account)
+
+
+def _read_responses(account: Any) -> Iterator[dict[str, Any]]:
+    from completions.inbound.responses import keeping
+
+    return keeping.read_all(account)

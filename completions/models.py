@@ -18,7 +18,7 @@ from django.utils.crypto import salted_hmac
 
 from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, Account, WaitingAct
 from gateway_project import identifiers, secretbox
-from gateway_project.cells.models import OwnedModel
+from gateway_project.cells.models import Kept, OwnedModel
 from keys.models import ApiKey
 
 
@@ -600,6 +600,8 @@ class CatalogProposal(models.Model):
 class Completion(OwnedModel):
     """One admitted request, under the id that the caller sees. Its hold and its ledger entry have the same id."""
 
+    kept = Kept("requests", "It stays: what was charged, and for what.")
+
     class Settlement(models.TextChoices):
         REPORTED = "reported", "the upstream's own usage"
         ESTIMATED = "estimated", "complete, but the upstream reported no usage"
@@ -734,6 +736,7 @@ class UsageSums(OwnedModel):
     Only ``completions.usage.sums`` writes these rows. It reads what is booked.
     """
 
+    kept = Kept("It is a sum of requests.", "It stays: a sum of requests, by their labels.")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     requests = models.BigIntegerField(help_text="All that ended.")
     errors = models.BigIntegerField(help_text="Those that cost nothing and have no ledger entry.")
@@ -809,6 +812,7 @@ class LabelDay(LabelSums):
 class UsageMark(OwnedModel):
     """How far the usage of an account is summed up: by the seq of its ledger; of what has no entry, by the time of its end."""
 
+    kept = Kept("It says how far requests are summed up.", "It stays: a time.")
     account = models.OneToOneField(Account, on_delete=models.PROTECT, primary_key=True, related_name="+")
     last_seq = models.BigIntegerField(default=0, db_default=0)
     failures_until = models.DateTimeField(null=True, help_text="Empty: none was summed up.")
@@ -848,6 +852,7 @@ class IdempotentRequest(OwnedModel):
     Where there is no reply and its completion runs no longer, a repetition runs, and pays only what exceeds the charges before.
     """
 
+    kept = Kept("It has a reply for repetitions of its request, for a day.", "It has expired before.")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64, help_text="SHA-256 of what was asked.")
@@ -878,6 +883,7 @@ class StoredResponse(OwnedModel):
     ``stored_bytes`` is 0, and nobody reads the row, unless it runs in the background.
     """
 
+    kept = Kept("responses", "It is deleted within the hour: the account keeps none.")
     completion = models.OneToOneField(Completion, on_delete=models.PROTECT, primary_key=True, related_name="+")
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     previous_id = models.CharField(max_length=64, null=True, editable=False, db_collation="C")

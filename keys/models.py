@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
-from gateway_project.cells.models import OwnedModel, Reference
+from gateway_project.cells.models import DELETED, Kept, OwnedModel, Reference
 from gateway_project.text import timestamps
 
 RATE_MAX = 2**31 - 1  # of the columns
@@ -33,6 +33,7 @@ class SpendingPeriod(models.TextChoices):
 class ApiKey(OwnedModel):
     """A key: its account, its limits and whether it may be used. The secret is not stored."""
 
+    kept = Kept("keys", "It is revoked, without its name and tags.")
     reference_kind = Reference.Kind.KEY
     id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="keys")
@@ -139,6 +140,7 @@ class ApiKey(OwnedModel):
 class FormerSecret(OwnedModel):
     """A secret of a key before a rotation. It works until its end, and is kept to find the key if it leaks."""
 
+    kept = Kept("former_secrets", "It stays: a digest of a secret that is refused.")
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="former_secrets")
     digest = models.CharField(max_length=64, unique=True, editable=False)
     last_four = models.CharField(max_length=4, editable=False, db_index=True)
@@ -152,6 +154,7 @@ class FormerSecret(OwnedModel):
 class ManagementKey(OwnedModel):
     """A key that manages its account's keys at /api/keys, and cannot complete. Only owners make one."""
 
+    kept = Kept("management_keys", "It is revoked, without its name.")
     reference_kind = Reference.Kind.MANAGEMENT_KEY
     id = models.CharField(primary_key=True, max_length=22, default=identifiers.short_uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="management_keys")
@@ -170,6 +173,7 @@ class ManagementKey(OwnedModel):
 class ManagementReply(OwnedModel):
     """A reply to a POST under an Idempotency-Key, encrypted: it may show a secret. It is kept for an hour."""
 
+    kept = Kept("It may have a secret, and is kept for a day.", DELETED)
     management_key = models.ForeignKey(ManagementKey, on_delete=models.CASCADE, related_name="replies", db_index=False)
     idempotency_key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64, help_text="Of the request.")
@@ -190,6 +194,7 @@ class ManagementReply(OwnedModel):
 class RefusalCount(OwnedModel):
     """How often a key was refused within one hour, by error and code."""
 
+    kept = Kept("refusals", "It stays: numbers by code.")
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="refusal_counts", db_index=False)
     hour = models.DateTimeField(help_text="The hour's beginning, UTC.")
     status = models.SmallIntegerField()
@@ -210,6 +215,7 @@ class RefusalCount(OwnedModel):
 class RefusedRequest(OwnedModel):
     """One of the last refusals of a key. The message is empty where it quotes the request."""
 
+    kept = Kept("refused_requests", DELETED)
     key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="refused_requests", db_index=False)
     at = models.DateTimeField()
     request_id = models.CharField(max_length=40, unique=True, db_collation="C")
@@ -236,6 +242,7 @@ class SpendingDay(OwnedModel):
     A completion counts on the day of its admission, by the database's clock, however long it runs.
     """
 
+    kept = Kept("spending_days", "It stays: a sum of requests.")
     key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="spending_days", db_index=False)
     day = models.DateField()
     spent_nanos = models.BigIntegerField(default=0)

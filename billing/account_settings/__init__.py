@@ -7,6 +7,7 @@
 - ``closing``         closes an account and opens it again; pays back what is left
 - ``erasure``         erases personal data some time after
 - ``tables``          the tables of billing in an export
+- ``own_tables``      what the models say of export and erasure: a file or a reason, deleted or what else
 - ``exports``         makes the export of all data, and forgets it after some days
 - ``export_pages``    /dashboard/settings/export/
 - ``closing_pages``   /dashboard/settings/close/

@@ -45,21 +45,23 @@ def unused_nanos(account: Account) -> int:
 
 
 def close(request: HttpRequest, account: Account) -> AccountClosing:
-    """Close the account. Raises ClosingRefused."""
+    """Close the account. One that staff closed stays so: refund and erase it all the same. Raises ClosingRefused."""
     with transaction.atomic():
         locked = _lock(request, account)
-        if not locked.is_active:
+        if lifecycle.find_open_closing(locked):
             raise ClosingRefused("The account is already closed.")
-        erase_at = pool.database_time() + timedelta(days=settings.ERASE_AFTER_DAYS)
+        now = pool.database_time()
         closing = AccountClosing.objects.create(
             account=locked,
             closed_by=request.user,  # type: ignore[misc]
             is_refunded=settings.CLOSING_REFUNDS,
-            erase_at=erase_at,
+            erase_at=now + timedelta(days=settings.ERASE_AFTER_DAYS),
+            kept_closed_at=None if locked.is_active else now,
         )
+        summary = "Closed the account." if locked.is_active else "Asked to refund and erase the account, which staff closed."
         lifecycle.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
-        log.record(request, Activity.Act.CLOSED, locked, "Closed the account.", account_id=locked.pk)
+        log.record(request, Activity.Act.CLOSED, locked, summary, account_id=locked.pk)
         _tell_owners(locked, closing)
     return closing
 
@@ -71,6 +73,8 @@ def undo(request: HttpRequest, account: Account) -> None:
         closing = lifecycle.find_open_closing(locked)
         if closing is None or locked.is_active:
             raise ClosingRefused("There is no closing to undo.")
+        if closing.kept_closed_at:
+            raise ClosingRefused("Our support closed the account, too. Only they can reopen it.")
         if closing.is_being_refunded:
             raise ClosingRefused("We are still refunding what is left. Try again in a few minutes.")
         closing.undone_at = pool.database_time()
@@ -94,6 +98,7 @@ def _tell_owners(account: Account, closing: AccountClosing) -> None:
         "by": closing.closed_by.email,
         "is_refunded": closing.is_refunded,
         "erase_at": closing.erase_at,
+        "is_kept_closed": closing.kept_closed_at is not None,
         "link": hosts.mailed_page("settings", "the Settings of your dashboard"),
     }
     for email in lifecycle.active_owners(account).values_list("email", flat=True):

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from billing.account_settings import closing
 from billing.account_settings.closing import ClosingRefused
+from billing.accounts import lifecycle
 from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account
@@ -40,7 +41,7 @@ class ClosingForm(forms.Form):
 @reauthenticates
 def close_account(request: HttpRequest, account: Account) -> HttpResponse:
     """Say what closing does; then ask for the password, and for the name of the account; then close it."""
-    if not account.is_active:
+    if not account.is_active and lifecycle.find_open_closing(account):
         return redirect("settings")
     form = ClosingForm(account, request.POST if "name" in request.POST else None)
     if form.is_valid():
@@ -57,6 +58,7 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
         "is_refunded": settings.CLOSING_REFUNDS,
         "days": settings.ERASE_AFTER_DAYS,
         "running": account.open_holds,
+        "is_active": account.is_active,
     }
     return render(request, "settings/close.html", context)
 

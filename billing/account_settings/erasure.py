@@ -1,16 +1,13 @@
 """Erases the personal data of accounts that were closed long enough ago. What the books need stays.
 
-Erased are the name of the account, its billing details, members, invitations, webhooks and alerts, and what other apps name in
-``contributions``. Users who are members of nothing else cannot sign in any more, and their address is replaced by one that
-leads nowhere. The ledger, receipts and the activity log stay as they are: bookkeeping and evidence.
+Erased are the name of the account, the rows of which ``own_tables`` says so, and what other apps name in ``contributions``.
+Users who are members of nothing else cannot sign in any more, and their address is replaced by one that leads nowhere. The
+ledger, receipts and the activity log stay as they are: bookkeeping and evidence.
 """
 
 from itertools import chain
 from uuid import UUID
 
-from allauth.account.models import EmailAddress
-from allauth.mfa.models import Authenticator
-from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib.auth.hashers import make_password
 from django.contrib.sessions.models import Session
@@ -18,8 +15,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from billing import locks
-from billing.account_settings import contributions
-from billing.models import Account, AccountClosing, BillingDetails, Invitation, Membership, TopUpRule, User
+from billing.account_settings import contributions, own_tables
+from billing.models import Account, AccountClosing, Membership, TopUpRule, User
 from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -60,13 +57,8 @@ def _erase_account(account: Account) -> None:
     members = User.objects.filter(memberships__account=account, is_staff=False)
     of_others = Membership.objects.exclude(account=account).filter(user__in=list(members)).values_list("user", flat=True)
     users = list(members.exclude(pk__in=set(chain.from_iterable(everywhere.run(lambda: list(of_others.all()))))))
-    BillingDetails.objects.filter(account=account).delete()
     TopUpRule.objects.filter(account=account).update(is_on=False, customer_id="", method_id="", card="")
-    Invitation.objects.filter(account=account).delete()
-    account.webhook_endpoints.all().delete()
-    account.warnings.all().delete()
-    account.exports.all().delete()
-    account.memberships.all().delete()
+    own_tables.delete_rows(account)
     for erase in contributions.erasures:
         erase(account)
     for user in users:
@@ -76,13 +68,9 @@ def _erase_account(account: Account) -> None:
 
 
 def _erase_user(user: User) -> None:
-    for table in (EmailAddress, Authenticator, SocialAccount):
-        table.objects.filter(user=user).delete()
-    open_sessions = UserSession.objects.filter(user=user)
-    Session.objects.filter(session_key__in=list(open_sessions.values_list("session_key", flat=True))).delete()
-    open_sessions.delete()
-    user.password_links.all().delete()
-    user.address_changes.all().delete()
+    keys = UserSession.objects.filter(user=user).values_list("session_key", flat=True)
+    Session.objects.filter(session_key__in=list(keys)).delete()
+    own_tables.delete_rows_of_user(user)
     user.email, user.first_name, user.last_name = f"erased-{user.pk}@erased.invalid", "", ""
     user.password, user.is_active = make_password(None), False
     user.links_generation += 1

@@ -20,8 +20,7 @@ from django.db.models import Q
 from django.http import HttpRequest
 
 from billing import locks
-from billing.account_settings import contributions
-from billing.account_settings.tables import TABLES
+from billing.account_settings import own_tables
 from billing.models import Account, AccountExport, ExportPart
 from billing.sign_in import mails
 from gateway_project.activity import log
@@ -135,7 +134,7 @@ def _end(export: AccountExport, state: State, size_bytes: int) -> None:
 def _write_zip(account: Account, parts: "_Parts") -> None:
     # The file has no seek: what it says of its members comes after each of them.
     with zipfile.ZipFile(cast(IO[bytes], parts), "w", zipfile.ZIP_DEFLATED) as file:
-        for name, read in {**TABLES, **contributions.tables}.items():
+        for name, read in own_tables.readers().items():
             with file.open(f"{name}.json", "w", force_zip64=True) as member:
                 _write_json(member, read(account))
             with file.open(f"{name}.csv", "w", force_zip64=True) as member:

@@ -131,6 +131,12 @@ def find_open_closing(account: Account) -> AccountClosing | None:
     return AccountClosing.objects.filter(account=account, undone_at=None, erased_at=None).first()
 
 
+def may_be_closed_by_staff(account: Account) -> bool:
+    """Say whether it is open, or an owner could reopen it."""
+    closing = find_open_closing(account)
+    return account.is_active or (closing is not None and closing.kept_closed_at is None)
+
+
 def is_being_refunded(account: Account) -> bool:
     """Say whether an owner closed the account, and what is left is on its way back. Lock the account first."""
     closing = find_open_closing(account)

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from billing import staff_permissions
 from billing.accounts import lifecycle
+from billing.desk import closing_notices
 from billing.desk.forms import ClosingRefundForm
 from billing.ledger import writer
 from billing.ledger.credits import Credit
@@ -31,7 +32,7 @@ Cleaned = dict[str, Any]  # the cleaned data of a form
 def close(request: HttpRequest, account: Account, cleaned: Cleaned) -> str:
     """Close the account: its keys are refused from now on, and its running requests end as usual."""
     lifecycle.set_active(account, is_active=False)
-    _end_closing_of_owner(account)
+    _keep_closed(account)
     _record(request, Activity.Act.CLOSED, account, "Closed the account.", cleaned)
     return "The account is closed. Requests with its keys are now refused."
 
@@ -40,6 +41,7 @@ def reopen(request: HttpRequest, account: Account, cleaned: Cleaned) -> str:
     """Open the account again: its keys that are not revoked work from now on."""
     lifecycle.set_active(account, is_active=True)
     _end_closing_of_owner(account)
+    closing_notices.tell_of_reopening(account)
     _record(request, Activity.Act.REOPENED, account, "Reopened the account.", cleaned)
     return "The account is open. Its keys work again, except those that are revoked or expired."
 
@@ -113,6 +115,7 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
         for credit in form.refunded
     ]
     lifecycle.set_active(account, is_active=False)
+    _keep_closed(account)
     total = dollars.format_usd(form.sum_nanos)
     after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
@@ -120,8 +123,17 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
     return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(account)}"
 
 
+def _keep_closed(account: Account) -> None:
+    """Let no owner undo their closing from now on. What it promised stays: the refund, and when personal data is erased."""
+    closing = lifecycle.find_open_closing(account)
+    if closing and closing.kept_closed_at is None:
+        closing.kept_closed_at = pool.database_time()
+        closing.save(update_fields=["kept_closed_at"])
+    closing_notices.tell_of_closing(account, closing)
+
+
 def _end_closing_of_owner(account: Account) -> None:
-    """Staff decide from now on: the owner's closing is neither undone by its owner nor erases anything."""
+    """Nothing is refunded or erased any more, as the account is open again."""
     if closing := lifecycle.find_open_closing(account):
         closing.undone_at = pool.database_time()
         closing.save(update_fields=["undone_at"])

@@ -37,9 +37,8 @@ class CloseForm(AccountForm):
     """Closes an account: its keys are refused from then on. If its owner closed it before, only staff can reopen it now."""
 
     def clean(self) -> dict[str, Any]:
-        if not self.account.is_active and lifecycle.find_open_closing(self.account) is None:
+        if not lifecycle.may_be_closed_by_staff(self.account):
             raise forms.ValidationError("The account is already closed.")
-        _require_no_refund_under_way(self.account)
         return super().clean()
 
 

@@ -59,7 +59,7 @@ CLOSE = AccountAct(
     forms.CloseForm,
     lambda request, staff, form: acts.close(request, form.account, form.cleaned_data),
     moves_money=False,
-    is_possible=lambda account: account.is_active or lifecycle.find_open_closing(account) is not None,
+    is_possible=lifecycle.may_be_closed_by_staff,
 )
 REOPEN = AccountAct(
     "reopen",

@@ -7,6 +7,7 @@ from django.template.loader import render_to_string
 
 # What the button of a mail says, by the mail's template. A mail without a link of its own line has none.
 BUTTONS: Mapping[str, str] = {
+    "account_by_staff": "Open settings",
     "account_closed": "Open settings",
     "address_changed": "Undo the change",
     "change_asked": "Stop the change",

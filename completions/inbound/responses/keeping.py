@@ -1,19 +1,25 @@
 """Builds and reads the stored parts of a response: its input, its output, and the reply without its output."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
 import msgspec
 from django.conf import settings
 
+from billing.models import Account
 from completions.charging import stored_responses
 from completions.charging.stored_responses import ResponseRecord
 from completions.inbound.events import as_json
 from completions.models import StoredResponse
 from completions.request.fields import Fields
-from gateway_project.text import compact_json
+from gateway_project import errors
+from gateway_project.db import newest_first
+from gateway_project.text import compact_json, timestamps
 
+_EXPORTED_AT_ONCE = 10  # each may have megabytes
 _ENCRYPTED = "encrypted_content"  # of an item of reasoning
 
 
@@ -98,3 +104,29 @@ def without_sealed(item: msgspec.Raw) -> Any:
         return item
     fields = msgspec.json.decode(item)
     return {name: value for name, value in fields.items() if name != _ENCRYPTED} if fields["type"] == "reasoning" else item
+
+
+# --- Export -----------------------------------------------------------------------------------------------------------
+
+
+def read_all(account: Account) -> Iterator[dict[str, Any]]:
+    """Return the account's stored responses, the newest first, for the export of its data."""
+    rows = stored_responses.of_account(account.pk).select_related("completion").order_by("-pk")
+    for row in chain.from_iterable(newest_first.read_batches(rows, _EXPORTED_AT_ONCE)):
+        yield {
+            "id": row.pk,
+            "createdAt": timestamps.iso_millis(row.completion.created_at),
+            "expiresAt": timestamps.iso_millis(row.expires_at),
+            "model": row.completion.model_id,
+            "previousResponseId": row.previous_id,
+            **_read_texts(row),
+        }
+
+
+def _read_texts(row: StoredResponse) -> dict[str, Any]:
+    """Return input and output; None if the row has none yet, or can no longer be decrypted."""
+    try:
+        texts = {"input": read_input(row), "output": [without_sealed(item) for item in read_output(row)]}
+    except errors.ReplyUnreadable:
+        return {"input": None, "output": None}
+    return {name: msgspec.json.decode(msgspec.json.encode(items)) for name, items in texts.items()}

@@ -1,0 +1,119 @@
+"""What the models themselves say of an account's data: which files an export has, and which rows the erasure deletes.
+
+Each table of an account has a word about both (``OwnedModel.kept``), so that a new one is left out of neither by accident.
+``BESIDE`` has those of people, and of other packages.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime
+from functools import cache, partial
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.db.models import ForeignKey, Model
+
+from billing.account_settings import contributions
+from billing.account_settings.contributions import Read
+from billing.account_settings.tables import TABLES, in_batches
+from billing.models import Account, User
+from gateway_project.cells.models import DELETED, EVIDENCE, Kept, OwnedModel
+from gateway_project.text import timestamps
+
+_SIGN_IN = "It is about how a person signs in, which is on the person's own pages."
+_DIRECTORY = "It says in which cell something is."
+BESIDE = {
+    "account.emailaddress": Kept(_SIGN_IN, DELETED),
+    "account.emailconfirmation": Kept(_SIGN_IN, "It is deleted with its address."),
+    "activity.activity": Kept("activity", EVIDENCE),
+    "admin.logentry": Kept("Nothing writes it.", "Nothing writes it."),
+    "billing.addresschange": Kept(_SIGN_IN, DELETED),
+    "billing.passwordlink": Kept(_SIGN_IN, DELETED),
+    "billing.user": Kept("members", "It is closed, without its address and name."),
+    "cells.accountplace": Kept(_DIRECTORY, "It stays: the ledger is found by it."),
+    "cells.reference": Kept(_DIRECTORY, "It stays: entries and keys that are refused are found by it."),
+    "cells.userplace": Kept(_DIRECTORY, "It stays: it has ids only."),
+    "completions.catalogproposal": Kept("It is about the catalog.", EVIDENCE),
+    "completions.pricerequest": Kept("It is about the catalog.", EVIDENCE),
+    "mfa.authenticator": Kept(_SIGN_IN, DELETED),
+    "socialaccount.socialaccount": Kept(_SIGN_IN, DELETED),
+    "socialaccount.socialtoken": Kept("Nothing writes it.", "It is deleted with its account."),
+    "usersessions.usersession": Kept(_SIGN_IN, DELETED),
+}
+
+
+@cache
+def path_to_account(model: type[Model]) -> str:
+    """Return how a row leads to its account, such as ``key__account``; '' if it does not."""
+    if model is Account:
+        return "pk"
+    names = {field.name for field in model._meta.concrete_fields}
+    if found := names & {"account", "account_id"}:
+        return found.pop() if issubclass(model, OwnedModel) else ""
+    for field in model._meta.concrete_fields:
+        related = field.related_model if isinstance(field, ForeignKey) else None
+        if isinstance(related, type) and issubclass(related, OwnedModel) and (path := path_to_account(related)):
+            return f"{field.name}__{path}"
+    return ""
+
+
+def of_accounts() -> dict[type[Model], Kept | None]:
+    """Return the tables that lead to an account, with their words."""
+    models = [model for model in apps.get_models() if issubclass(model, OwnedModel) and path_to_account(model)]
+    return {model: model.kept for model in models}  # type: ignore[attr-defined]
+
+
+def readers() -> dict[str, Read]:
+    """Return the readers of all files of an export by their names: those that apps have, and for the others the columns."""
+    made = {
+        kept.exported: partial(_read, model, kept.unread) for model, kept in of_accounts().items() if kept and is_file(kept)
+    }
+    return {**made, **TABLES, **contributions.tables}
+
+
+def is_file(kept: Kept) -> bool:
+    return " " not in kept.exported
+
+
+def delete_rows(account: Account) -> None:
+    """Delete the rows of which the models say so. Those that refer to others go first."""
+    paths = {model: path_to_account(model) for model, kept in of_accounts().items() if kept and kept.erased == DELETED}
+    for model in sorted(paths, key=lambda each: -paths[each].count("__")):
+        model._default_manager.filter(**{paths[model]: account.pk}).delete()
+
+
+def delete_rows_of_user(user: User) -> None:
+    for label, kept in BESIDE.items():
+        if kept.erased == DELETED:
+            apps.get_model(label)._default_manager.filter(user=user).delete()
+
+
+def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iterator[dict[str, Any]]:
+    fields = [field for field in model._meta.concrete_fields if _is_read(field.name, unread)]
+    people = [field.name for field in fields if field.related_model is User]
+    for row in in_batches(model._default_manager.filter(**{path_to_account(model): account.pk}).select_related(*people)):
+        yield {
+            _camel(field.name): _value(getattr(row, field.name if field.name in people else field.attname)) for field in fields
+        }
+
+
+def _is_read(name: str, unread: tuple[str, ...]) -> bool:
+    return name not in unread and name != "account" and not name.startswith("sealed_") and "digest" not in name
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case datetime():
+            return timestamps.iso_millis(value)
+        case date():
+            return value.isoformat()
+        case UUID():
+            return str(value)
+        case User():
+            return "Support staff" if value.is_staff else value.email
+    return value
