@@ -66,9 +66,8 @@ def of_accounts() -> dict[type[Model], Kept | None]:
 
 def readers() -> dict[str, Read]:
     """Return the readers of all files of an export by their names: those that apps have, and for the others the columns."""
-    made = {
-        kept.exported: partial(_read, model, kept.unread) for model, kept in of_accounts().items() if kept and is_file(kept)
-    }
+    files = {model: kept for model, kept in of_accounts().items() if kept and is_file(kept)}
+    made = {kept.exported: partial(_read, model, kept.unread) for model, kept in files.items()}
     return {**made, **TABLES, **contributions.tables}
 
 
@@ -92,10 +91,10 @@ def delete_rows_of_user(user: User) -> None:
 def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iterator[dict[str, Any]]:
     fields = [field for field in model._meta.concrete_fields if _is_read(field.name, unread)]
     people = [field.name for field in fields if field.related_model is User]
-    for row in in_batches(model._default_manager.filter(**{path_to_account(model): account.pk}).select_related(*people)):
-        yield {
-            _camel(field.name): _value(getattr(row, field.name if field.name in people else field.attname)) for field in fields
-        }
+    names = {_camel(field.name): field.name if field.name in people else field.attname for field in fields}
+    rows = model._default_manager.filter(**{path_to_account(model): account.pk})
+    for row in in_batches(rows.select_related(*people) if people else rows):
+        yield {shown: _value(getattr(row, name)) for shown, name in names.items()}
 
 
 def _is_read(name: str, unread: tuple[str, ...]) -> bool:

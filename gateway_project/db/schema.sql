@@ -404,6 +404,7 @@ CREATE TABLE public.billing_accountclosing (
     undone_at timestamp with time zone,
     account_id uuid NOT NULL,
     closed_by_id bigint NOT NULL,
+    kept_closed_at timestamp with time zone,
     CONSTRAINT what_is_erased_is_not_undone CHECK (((undone_at IS NULL) OR (erased_at IS NULL)))
 );
 
@@ -3612,6 +3613,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0019_top_ups', now()),
 	('billing', '0020_a_changed_address_ends_sessions', now()),
 	('billing', '0020_groups_see_payments', now()),
+	('billing', '0021_closings_that_staff_keep', now()),
 	('billing', '0021_refunds_fit_their_credits', now()),
 	('billing', '0021_stops_are_told', now()),
 	('billing', '0022_acts_on_accounts_need_permissions', now()),

@@ -245,14 +245,89 @@ def test_what_usage_was_charged_too_much_is_paid_back(paid, owner, bob):  # noqa
     assert balance(bob) == 0
 
 
-def test_staff_decide_on_an_account_that_its_owner_closed(paid, owner, bob):  # noqa: F811
+def test_what_an_owner_closed_is_refunded_and_erased_though_staff_close_it_too(
+    paid,
+    stripe,  # noqa: F811
+    owner,  # noqa: F811
+    bob,
+    django_capture_on_commit_callbacks,
+):
+    close(owner)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert by_staff(bob, "close").status_code == 302
+    [sent] = [each for each in mail.outbox if each.subject == "Our support closed Bob"]
+    assert sent.to == ["bob@example.org"]
+    erase_at = AccountClosing.objects.get().erase_at
+    assert f"As an owner asked, personal data is erased on {erase_at:%-d %b %Y}." in sent.body
+    assert "What is left of payments is refunded." in sent.body
+    page = owner.get(SETTINGS).content.decode()
+    assert "Our support keeps it closed." in page
+    assert "Reopen account" not in page
+    assert "Only they can reopen it." in owner.post(UNDO, follow=True).content.decode()
+    assert tasks.refund_closed_accounts() == 1
+    assert balance(bob) == 0
+    assert not bob.is_active
+    assert "already closed" in by_staff(bob, "close").content.decode()  # another form, opened before
+    pass_time()
+    assert tasks.erase_closed_accounts() == 1
+    bob.refresh_from_db()
+    assert bob.name.startswith("Closed account ")
+
+
+def test_staff_who_open_an_account_again_undo_the_closing_and_tell_its_owners(
+    paid,
+    owner,  # noqa: F811
+    bob,
+    django_capture_on_commit_callbacks,
+):
     close(owner)
     tasks.refund_closed_accounts()
-    assert by_staff(bob, "close").status_code == 302
-    owner.post(UNDO)
-    bob.refresh_from_db()
-    assert not bob.is_active
-    assert AccountClosing.objects.get().undone_at is not None
+    by_staff(bob, "close")
+    with django_capture_on_commit_callbacks(execute=True):
+        assert by_staff(bob, "reopen").status_code == 302
+    assert [sent.subject for sent in mail.outbox][-1] == "Our support reopened Bob"
+    assert "No personal data is erased." in mail.outbox[-1].body
+    pass_time()
+    assert tasks.erase_closed_accounts() == 0
+    assert "Close account" in owner.get(SETTINGS).content.decode()
+
+
+def test_the_owner_of_an_account_that_staff_closed_asks_for_refund_and_erasure(
+    paid,
+    stripe,  # noqa: F811
+    owner,  # noqa: F811
+    bob,
+    django_capture_on_commit_callbacks,
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        by_staff(bob, "close")
+    assert "You can ask us to refund what is left and to erase personal data" in mail.outbox[-1].body
+    assert not AccountClosing.objects.exists()
+    assert "Refund and erase" in owner.get(SETTINGS).content.decode()
+    assert "only they can reopen it" in " ".join(owner.get(CLOSE).content.decode().split())
+    assert close(owner)["Location"] == SETTINGS
+    asked = AccountClosing.objects.get()
+    assert (asked.closed_by.email, asked.is_refunded, asked.kept_closed_at is not None) == ("bob@example.org", True, True)
+    assert acts()[-1] == ("CLOSED", "Asked to refund and erase the account, which staff closed.")
+    assert owner.get(CLOSE)["Location"] == SETTINGS  # once
+    assert "Only they can reopen it." in owner.post(UNDO, follow=True).content.decode()
+    assert tasks.refund_closed_accounts() == 1
+    assert stripe.intent_of(paid.session_id)["latest_charge"]["amount_refunded"] == 2_000
+    assert (balance(bob), bob.is_active) == (0, False)
+    pass_time()
+    assert tasks.erase_closed_accounts() == 1
+    assert usage.violations() == []
+
+
+@pytest.mark.parametrize("role", ["DEVELOPER", "BILLING", "VIEWER"])
+def test_only_owners_ask_for_the_erasure_of_a_closed_account(alice, role):
+    type(alice).objects.filter(pk=alice.pk).update(is_active=False)
+    other = factories.make_user("other@example.org")
+    factories.add_member(account=alice, user=other, role=role)
+    client = signed_in(other)
+    assert client.get(CLOSE).status_code == 403
+    assert client.post(CLOSE, {"current_password": factories.PASSWORD, "name": "Alice"}).status_code == 403
+    assert not AccountClosing.objects.exists()
 
 
 def test_an_account_that_staff_opened_again_is_closed_anew_and_not_refunded_for_the_first_time(paid, owner, bob):  # noqa: F811
