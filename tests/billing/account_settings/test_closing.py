@@ -309,8 +309,8 @@ def test_the_owner_of_an_account_that_staff_closed_asks_for_refund_and_erasure(
     asked = AccountClosing.objects.get()
     assert (asked.closed_by.email, asked.is_refunded, asked.kept_closed_at is not None) == ("bob@example.org", True, True)
     assert acts()[-1] == ("CLOSED", "Asked to refund and erase the account, which staff closed.")
-    assert owner.get(CLOSE)["Location"] == SETTINGS  # once
     assert "Only they can reopen it." in owner.post(UNDO, follow=True).content.decode()
+    assert owner.get(CLOSE)["Location"] == SETTINGS  # once
     assert tasks.refund_closed_accounts() == 1
     assert stripe.intent_of(paid.session_id)["latest_charge"]["amount_refunded"] == 2_000
     assert (balance(bob), bob.is_active) == (0, False)

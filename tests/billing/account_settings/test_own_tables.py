@@ -42,15 +42,12 @@ def test_each_table_of_an_account_has_a_word_about_export_and_erasure():
 
 
 def test_each_other_table_of_people_has_one_too():
-    accounts = {"account_id", "account"}
-
-    def is_of_people(model):
-        fields = model._meta.concrete_fields
-        names = {field.name for field in fields} & accounts
-        return model is User or names or any(field.related_model is User for field in fields)
-
-    others = [model for model in apps.get_models() if model not in own_tables.of_accounts() and is_of_people(model)]
-    assert {model._meta.label_lower for model in others} == BESIDE.keys()
+    """One that refers to a person, to an account without being in a cell, or to such a table."""
+    others = [model for model in apps.get_models() if model not in own_tables.of_accounts()]
+    found = {User, *(model for model in others if {field.name for field in model._meta.fields} & {"account_id"})}
+    for _ in others:
+        found |= {model for model in others if {field.related_model for field in model._meta.concrete_fields} & found}
+    assert {model._meta.label_lower for model in found} == BESIDE.keys()
 
 
 def test_a_new_table_without_a_word_is_found(monkeypatch):
@@ -65,6 +62,7 @@ def filled(alice):
     model, now = factories.make_model("acme/fast"), timezone.now()
     reference = f"chatcmpl-{key.pk}"
     fixed = {"model": model, "price": model.prices.get(), "provider": model.routes.get().provider, "is_stream": False}
+    fixed["spending_day"] = now.date()
     Completion.objects.create(id=reference, account=alice, key=key, **fixed)
     admin_rows.fill(key, reference)
     refused = {"status": 429, "code": "rate_limit_exceeded", "error": "RateLimited"}
