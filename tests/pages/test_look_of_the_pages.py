@@ -86,6 +86,7 @@ OWNERS = [
     "/dashboard/settings/emails/",
     "/dashboard/settings/export/",
     "/dashboard/settings/close/",
+    "/dashboard/support-requests/",
     "/dashboard/password/",
     "/accounts/email/",
     "/accounts/2fa/",
@@ -110,6 +111,7 @@ NOT_PAGES = {
     *("sign-in", "sign-out", "choose-account", "account_logout", "account_change_password", "mfa_list_webauthn"),
     *("revoke-invitation", "cancel-payment", "retry-payment", "undo-closing", "pause-webhook", "test-webhook"),
     *("send-delivery-again", "pause-key", "resume-key", "end-former-secrets", "end-session", "mfa_login_webauthn"),
+    "withdraw-request",
     *("google_login", "google_callback", "github_login", "github_callback", "playground-charge", "requests-csv"),
     *(
         "openapi",
