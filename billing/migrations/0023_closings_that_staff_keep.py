@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("billing", "0020_a_changed_address_ends_sessions")]
+    dependencies = [("billing", "0022_payments_say_why_they_are_refused")]
 
     operations = [
         migrations.AddField(
