@@ -61,7 +61,7 @@ def path_to_account(model: type[Model]) -> str:
 def of_accounts() -> dict[type[Model], Kept | None]:
     """Return the tables that lead to an account, with their words."""
     models = [model for model in apps.get_models() if issubclass(model, OwnedModel) and path_to_account(model)]
-    return {model: model.kept for model in models}  # type: ignore[attr-defined]
+    return {model: model.kept for model in models}
 
 
 def readers() -> dict[str, Read]:
