@@ -5,9 +5,12 @@ import json
 import socket
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.core.serializers.json import DjangoJSONEncoder
+from django.db import ProgrammingError, connection
 
+from gateway_project import errors
 from gateway_project.db import direct_connections, pool
 
 
@@ -31,6 +34,12 @@ class OperatorCommand(BaseCommand):
             return super().execute(*args, **options)
         except pool.UNAVAILABLE as error:
             raise CommandError(f"The database is unavailable: {direct_connections.refusal() or error}") from None
+        except ProgrammingError as error:
+            if not isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+                raise
+            refused = f"The role {connection.settings_dict['USER']} of the database may not do this: {errors.reason(error)}."
+            advice = "Run it as root on the server that has owner.env, or with its DATABASE_URL."
+            raise CommandError(f"{refused} {advice}") from None
 
     def write_result(self, options: dict[str, Any], facts: dict[str, Any], sentences: str) -> None:
         """Print ``facts`` as JSON with ``--json``, otherwise ``sentences``."""

@@ -43,9 +43,10 @@ class MoveRefused(Exception):
 def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
     """Move an account of the current cell to another one. Return how many rows moved.
 
-    Raises MoveRefused, or the database's errors: then it is where it was.
+    Raises MoveRefused, moving.NotAllowed, or the database's errors: then it is where it was.
     """
     source = cell.current()
+    moving.require_permission()
     _require_consistent(account_id)  # before anybody waits
     with transaction.atomic():
         account = _lock(account_id)

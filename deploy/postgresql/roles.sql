@@ -2,8 +2,9 @@
 -- `model-gateway init` writes a copy with passwords.
 \set ON_ERROR_STOP on
 
--- Owns the tables. Only `model-gateway migrate` connects as this role.
+-- Owns the tables. Only `model-gateway migrate`, `add_cell` and `move_account` connect as this role.
 CREATE ROLE gateway_owner LOGIN PASSWORD 'OWNER_PASSWORD';
+GRANT SET ON PARAMETER session_replication_role TO gateway_owner; -- to move an account as replication does, without triggers
 -- The gateway itself. It can write rows; it cannot change a table, disable a trigger, truncate, or grant anything.
 CREATE ROLE gateway LOGIN PASSWORD 'GATEWAY_PASSWORD';
 

@@ -2,7 +2,8 @@
 
 Whoever wants to lock the account meanwhile waits, does not find it, looks it up in the directory, and goes on in its new cell.
 Triggers and keys of the tables are not asked, because rows that are never deleted are: for that a session must be allowed to
-set ``session_replication_role``. What the audit signed stays in the former cell, as do sums that are not of one account.
+set ``session_replication_role`` (``require_permission``). What the audit signed stays in the former cell, as do sums that are
+not of one account.
 """
 
 import tempfile
@@ -11,7 +12,7 @@ from functools import cache
 from uuid import UUID
 
 from django.apps import apps
-from django.db import connection, transaction
+from django.db import ProgrammingError, connection, transaction
 from django.db.models import ForeignKey, Model
 
 from gateway_project.cells import citus
@@ -24,6 +25,27 @@ _ANALYZED_ROWS = 1_000
 
 class Unequal(Exception):
     """What was put into the new cell is not what was taken from the former."""
+
+
+class NotAllowed(Exception):
+    """The role of the database may not move rows as replication does. The message says who allows it, and how."""
+
+
+def require_permission() -> None:
+    """Let this session write without triggers, in the transaction of a move: grant it to the role if it may grant it to itself.
+
+    Raises NotAllowed.
+    """
+    if cell.execute("SELECT has_parameter_privilege('session_replication_role', 'SET')") == [(True,)]:
+        return
+    try:
+        cell.execute("GRANT SET ON PARAMETER session_replication_role TO CURRENT_USER")
+    except ProgrammingError:
+        [(role, database)] = cell.execute("SELECT quote_ident(current_user), current_database()")
+        grant = f"GRANT SET ON PARAMETER session_replication_role TO {role}"
+        psql = f"runuser -u postgres -- psql --dbname={database} --command='{grant}'"
+        refused = f"the role {role} of the database may not write without triggers"
+        raise NotAllowed(f"{refused}. As a superuser, once: {psql}") from None
 
 
 def move(account_id: UUID, source: int, target: int, *, digest_sql: str, progress: Callable[[str], None]) -> int:

@@ -22,6 +22,7 @@ model-gateway version       prints the version of the gateway
 model-gateway run           serves on a developer's machine, with a PostgreSQL and a Redis of its own
 model-gateway COMMAND       any of the following; COMMAND --help describes it
 """
+_OF_OWNER = ("migrate", "add_cell", "move_account")  # what the role that serves may not do
 _HELP = ("help", "--help", "-h")
 _VERSION = ("version", "--version")  # Django's own would print Django's
 
@@ -38,7 +39,7 @@ def main() -> None:
 
             server_files.main(rest)
             return
-        settings_file.load(os.environ, as_owner=word == "migrate")
+        settings_file.load(os.environ, as_owner=word in _OF_OWNER)
         _become_owner(installation.var(os.environ))
         if word == "run":
             _run()

@@ -112,7 +112,8 @@ def _secret_files(host: str, directory: Path, places: dict[str, str], mode: int)
     yield File(directory / "gateway.env", _settings(host, urls["gateway"], places), mode)
     if not (directory / "gateway.env").exists():  # else these passwords would not be those that it has
         private = 0o600 if mode == 0o640 else mode
-        owner = f"# For root alone: `model-gateway migrate` reads it first.\nDATABASE_URL={urls['gateway_owner']}\n"
+        read_by = "`model-gateway migrate`, `add_cell` and `move_account` read it first"
+        owner = f"# For root alone: {read_by}.\nDATABASE_URL={urls['gateway_owner']}\n"
         yield File(directory / "owner.env", owner, private)
         roles = _shipped("postgresql/roles.sql").replace("OWNER_PASSWORD", passwords["gateway_owner"])
         yield File(directory / "roles.sql", roles.replace("GATEWAY_PASSWORD", passwords["gateway"]), private)

@@ -44,7 +44,8 @@ def _variables(file: Path) -> Iterator[tuple[str, str]]:
         lines = file.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not UTF-8"
-        raise ImproperlyConfigured(f"The settings file {file} cannot be read: {reason}.") from None
+        advice = " Run this as root." if isinstance(error, PermissionError) else ""
+        raise ImproperlyConfigured(f"The settings file {file} cannot be read: {reason}.{advice}") from None
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield _variable(line, f"{file}, line {number}")

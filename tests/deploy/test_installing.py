@@ -277,3 +277,39 @@ def send(browser: Browser, page: str, **fields: str) -> requests.Response:
     reply = browser.post(page, {**{name: html.unescape(value) for name, value in found}, **fields})
     assert reply.status_code == 200, reply.text[:500]
     return reply
+
+
+# --- Cells --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_is_added_and_an_account_moved_with_what_root_finds_on_the_server(server, said):
+    """The role that serves may do neither, and works in the new cell."""
+    assert json.loads(server.run("add_cell", "--closed", "--json")) == {"cell": 2, "is_open": False}
+    moved = json.loads(server.run("move_account", "you@example.com", "2", "--json"))
+    assert (moved["cell"], moved["rows"] > 5) == (2, True)
+    server.follow(server.done[-1])
+    assert server_rows(server, "SELECT count(*) FROM cell_02.billing_ledgerentry WHERE type = 'USAGE_DEBIT'") == [(2,)]
+    assert json.loads(server.run("verify_ledger", "--json"))["ok"]
+
+
+def refuse(server: Server, *words: str, **environ: str) -> str:
+    done = server.installed.run(*words, cwd=server.root, **server.environ, **environ)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    return done.stderr.strip().splitlines()[-1]
+
+
+def test_a_move_without_its_permission_says_the_command_that_gives_it(server, said):
+    with psycopg.connect(server.database.url, autocommit=True) as superuser:
+        superuser.execute("REVOKE SET ON PARAMETER session_replication_role FROM gateway_owner")
+    line = refuse(server, "move_account", "you@example.com", "1")
+    assert "GRANT SET ON PARAMETER session_replication_role TO gateway_owner" in line
+    statement = re.search(r"--command='(.*)'", line)[1]
+    with psycopg.connect(server.database.url, autocommit=True) as superuser:
+        superuser.execute(statement)
+    assert json.loads(server.run("move_account", "you@example.com", "1", "--json"))["cell"] == 1
+
+
+def test_whoever_lacks_the_owner_s_file_is_told_where_it_is(server, said):
+    line = refuse(server, "add_cell", DATABASE_URL=server.url("gateway"))
+    assert line.startswith("CommandError: The role gateway of the database may not do this: ")
+    assert line.endswith("Run it as root on the server that has owner.env, or with its DATABASE_URL.")

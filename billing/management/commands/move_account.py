@@ -31,7 +31,7 @@ class Command(OperatorCommand):
             return self.write_result(options, self._facts(account, source, 0), f"{account.pk} is in cell {target} already.")
         try:
             rows = moves.move(account.pk, target, self.write_progress)
-        except (moves.MoveRefused, moving.Unequal) as error:
+        except (moves.MoveRefused, moving.NotAllowed, moving.Unequal) as error:
             raise CommandError(f"{account.pk} was not moved: {error}.") from None
         sentence = f"Moved {account.pk} from cell {source} to cell {target}: {rows:,} rows."
         return self.write_result(options, self._facts(account, target, rows), sentence)

@@ -36,7 +36,7 @@ def test_the_environment_goes_before_the_file(load):
     assert load("NAME=file\nOTHER=file", NAME="environment") == {"NAME": "environment", "OTHER": "file"}
 
 
-def test_only_a_migration_reads_the_role_that_owns_the_tables(load):
+def test_only_a_command_of_the_owner_reads_the_role_that_owns_the_tables(load):
     assert load("DATABASE_URL=serves", "DATABASE_URL=owns") == {"DATABASE_URL": "serves"}
     assert load("DATABASE_URL=serves", "DATABASE_URL=owns", as_owner=True) == {"DATABASE_URL": "owns"}
 
