@@ -2,15 +2,15 @@
 
 from gateway_project.monitoring.facts import Fact, last_end_statement, last_result_statement
 
-_AUDIT = "billing.tasks.verify_ledger"
+AUDIT = "billing.tasks.verify_ledger"
 
 # The partial index open_holds_by_expiry has open holds only, however many are resolved.
 FACTS = [
-    Fact("gateway_ledger_violations", "Findings of the last audit of the ledger.", last_result_statement(_AUDIT)),
+    Fact("gateway_ledger_violations", "Findings of the last audit of the ledger.", last_result_statement(AUDIT)),
     Fact(
         "gateway_ledger_verified_timestamp_seconds",
-        "When the last nightly audit ended; 0 if none did.",
-        last_end_statement(_AUDIT),
+        "When the last audit of all accounts ended; 0 if none did.",
+        last_end_statement(AUDIT),
     ),
     Fact(
         "gateway_ledger_signed_timestamp_seconds",

@@ -133,6 +133,29 @@ def test_each_alert_fires_for_its_fault_and_no_other_does(tmp_path):
     assert set(FAULTS) == set(rules())
 
 
+@pytest.mark.parametrize(
+    ("audited", "began", "alerts"),
+    [
+        pytest.param(0, 90_000, set(), id="the first day, before its audit"),
+        pytest.param(0, 4_000, {"LedgerNotAudited"}, id="never audited for more than a day"),
+        pytest.param(90_000, 4_000, set(), id="audited, perhaps by hand"),
+        pytest.param(4_000, 90_000, {"LedgerNotAudited"}, id="audited too long ago"),
+    ],
+)
+def test_an_audit_is_missed_a_day_after_the_last_or_after_the_ledger_began(tmp_path, audited, began, alerts):
+    """At the 28th hour: seconds since the beginning."""
+    series = {
+        "gateway_database_up": "1x400",
+        "gateway_ledger_verified_timestamp_seconds": f"{audited}x400",
+        "gateway_ledger_signed_timestamp_seconds": f"{began}x400",
+    }
+    case = {**firing(series, 28 * 60, alerts), "interval": "5m"}
+    (tmp_path / "test.yml").write_text(
+        yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "5m", "tests": [case]})
+    )
+    promtool("test", "rules", str(tmp_path / "test.yml"))
+
+
 @pytest.mark.parametrize("gone", [name for name in HEALTHY if "verified" in name])
 def test_facts_that_are_not_there_are_missed(tmp_path, gone):
     series = {name: values for name, values in HEALTHY.items() if name != gone}

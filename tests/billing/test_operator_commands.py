@@ -1,6 +1,7 @@
 """Commands for accounts, credits and the audit: their JSON, their text, and errors that name the argument."""
 
 import json
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,8 @@ from billing import money
 from billing.models import Account, LedgerEntry, Membership, User
 from gateway_project import operator_command
 from gateway_project.activity.models import Activity
+from gateway_project.db import pool
+from gateway_project.monitoring.models import TaskRun
 from tests import factories, second_factors, usage
 
 
@@ -215,6 +218,26 @@ def test_the_text_output_lists_violations_line_by_line(alice):
     with pytest.raises(CommandError):
         call_command("verify_ledger", stdout=stdout, stderr=StringIO())
     assert f"account_id={alice.pk}, held_nanos=7, sum_nanos=0" in stdout.getvalue()
+
+
+def test_an_audit_of_all_accounts_is_noted_for_the_alerts_and_one_of_an_account_is_not(alice):
+    run("verify_ledger", "--account", str(alice.pk))
+    assert not TaskRun.objects.exists()
+    run("verify_ledger")
+    noted = TaskRun.objects.get(name="billing.tasks.verify_ledger")
+    assert (noted.result, pool.database_time() - noted.finished_at < timedelta(minutes=1)) == (0, True)
+    break_the_ledger(alice)
+    with pytest.raises(CommandError):
+        run("verify_ledger")
+    assert TaskRun.objects.get(name="billing.tasks.verify_ledger").result == 1
+
+
+def test_an_audit_of_a_database_that_takes_no_writes_is_not_noted(alice):
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL transaction_read_only = on")
+    stdout, stderr = run("verify_ledger")
+    assert "The ledger is consistent" in stdout
+    assert "The metrics are not told: cannot execute INSERT in a read-only transaction" in stderr
 
 
 @pytest.mark.parametrize("account_id", ["alice", "", "01a1feb2-a99b-7389-bc88-ae316baa9ade"])
