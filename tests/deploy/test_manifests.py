@@ -87,10 +87,53 @@ def test_a_pod_is_asked_whether_it_is_ready_and_one_at_a_time_may_go(objects):
     assert objects["Deployment/model-gateway-beat"]["spec"]["strategy"] == {"type": "Recreate"}
 
 
-def test_the_outbox_outlives_its_process(compose, objects):
+def volumes(pod: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the volumes of a pod by the path at which its container has them."""
+    by_name = {each["name"]: each for each in pod["volumes"]}
+    mounts = pod["containers"][0]["volumeMounts"]
+    return {each["mountPath"]: by_name.get(each["name"], {"name": each["name"]}) for each in mounts}
+
+
+def volume_of(pod: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return the volume on which a path is."""
+    return max(
+        ((place, each) for place, each in volumes(pod).items() if path.startswith(f"{place}/")), key=lambda found: len(found[0])
+    )[1]
+
+
+KEPT = {  # by the setting: who writes there
+    "GATEWAY_OUTBOX_DIR": ("web", "worker"),
+    "GATEWAY_ARCHIVE_DIR": ("worker",),
+}
+
+
+@pytest.mark.parametrize("setting", KEPT)
+def test_what_must_outlive_a_pod_is_on_a_disk_that_all_pods_share(objects, setting):
+    """A pod that is scaled down, or moved, leaves nothing behind that another one does not find."""
+    [configuration] = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["configMapGenerator"]
+    path = dict(each.split("=", 1) for each in configuration["literals"])[setting]
+    claim = objects["PersistentVolumeClaim/model-gateway-shared"]
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    for name in KEPT[setting]:
+        assert volume_of(pods(objects)[name], path)["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+
+
+def test_each_pod_that_has_metrics_is_scraped(objects):
+    scraped = {}
+    for each in objects.values():
+        template = each.get("spec", {}).get("template", {})
+        for container in template.get("spec", {}).get("containers", []):
+            ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+            if "metrics" in ports:
+                scraped[container["name"]] = template["metadata"].get("annotations"), str(ports["metrics"])
+    assert set(scraped) == {"web", "worker"}
+    for annotations, port in scraped.values():
+        assert annotations == {"prometheus.io/scrape": "true", "prometheus.io/port": port, "prometheus.io/path": "/metrics"}
+
+
+def test_the_journal_and_the_outbox_outlive_their_process(compose, objects):
     [claim] = objects["StatefulSet/model-gateway-web"]["spec"]["volumeClaimTemplates"]
-    mounts = {each["name"]: each["mountPath"] for each in pods(objects)["web"]["containers"][0]["volumeMounts"]}
-    assert mounts[claim["metadata"]["name"]] == "/var/lib/model-gateway"
+    assert volumes(pods(objects)["web"])["/var/lib/model-gateway"]["name"] == claim["metadata"]["name"]
     assert compose["services"]["web"]["volumes"] == ["gateway:/var/lib/model-gateway"]
     assert "gateway" in compose["volumes"]
 

@@ -1,6 +1,7 @@
 """`model-gateway init` writes files for this server, and never over others."""
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -96,3 +97,17 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit) as refused:
         server_files.main([HOST, "--root", str(tmp_path)])
     assert str(refused.value).startswith(f"{tmp_path}/etc")
+
+
+# Of the machine, or written by `init`: what files in deploy/ name that is not shipped.
+_ELSEWHERE = {"postgresql.conf", "nginx.conf", "gateway.env", "owner.env"}
+_NAMED = re.compile(r"(?<![\w./@-])[\w.-][\w./-]*\.(?:ya?ml|md|py|sql|conf|toml|env|json|txt)\b")
+
+
+def test_files_that_are_shipped_name_no_file_that_is_not():
+    shipped = {path.name for folder in (installation.DEPLOY, installation.CODE / "docs") for path in folder.rglob("*")}
+    texts = [
+        path for path in installation.DEPLOY.rglob("*") if path.suffix in (".yml", ".yaml", ".md", ".conf", ".sql", ".service")
+    ]
+    named = {(path.name, name) for path in texts for name in _NAMED.findall(path.read_text())}
+    assert {each for each in named if Path(each[1]).name not in shipped | _ELSEWHERE} == set()
