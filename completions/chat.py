@@ -15,6 +15,7 @@ from uuid import UUID
 import msgspec
 
 from gateway_project import large_work
+from gateway_project.deadline import Deadline
 
 _RELEASED = object()  # instead of a value that is only in the bytes
 _KEPT_CHARACTERS_MAX = 1_000  # of a string that is kept when a body is released
@@ -385,10 +386,14 @@ class Offer:
 
 
 class UpstreamHead(msgspec.Struct):
-    """The head of an upstream's response: whether it is there, and what it says for the record. None: it says nothing."""
+    """The head of an upstream's response: whether it is there, and what it says for the record. None: it says nothing.
+
+    ``patience`` ends the wait for a whole reply that another upstream may give; None: it is waited for as long as it takes.
+    """
 
     has_arrived: bool = False
     request_id: str | None = None
+    patience: Deadline | None = None
 
 
 # Told how many seconds a read of a stream occupied the process, it may wait before the next one.

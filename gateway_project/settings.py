@@ -71,7 +71,7 @@ CORS_EXPOSE_HEADERS = (
     *("x-request-id", "request-id", "retry-after", "retry-after-ms", "x-should-retry"),
     *("idempotent-replayed", "idempotent-stored"),
     *(f"x-gateway-{fact}" for fact in ("provider", "attempts", "cost", "max-cost", "max-tokens", "ranking")),
-    *(f"x-gateway-{fact}" for fact in ("finish-reason", "ignored-fields")),
+    *(f"x-gateway-{fact}" for fact in ("failed-providers", "finish-reason", "ignored-fields")),
     *(f"x-ratelimit-{fact}-{what}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
     *(f"x-ratelimit-{fact}-concurrent" for fact in ("limit", "remaining")),
     *(f"anthropic-ratelimit-{what}-{fact}" for fact in ("limit", "remaining", "reset") for what in ("requests", "tokens")),
@@ -460,6 +460,7 @@ PRIVATE_IMAGES = environment.networks("GATEWAY_PRIVATE_IMAGES", "*" if GATEWAY_D
 UPSTREAM_CONNECT_SECONDS = environment.integer("GATEWAY_UPSTREAM_CONNECT_SECONDS", 5, minimum=1, maximum=60)
 UPSTREAM_FIRST_BYTE_SECONDS = environment.integer("GATEWAY_UPSTREAM_FIRST_BYTE_SECONDS", 120, minimum=1, maximum=3600)
 UPSTREAM_IDLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_IDLE_SECONDS", 120, minimum=1, maximum=3600)
+UPSTREAM_WHOLE_SECONDS = environment.integer("GATEWAY_UPSTREAM_WHOLE_SECONDS", 120, minimum=1, maximum=7200)
 UPSTREAM_TOTAL_SECONDS = environment.integer("GATEWAY_UPSTREAM_TOTAL_SECONDS", 900, minimum=1, maximum=7200)
 UPSTREAM_CONNECTIONS_MAX = environment.integer("GATEWAY_UPSTREAM_CONNECTIONS_MAX", 2_000, minimum=1, maximum=100_000)
 UPSTREAM_REPLY_BYTES_MAX = environment.integer(

@@ -2,6 +2,7 @@
 
 A run of some of them replaces their verdicts; the others get the date of their run. A test adds what it
 measured to its verdict by ``record_property("measured", text)``, and ``Figures`` by ``record_property("figures", ...)``.
+``record_property("provider", (fault, column, cell))`` adds a cell to the table of misbehaving providers.
 """
 
 import os
@@ -30,6 +31,7 @@ class Verdicts:
         self._outcomes: dict[str, Counter[str]] = {}
         self._remarks: dict[str, str] = {}  # what was measured, or why it did not run
         self._figures: dict[str, list[Figures]] = {}
+        self._providers: faults.Cells = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         marks = [(item.nodeid, item.get_closest_marker("fault")) for item in session.items]
@@ -47,11 +49,14 @@ class Verdicts:
                 self._remarks[test] = str(value)
             elif name == "figures" and isinstance(value, Figures):
                 self._figures.setdefault(test, []).append(value)
+            elif name == "provider" and isinstance(value, tuple):
+                what, column, cell = value
+                self._providers[what, column] = cell
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         verdicts = {test: self._verdict(test) for test in self._faults}
         figures = {test: faults.combined(each).cells() for test, each in self._figures.items()}
-        everything, page = faults.marked(), PAGE.read_text()
+        everything, page = faults.marked(), faults.with_providers(PAGE.read_text(), self._providers)
         if found := {test: verdict for test, verdict in verdicts.items() if test in everything}:
             earlier = faults.earlier_in(page, _today())
             counted = {test: cells for test, cells in faults.figures_in(page).items() if test not in found} | figures

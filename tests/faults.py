@@ -168,5 +168,32 @@ def earlier_in(page: str, today: str) -> dict[str, str]:
     return {test: verdict if is_complete(verdict) else verdict + suffix for test, verdict in verdicts.items()}
 
 
+# --- The table of misbehaving providers ---------------------------------------------------------------------------
+
+PROVIDER_COLUMNS = ("One route, whole", "One route, streamed", "Two routes, whole", "Two routes, streamed")
+_PROVIDERS_BEGIN = "<!-- Misbehaving providers: written by `make faults`. -->\n"
+_PROVIDERS_END = "<!-- The end of misbehaving providers. -->\n"
+Cells = dict[tuple[str, str], str]  # by fault and column
+
+
+def with_providers(page: str, cells: Cells) -> str:
+    """Return the page with these cells in the table of misbehaving providers, and its other cells as they were."""
+    before, _, rest = page.partition(_PROVIDERS_BEGIN)
+    _, end, after = rest.partition(_PROVIDERS_END)
+    assert end, "the page has no place for the table of misbehaving providers"
+    all_cells = providers_in(page) | cells
+    lines = [f"| {' | '.join(['Fault', *PROVIDER_COLUMNS])} |", "|---" * (1 + len(PROVIDER_COLUMNS)) + "|"]
+    for what in dict.fromkeys(what for what, _ in all_cells):
+        lines.append(f"| {' | '.join([what, *(all_cells.get((what, column), '-') for column in PROVIDER_COLUMNS)])} |")
+    return before + _PROVIDERS_BEGIN + "\n" + "\n".join(lines) + "\n\n" + _PROVIDERS_END + after
+
+
+def providers_in(page: str) -> Cells:
+    """Return the cells of the table of misbehaving providers."""
+    table = page.partition(_PROVIDERS_BEGIN)[2].partition(_PROVIDERS_END)[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    return {(what, column): cell for what, *cells in rows for column, cell in zip(PROVIDER_COLUMNS, cells, strict=True)}
+
+
 def _between(page: str) -> str:
     return page.partition(_BEGIN)[2].partition(_END)[0]

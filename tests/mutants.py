@@ -1549,21 +1549,21 @@ mutant(
 mutant(
     "cut_off_reasoning_is_not_counted",
     "An account may have providers reason until a deadline for nothing as often as it likes.",
-    code("completions.relay.charge:_record_unseen", "_accountable_nanos(dispatch, lost_nanos)", "0"),
+    code("completions.relay.charge:_record_unseen", "dispatch.accountable_nanos(lost_nanos)", "0"),
     f"{DISCONNECTS}::test_reasoning_cut_off_at_a_deadline_is_unpaid_work",
 )
 mutant(
     "a_silent_route_counts_whole",
     "An account is refused for the fault of a provider that answers nobody.",
-    code("completions.relay.charge:_accountable_nanos", "lost_nanos // _SILENT_ROUTE_DIVISOR", "lost_nanos"),
+    code("completions.relay.dispatch:Dispatch.accountable_nanos", "lost_nanos // _SILENT_ROUTE_DIVISOR", "lost_nanos"),
     f"{DEADLINES}::test_a_reply_cut_off_counts_against_its_account_by_a_quarter_where_the_route_answers[nobody]",
 )
 mutant(
     "a_route_that_answers_others_counts_a_quarter",
     "An account may have a provider that works generate four times what it is allowed to leave unpaid.",
     code(
-        "completions.relay.charge:_accountable_nanos",
-        "circuit_breaker.has_succeeded_since(route, dispatch.attempted_at)",
+        "completions.relay.dispatch:Dispatch.accountable_nanos",
+        "circuit_breaker.has_succeeded_since(route, self.attempted_at)",
         "False",
     ),
     f"{DEADLINES}::test_a_reply_cut_off_counts_against_its_account_by_a_quarter_where_the_route_answers[others]",
@@ -1585,6 +1585,24 @@ mutant(
     "A generation that takes longer than the deadline to begin is done by several providers, for nothing.",
     code("gateway_project.net.http:AwaitedResponse.wait", "self._wait(self._deadline)", "self._wait(self._begin_by)"),
     f"{DEADLINES}::test_a_whole_reply_may_take_longer_to_begin_than_a_stream",
+)
+mutant(
+    "a_reply_that_was_given_up_is_no_loss",
+    "The loss that is reported lacks what a provider may charge for a reply that another one gave.",
+    code("completions.relay.dispatch:Dispatch.abandon", "metrics.record_provider_loss(", "metrics.count_oddity("),
+    "completions/relay/test_patience.py::test_a_whole_reply_that_does_not_arrive_is_given_by_another_route[nothing]",
+)
+mutant(
+    "every_provider_may_be_at_work",
+    "Every provider of a model is paid for one reply.",
+    code("completions.relay.dispatch:Dispatch.abandon", "min(self.attempts_max, self.attempts + 1)", "self.attempts_max"),
+    "completions/relay/test_patience.py::test_one_more_route_is_asked_and_no_third[hangs]",
+)
+mutant(
+    "a_whole_reply_of_who_left_is_given_up",
+    "A whole reply whose client left is given up, and is not paid by its provider's report.",
+    code("completions.relay.attempts:_may_ask_another", "and not disconnects.has_disconnected(dispatch.client)", ""),
+    f"{DISCONNECTS}::test_no_other_route_is_asked_for_a_whole_reply_whose_client_has_disconnected",
 )
 mutant(
     "who_left_is_given_up",

@@ -20,6 +20,9 @@ HEADERS = [
     specification.response_header("x-gateway-provider", str, "The provider that answered, or was tried last.", _ATTEMPTED),
     specification.response_header("x-gateway-attempts", int, "How many times a provider was asked.", _ATTEMPTED),
     specification.response_header(
+        "x-gateway-failed-providers", str, "The provider of each attempt that failed, in their order.", _ATTEMPTED
+    ),
+    specification.response_header(
         "x-gateway-max-cost", str, "What was held: the most that it can cost, in US dollars.", _ATTEMPTED
     ),
     specification.response_header("x-gateway-cost", str, "The cost in US dollars, exactly. Not of a stream.", [200]),

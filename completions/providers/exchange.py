@@ -301,6 +301,8 @@ def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderF
 def _failure_kind(error: Exception) -> FailureKind:
     if isinstance(error, http.LocalFault):
         return FailureKind.LOCAL_FAULT
+    if isinstance(error, http.GivenUp):
+        return FailureKind.SILENT
     # A provider that was silent for minutes, or sent nonsense, is not asked a second time.
     is_retryable = isinstance(error, (http.ConnectFailed, http.ConnectionBroken))
     return FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE

@@ -3,6 +3,7 @@
 An adapter adds its wire format: a function that parses a whole reply, and an ``EventReader`` of a stream.
 """
 
+import math
 import time
 from collections.abc import Callable, Generator
 from typing import Any
@@ -158,6 +159,9 @@ def read_whole(
     """
     call, response, body = posted.call, response or posted.response(), b""
     try:
+        if call.head.patience:
+            response.wait_for_text()
+            call.head.patience.at = math.inf
         body = begun + response.read_all()
         try:
             reply = parse(body)

@@ -15,6 +15,7 @@ The flow:
                               the adapter                 sends the request, and returns the reply or its first chunks
                               route_health.record_...     who is told: this host's network, the circuit, or our key
 
+                          ``patience`` says how long a whole reply is waited for while another route can be asked.
                           After a failure that a retry may help, the route goes to the end of the queue, once.
                           ``reply_headers`` says in the reply how it was served.
 2. ``whole``, ``stream``  The view calls ``whole.relay``, or makes a ``ReplyStream``, which starts the dispatch. Each waits for

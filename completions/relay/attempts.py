@@ -1,8 +1,9 @@
 """Attempts one completion at its upstream routes: one after another, and again where a retry may help, until one answers.
 
 However many attempts that takes, the client sees one completion: one hold, one charge, one deadline. A further attempt is made
-only before the first byte of a reply. A later failure is passed on to the client. No attempt begins for a client that has
-disconnected. One that has begun goes on, because its provider will charge for it, unless the provider cancels.
+only before the client has a byte. A later failure is passed on to it. Where a provider may be at work on a reply that does not
+arrive, one more attempt is made, and no other. No attempt begins for a client that has disconnected. One that has begun
+continues, because its provider will charge for it, unless the provider cancels.
 """
 
 import random
@@ -22,8 +23,9 @@ from completions.chat import Call, Chunk, WholeReply
 from completions.providers import base, exchange
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.exchange import UnusableResponse
-from completions.relay import circuit_breaker, new_accounts, route_health
+from completions.relay import circuit_breaker, new_accounts, patience, route_health
 from completions.relay.dispatch import ChunkStream, Dispatch
+from completions.relay.patience import Patience
 from gateway_project import metrics
 from gateway_project.net import disconnects, draining, http
 
@@ -49,8 +51,9 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
     calls = deque(dispatch.calls)
     if len(calls) > 1:
         calls = deque(sorted(calls, key=lambda call: circuit_breaker.stands_back(call.route)))
+    dispatch.further, dispatch.attempts_max = calls, settings.UPSTREAM_ATTEMPTS_MAX
     failures = dict[int, ProviderFailed]()  # by route: each is attempted twice at most
-    while calls and dispatch.attempts < settings.UPSTREAM_ATTEMPTS_MAX and time.monotonic() < calls[0].until:
+    while calls and dispatch.attempts < dispatch.attempts_max and time.monotonic() < calls[0].until:
         if disconnects.has_disconnected(dispatch.client):
             raise base.client_disconnected(upstream_worked=False)
         call = calls.popleft()
@@ -63,12 +66,26 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
                     continue
                 return _attempt(dispatch, call, send)
         except ProviderFailed as error:
-            if error.upstream_worked or error.kind in route_health.FINAL:
+            if error.kind in route_health.FINAL:
                 raise
-            if error.kind is FailureKind.RETRYABLE and earlier is None:
+            if error.upstream_worked:
+                if error.unread_bytes or not _may_ask_another(dispatch):
+                    raise
+                dispatch.abandon(error)
+            elif error.kind is FailureKind.RETRYABLE and earlier is None:
                 calls.append(call)
             failures[call.route.id] = error
     raise _most_useful(list(failures.values())) or _none_may_be_asked(dispatch)
+
+
+def _may_ask_another(dispatch: Dispatch) -> bool:
+    """Return whether a further attempt can begin now, for a client that waits for it."""
+    return (
+        dispatch.attempts < dispatch.attempts_max
+        and time.monotonic() < dispatch.call.until
+        and any(route_health.wait_seconds(call.route, dispatch.account_id) <= 0 for call in dispatch.further)
+        and not disconnects.has_disconnected(dispatch.client)
+    )
 
 
 def _none_may_be_asked(dispatch: Dispatch) -> ProviderFailed:
@@ -101,16 +118,27 @@ def _attempt(dispatch: Dispatch, call: Call, send: Send[Outcome]) -> Outcome:
     except BaseException:
         route_health.record_no_verdict(call.route, dispatch.account_id)
         raise
-    outcome_name = "stream" if call.request.stream else "whole"
-    metrics.observe_attempt(call.route.provider_slug, outcome_name, time.monotonic() - dispatch.attempted_at)
+    outcome_name, seconds = "stream" if call.request.stream else "whole", time.monotonic() - dispatch.attempted_at
+    metrics.observe_attempt(call.route.provider_slug, outcome_name, seconds)
+    if not call.request.stream:
+        patience.reply_seconds[call.offer.model_id].append(seconds)
     route_health.record_success(call.route, dispatch.account_id)
     call.request.body.forget()
     return outcome
 
 
 def _complete(dispatch: Dispatch, call: Call) -> WholeReply:
-    with _interruptible(dispatch):
-        return providers.ADAPTERS[call.route.kind].complete(call)
+    complete = providers.ADAPTERS[call.route.kind].complete
+    if not dispatch.further:
+        call.head.patience = None
+        with _interruptible(dispatch):
+            return complete(call)
+    call.head.patience = Patience(call.offer.model_id, partial(_may_ask_another, dispatch))
+    try:
+        with _interruptible(dispatch), call.head.patience:
+            return complete(call)
+    except http.GivenUp as error:  # of a provider without a network; others report it themselves
+        raise exchange.provider_failure(call, error, upstream_worked=True) from error
 
 
 def _start_stream(dispatch: Dispatch, call: Call) -> tuple[list[Chunk], ChunkStream]:

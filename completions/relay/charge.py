@@ -6,6 +6,7 @@
                                                      the upstream had reported
     broken off before any text                       nothing, unless the client left a provider that ``cancels``
     closed because the client left (``cancels``)     an estimate of the prompt and of what was relayed
+    given up for the reply of another route          nothing
     given up because the stream did not begin in     with an Idempotency-Key, under which the reply is repeated, what the
     time, and no other upstream answered             upstream reports of it in the end; else nothing
     failed before that, or unreadable                nothing
@@ -26,14 +27,11 @@ from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import circuit_breaker, new_accounts
+from completions.relay import new_accounts
 from completions.relay.dispatch import Dispatch
 from gateway_project import metrics
 
 Settlement = Completion.Settlement
-
-# An account that is alone at a provider that hangs must not be refused all others at once, nor be able to burn work for ever.
-_SILENT_ROUTE_DIVISOR = 4
 
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
@@ -96,17 +94,7 @@ def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, 
     lost_nanos = cost.usage_cost_nanos(usage, price, images) - paid_nanos
     metrics.record_provider_loss(dispatch.call.route.provider_slug, lost_nanos)
     if failure.is_cut_off:
-        dispatch.unseen_nanos += _accountable_nanos(dispatch, lost_nanos)
-
-
-def _accountable_nanos(dispatch: Dispatch, lost_nanos: int) -> int:
-    """Return what counts of a loss against the account: less, the more it looks like the fault of the provider."""
-    route = dispatch.call.route
-    if circuit_breaker.fails_for_several(route):
-        return 0
-    if circuit_breaker.has_succeeded_since(route, dispatch.attempted_at):
-        return lost_nanos
-    return lost_nanos // _SILENT_ROUTE_DIVISOR
+        dispatch.unseen_nanos += dispatch.accountable_nanos(lost_nanos)
 
 
 def release(dispatch: Dispatch) -> None:

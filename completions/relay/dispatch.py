@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,9 @@ from completions.request import reasoning
 from gateway_project import metrics
 
 ChunkStream = Generator[list[Chunk], None, None]
+
+# An account that is alone at a provider that hangs must not be refused all others at once, nor be able to burn work for ever.
+_SILENT_ROUTE_DIVISOR = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,9 @@ class Dispatch:
     client: Any = None
     calls: list[Call] = field(init=False)  # one for each route, in the order of their first attempts
     call: Call = field(init=False)
+    further: deque[Call] = field(default_factory=deque)  # those that are not attempted yet, and those to be attempted again
     attempts: int = 0
+    attempts_max: int = 0
     charged_nanos: int | None = None  # set when it is settled
     response: ResponseRecord | None = None  # to be stored for later requests
     stores_reply: bool = True  # for retries under its Idempotency-Key, if it has one
@@ -55,7 +61,7 @@ class Dispatch:
     failed_attempts: list[FailedAttempt] = field(default_factory=list)
     is_kept_out: bool = False  # no provider was asked: the circuits of all routes were open
     late: LateStream | None = None
-    late_nanos: int = 0  # of the streams that were given up: counts against the account if nothing else is charged
+    late_nanos: int = 0  # of the replies that were given up: counts against the account if nothing else is charged
     unseen_nanos: int = 0  # of a reply that was cut off before its caller saw it: counts against the account
     unknown_finish_reason: str = ""  # of a whole reply: its provider's word, which is no reason that the gateway knows
     ignored_fields: list[str] = field(default_factory=list)  # that the latest attempt's provider was not sent
@@ -133,15 +139,37 @@ class Dispatch:
             return None, None
         return round((self.first_text_at - self.attempted_at) * 1000), round((self.last_text_at - self.first_text_at) * 1000)
 
-    # --- A stream that does not begin in time --------------------------------------------------------------------------
+    # --- A reply that is given up for that of another route ------------------------------------------------------------
+
+    def abandon(self, failure: ProviderFailed) -> None:
+        """Leave the latest attempt, although its provider may be at work, for one more. Nobody pays what it charges."""
+        self.attempts_max = min(self.attempts_max, self.attempts + 1)
+        is_unseen = failure.is_cut_off and (self.reasons or not self.admitted.request.stream)
+        unpaid_nanos = self._unpaid_nanos(is_unseen=is_unseen)
+        metrics.record_provider_loss(self.call.route.provider_slug, unpaid_nanos)
+        self.late_nanos += self.accountable_nanos(unpaid_nanos)
+        failure.upstream_worked = False  # what it may charge is counted
+
+    def accountable_nanos(self, lost_nanos: int) -> int:
+        """Return what counts of the latest attempt's loss against the account: less, the more the provider seems at fault."""
+        route = self.call.route
+        if circuit_breaker.fails_for_several(route):
+            return 0
+        if circuit_breaker.has_succeeded_since(route, self.attempted_at):
+            return lost_nanos
+        return lost_nanos // _SILENT_ROUTE_DIVISOR
+
+    def _unpaid_nanos(self, *, is_unseen: bool) -> int:
+        """Return what the provider of the latest attempt may charge: with all tokens of the hold if nobody saw how many."""
+        completion = self.admitted.completion
+        tokens = self.completion_tokens_max if is_unseen else 0
+        usage = Usage(completion.prompt_estimate, tokens, tier=self.call.request.tier)
+        return cost.usage_cost_nanos(usage, self.call.offer.price, completion.images)
 
     def give_up(self, call: Call, upstream: ChunkStream) -> None:
         """Keep a stream that did not begin in time, until it is known whether another provider answers."""
         self.drop_late()
-        completion = self.admitted.completion
-        usage = Usage(completion.prompt_estimate, self.completion_tokens_max if self.reasons else 0, tier=call.request.tier)
-        unpaid_nanos = cost.usage_cost_nanos(usage, call.offer.price, completion.images)
-        self.late = LateStream(call, upstream, unpaid_nanos)
+        self.late = LateStream(call, upstream, self._unpaid_nanos(is_unseen=self.reasons))
         if self.admitted.idempotency_key is None:  # only a repetition could get its reply
             upstream.close()
 

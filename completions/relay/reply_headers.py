@@ -16,6 +16,8 @@ def headers(dispatch: Dispatch) -> dict[str, str]:
         "x-gateway-attempts": str(dispatch.attempts),
         "x-gateway-max-cost": dollars.format_plain(dispatch.admitted.held_nanos),
     }
+    if dispatch.failed_attempts:
+        headers["x-gateway-failed-providers"] = ", ".join([attempt["provider"] for attempt in dispatch.failed_attempts])
     if dispatch.call.offer.ranking:
         headers["x-gateway-ranking"] = dispatch.call.offer.ranking
     if dispatch.charged_nanos is not None:

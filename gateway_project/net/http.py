@@ -8,6 +8,7 @@ permits.
 
 import errno
 import math
+import ssl
 import time
 import zlib
 from collections.abc import Callable, KeysView
@@ -64,6 +65,10 @@ class LocalFault(ConnectFailed):
 
 class TimedOut(OutboundError):
     """A deadline passed while the client waited for bytes."""
+
+
+class GivenUp(TimedOut):
+    """The gateway asks another peer instead. The caller of this module raises it in a wait, from outside."""
 
 
 class NotSent(TimedOut):
@@ -293,6 +298,19 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         """The names in lower case."""
         return self._response.headers.keys()
 
+    def wait_for_text(self) -> None:
+        """Wait until more of the body is there than white space, with which some servers keep a connection alive.
+
+        Raises like ``read_all``.
+        """
+        response = self._response
+        while not response.is_complete and not response.body.strip():
+            response.body.clear()
+            arrived = UpstreamResponse.read_some(self, self.idle_seconds)
+            if arrived is None:
+                raise TimedOut("idle")
+            response.body.extend(arrived)
+
     def read_all(self, bytes_max: int | None = None) -> bytes:
         """Return the whole body, which may have UPSTREAM_REPLY_BYTES_MAX unless told otherwise.
 
@@ -438,4 +456,5 @@ def _connected(create_socket: Callable[[], Any]) -> Any:
     except TimedOut as error:
         raise ConnectFailed("there was no connection in time") from error
     except OSError as error:
-        raise (LocalFault if error.errno in _LOCAL_ERRNOS else ConnectFailed)(str(error)) from error
+        is_local = error.errno in _LOCAL_ERRNOS and not isinstance(error, ssl.SSLError)  # whose numbers are OpenSSL's
+        raise (LocalFault if is_local else ConnectFailed)(str(error)) from error

@@ -315,13 +315,6 @@ def test_no_further_attempt_after_the_client_received_a_byte(api, alice, both, u
     assert_charged(alice, "partial", prompt=5, completion=2, nanos=5 * 3_000 + 2 * 15_000)
 
 
-def test_no_further_attempt_after_an_upstream_began_a_whole_reply(api, alice, both, upstream, spare):
-    upstream.will([b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b'{"choices":[', 0.05, RESET])
-    assert ask(api).status_code == 502
-    assert (len(upstream.requests), len(spare.requests)) == (1, 0)  # the provider may charge for it, and none asks another one
-    assert_released(alice)
-
-
 # --- Bounds ------------------------------------------------------------------------------------------------------
 
 

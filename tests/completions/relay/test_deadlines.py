@@ -219,16 +219,14 @@ def test_a_whole_reply_may_take_longer_to_begin_than_a_stream(api, alice, large,
     "A provider hangs with a whole request, and repetitions of it",
     "504 at the total deadline, at no charge. What the provider may charge is counted, and bounded for each account",
 )
-def test_a_whole_reply_given_up_at_the_total_deadline_costs_nothing_and_is_unpaid_work(api, alice, large, upstream, spare):
+def test_a_whole_reply_given_up_at_the_total_deadline_costs_nothing_and_is_unpaid_work(api, alice, large, upstream):
     change_provider(large, total_seconds=1)
-    add(large, spare)
     upstream.will([HANG], [HANG], whole())
     before_nanos, before_of_provider_nanos = lost_nanos(), lost_nanos("scripted")
     asked = {"model": "acme/large", "messages": MESSAGES, "max_tokens": 10}
     hung, again, answer = [api.post("/v1/chat/completions", asked, headers={"Idempotency-Key": "once"}) for _ in range(3)]
     assert (hung.status_code, again.status_code, answer.status_code) == (504, 504, 200)
     assert hung["x-gateway-attempts"] == "1"
-    assert spare.requests == []
     assert list(LedgerEntry.objects.filter(type="USAGE_DEBIT").values_list("amount_nanos", flat=True)) == [-57_000]
     may_charge_nanos = 2 * (5 * 3_000 + 10 * 15_000)
     assert lost_nanos() - before_nanos == lost_nanos("scripted") - before_of_provider_nanos == may_charge_nanos

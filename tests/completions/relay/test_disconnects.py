@@ -336,6 +336,17 @@ def test_a_disconnected_request_waits_beyond_the_first_byte_deadline(api, alice,
     assert_charged(alice, "reported", **REPORTED)
 
 
+@pytest.mark.usefixtures("spare_route")
+def test_no_other_route_is_asked_for_a_whole_reply_whose_client_has_disconnected(api, alice, upstream, spare, ends, settings):
+    settings.UPSTREAM_WHOLE_SECONDS = 0.3
+    gate = threading.Event()
+    upstream.will([gate, *whole()])
+    once(has_played(upstream, 0), ends[1].close, lambda: gevent.sleep(1.5), gate.set)
+    ask_from(api, ends[0])
+    assert spare.requests == []
+    assert_charged(alice, "reported", **REPORTED)
+
+
 @STREAMED
 @pytest.mark.usefixtures("spare_route")
 def test_a_disconnected_request_that_is_never_answered_costs_nothing_and_is_unpaid_work(
