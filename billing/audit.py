@@ -537,6 +537,7 @@ TRIGGERS_STAND_GUARD = guarding(
         ('billing_secondfactorrequest', 'removals_are_decided_once', 'billing_check_second_factor_request'),
         ('billing_payment', 'a_payment_keeps_its_amount', 'billing_keep_payment'),
         ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change'),
+        ('billing_invoicefile', 'invoices_stay_as_issued', 'billing_refuse_change'),
         ('billing_membership', 'memberships_are_recorded', 'billing_record_membership'),
         ('billing_membershipchange', 'membership_changes_are_never_changed', 'billing_refuse_membership_change')
     """,

@@ -853,6 +853,23 @@ class BillingDetails(OwnedModel):
         return self.name
 
 
+class InvoiceFile(OwnedModel):
+    """An invoice or a credit note as it was issued. Written once by ``payments.issuing``, and never changed."""
+
+    kept = Kept("Its page has it, and payments and credit_notes say the same.", BOOKS)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="invoice_files", db_index=False)
+    number = models.CharField(max_length=30)
+    content = models.BinaryField(help_text="The PDF.")
+    issued_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["account", "number"], name="an_invoice_is_issued_once")]
+
+    def __str__(self) -> str:
+        return self.number
+
+
 class AccountWarning(OwnedModel):
     """What members are to know: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
 

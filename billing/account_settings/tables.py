@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter
 from billing.account_settings.contributions import Read
-from billing.ledger import reading
+from billing.ledger import credit_notes, reading
 from billing.models import Account, BillingDetails
 from gateway_project.db import newest_first
 from gateway_project.text import dollars, timestamps
@@ -71,6 +71,18 @@ def _payments(account: Account) -> Rows:
         }
 
 
+def _credit_notes(account: Account) -> Rows:
+    for each in reversed(credit_notes.read(account)):
+        yield {
+            "number": each.number,
+            "createdAt": timestamps.iso_millis(each.entry.created_at),
+            "paymentId": str(each.payment.pk),
+            "receiptNumber": each.payment.receipt_number,
+            "amountInCents": -each.cents,
+            "reason": each.reason,
+        }
+
+
 def _alerts(account: Account) -> Rows:
     for each in in_batches(account.warnings.all()):
         yield {"id": str(each.pk), "createdAt": timestamps.iso_millis(each.created_at), "kind": each.kind, "data": each.data}
@@ -85,6 +97,7 @@ TABLES: dict[str, Read] = {
     "members": _members,
     "ledger": _ledger,
     "payments": _payments,
+    "credit_notes": _credit_notes,
     "alerts": _alerts,
     "activity": _activity,
 }

@@ -11,9 +11,10 @@ from uuid import UUID
 from django.contrib.postgres.search import SearchQuery, SearchVector
 from django.db.models import BooleanField, Q, QuerySet, TextField
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Right
 
 from billing.email_addresses import canonical
+from billing.ledger import credit_notes
 from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, User
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
@@ -101,6 +102,14 @@ def _payments_by_receipt(term: str) -> QuerySet[Payment]:
     return found.filter(end_of_account=match[1].lower(), receipt_number=int(match[2]))
 
 
+def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
+    """Find the entry with such a number of a credit note."""
+    match = re.fullmatch(r"(?:credit[ -]note[ -])?(([0-9a-f]{8})-C\d{4,9})(?:\.pdf)?", term, re.IGNORECASE | re.ASCII)
+    accounts = Account.objects.annotate(end=Right(Cast("id", TextField()), 8)).filter(end=match[2].lower()) if match else ()
+    notes = [credit_notes.find(account, match[1]) for account in accounts] if match else []
+    return LedgerEntry.objects.filter(pk__in=[note.entry.pk for note in notes if note]).select_related("account")
+
+
 def _describe_payment(payment: Payment) -> str:
     return f"{dollars.format_cents(payment.amount_cents)} of {payment.account}: {payment.get_status_display()}"
 
@@ -131,6 +140,7 @@ FINDERS = [
     Finder(Payment, _payments, _describe_payment, "a payment's ID here, or its beginning"),
     Finder(Payment, _payments_of_processor, _describe_payment),
     Finder(Payment, _payments_by_receipt, _describe_payment, "the number of a receipt or an invoice"),
+    Finder(LedgerEntry, _entries_by_credit_note, _describe_entry, "the number of a credit note"),
     Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
     Finder(Hold, _holds, _describe_hold, is_last_resort=True),
     Finder(User, _people, _describe_person, "the email address of someone without an account", is_last_resort=True),

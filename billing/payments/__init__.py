@@ -18,7 +18,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``top_ups``           buys credit with it when an account runs low; ``stops`` says what stops that, and what starts it again
 - ``events``            what a signed event leads to
 - ``webhook``           POST /api/billing/webhooks/..., which receives events
-- ``documents``         invoices as PDF, and the tax in them
+- ``documents``         invoices as PDF, and the tax in them; ``issuing`` keeps them and credit notes as issued
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details
 - ``admin``             the support pages of payments, events and differences

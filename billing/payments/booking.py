@@ -7,6 +7,7 @@ of the account and the payment: a second call books nothing.
 import logging
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
@@ -163,7 +164,7 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
     ).entry
     payment.paid_at = payment.credit.created_at
     payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
-    payment.billed_to = {**describe_payer(account), **taxes.describe_rate()}
+    payment.billed_to = {**describe_payer(account), **taxes.describe_rate(), "seller": settings.SELLER_LINES}
     cards.keep(payment, report.card)
     return "credited"
 

@@ -11,5 +11,6 @@ urlpatterns = [
     path("payments/<uuid:payment_id>/retry/", pages.retry_payment, name="retry-payment"),
     path("payments/<uuid:payment_id>/receipt/", pages.show_receipt, name="receipt"),
     path("payments/<uuid:payment_id>/invoice.pdf", pages.download_invoice, name="invoice"),
+    path("credit-notes/<slug:number>.pdf", pages.download_credit_note, name="credit-note"),
     path("demo/<slug:demo_id>/", demo_pages.show, name="demo-payment"),
 ]

@@ -1,25 +1,24 @@
 """/dashboard/billing/: the balance, credit to add, payments with their receipts, billing details. For those who may pay."""
 
 import functools
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from csp.decorators import csp_update
-from django.conf import settings
 from django.contrib import messages
 from django.db import transaction
 from django.db.models import Q
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from billing.accounts.member_pages import Page, Pager, member_page_for
 from billing.accounts.roles import Permission
+from billing.ledger import credit_notes
 from billing.models import Account, BillingDetails, Payment
-from billing.payments import booking, configuration, purchases, reports, summaries, top_ups
-from billing.payments.documents import invoices, taxes
-from billing.payments.documents.invoices import Invoice
+from billing.payments import configuration, issuing, purchases, reports, summaries, top_ups
+from billing.payments.documents import taxes
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
@@ -59,13 +58,14 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
             form.add_error(None, str(error))
     pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
     payments = account.payments.order_by("-id")[pager.offset : pager.offset + PAYMENTS_PER_PAGE]
+    notes = summaries.notes_by_payment(account)
     context = {
         "form": form if processor else None,
         "balance_nanos": account.balance_nanos,
         "is_empty": account.available_nanos <= 0,
         "is_owed": account.balance_nanos < 0,
         "pager": pager,
-        "payments": [summaries.summarize(payment) for payment in payments],
+        "payments": [summaries.summarize(payment, notes.get(str(payment.pk), [])) for payment in payments],
         "details": BillingDetails.objects.filter(account=account).first(),
         "rule": top_ups.summarize(top_ups.find_rule(account, processor)),
         "is_demo": processor is not None and processor.name == "demo",
@@ -164,16 +164,12 @@ def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     context = {
         "payment": summaries.summarize(payment),
         "number": summaries.receipt_number(payment),
-        "payer": _payer(payment),
+        "payer": issuing.payer(payment),
         "tax": taxes.of(payment),
-        "seller": settings.SELLER_LINES,
+        "seller": issuing.seller(payment),
+        "notes": summaries.notes_by_payment(account).get(str(payment.pk), []),
     }
     return render(request, "billing/receipt.html", context)
-
-
-def _payer(payment: Payment) -> dict[str, str]:
-    """Return whom the payment was billed to, or who pays today if the account had no billing details then."""
-    return payment.billed_to if "name" in payment.billed_to else booking.describe_payer(payment.account)
 
 
 @require_safe
@@ -181,31 +177,21 @@ def _payer(payment: Payment) -> dict[str, str]:
 def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
     """Download the invoice of a paid payment as PDF."""
     payment = get_object_or_404(account.payments.select_related("account"), pk=payment_id, status=Payment.Status.PAID)
-    content = invoices.write(_invoice(payment))
-    name = f"invoice-{summaries.receipt_number(payment)}.pdf"
-    return HttpResponse(content, "application/pdf", headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    return _pdf(issuing.invoice(payment), f"invoice-{summaries.receipt_number(payment)}")
 
 
-def _invoice(payment: Payment) -> Invoice:
-    summary, payer, tax = summaries.summarize(payment), _payer(payment), taxes.of(payment)
-    customer = [payer["name"], *payer["address"].splitlines()] if payer else [payment.account.name]
-    if payer and payer["tax_id"]:
-        customer.append(f"Tax ID {payer['tax_id']}")
-    rows = [("Credit for the Model Gateway", tax.net), (tax.name, tax.amount)] if tax else []
-    rows.append(("Credit for the Model Gateway" if not tax else "Paid", summary.amount))
-    if summary.taken_back:
-        rows.append(("Refunded or disputed", f"-{summary.taken_back}"))
-    rows.append(("Total in US dollars", summary.left))
-    assert payment.paid_at
-    return Invoice(
-        number=summaries.receipt_number(payment),
-        paid_on=f"{payment.paid_at.astimezone(UTC):%d %b %Y}",
-        payment_id=summary.id,
-        seller=settings.SELLER_LINES or ["Model Gateway"],
-        customer=customer,
-        rows=rows,
-        notes=[f"Questions? Write to {settings.SUPPORT_ADDRESS}."] if settings.SUPPORT_ADDRESS else [],
-    )
+@require_safe
+@payer_page
+def download_credit_note(request: HttpRequest, account: Account, number: str) -> HttpResponse:
+    """Download a credit note as PDF."""
+    note = credit_notes.find(account, number)
+    if note is None:
+        raise Http404
+    return _pdf(issuing.credit_note(note), f"credit-note-{note.number}")
+
+
+def _pdf(content: bytes, name: str) -> HttpResponse:
+    return HttpResponse(content, "application/pdf", headers={"Content-Disposition": f'attachment; filename="{name}.pdf"'})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

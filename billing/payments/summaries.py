@@ -1,13 +1,24 @@
 """Payments as plain values for pages: amounts formatted, states in words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from billing.models import Payment
+from billing.ledger import credit_notes
+from billing.models import Account, Payment
 from gateway_project import identifiers
 from gateway_project.text import dollars
 
 _OVER = (Payment.Status.FAILED, Payment.Status.EXPIRED)
+
+
+@dataclass(frozen=True)
+class NoteSummary:
+    """A credit note, with the amount by which it changes its invoice."""
+
+    number: str
+    amount: str
+    at: datetime
 
 
 @dataclass(frozen=True)
@@ -29,9 +40,10 @@ class PaymentSummary:
     demo_url: str
     taken_back: str
     left: str
+    notes: Sequence[NoteSummary]
 
 
-def summarize(payment: Payment) -> PaymentSummary:
+def summarize(payment: Payment, notes: Sequence[NoteSummary] = ()) -> PaymentSummary:
     is_paid = payment.status == Payment.Status.PAID
     return PaymentSummary(
         id=str(payment.pk),
@@ -49,7 +61,17 @@ def summarize(payment: Payment) -> PaymentSummary:
         demo_url=payment.page_url if payment.processor == "demo" else "",
         taken_back=dollars.format_cents(payment.debited_cents) if payment.debited_cents else "",
         left=dollars.format_cents(payment.amount_cents - payment.debited_cents),
+        notes=notes,
     )
+
+
+def notes_by_payment(account: Account) -> dict[str, list[NoteSummary]]:
+    """Return the credit notes of the account by the ids of their payments."""
+    notes: dict[str, list[NoteSummary]] = {}
+    for each in credit_notes.read(account):
+        summary = NoteSummary(each.number, dollars.format_cents(-each.cents), each.entry.created_at)
+        notes.setdefault(str(each.payment.pk), []).append(summary)
+    return notes
 
 
 def receipt_number(payment: Payment) -> str:

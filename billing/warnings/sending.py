@@ -175,6 +175,9 @@ def _link(warning: AccountWarning) -> dict[str, str]:
         case AccountWarning.Kind.PAYMENT_BOOKED if warning.data["payment_id"]:
             address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
             return {"link": address, "button": "View receipt"}
+        case AccountWarning.Kind.PAYMENT_TAKEN_BACK:
+            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
+            return {"link": address, "button": "View credit note"}
         case kind if kind in AccountWarning.NOTICES:
             return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
     return {}

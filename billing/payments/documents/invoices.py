@@ -1,4 +1,4 @@
-"""An invoice as PDF: seller, customer with address and tax ID, what was paid, the tax in it, and what was taken back."""
+"""An invoice or a credit note as PDF: seller, customer with address and tax ID, amounts, and the tax in them."""
 
 from dataclasses import dataclass
 from io import BytesIO
@@ -13,11 +13,10 @@ _LINE_CHARACTERS_MAX, _LINES_MAX = 70, 12  # of an address
 
 @dataclass(frozen=True)
 class Invoice:
-    """What an invoice says. ``rows`` are pairs of what and how much; the last one is the total."""
+    """What it says. ``rows`` are pairs of what and how much; the last one is the total."""
 
-    number: str
-    paid_on: str
-    payment_id: str
+    title: str
+    facts: list[tuple[str, str]]
     seller: list[str]
     customer: list[str]
     rows: list[tuple[str, str]]
@@ -30,14 +29,14 @@ def write(invoice: Invoice) -> bytes:
 
     file = BytesIO()
     canvas = Canvas(file, pagesize=(_WIDTH, _HEIGHT), invariant=True)  # the same bytes each time
-    canvas.setTitle(f"Invoice {invoice.number}")
+    canvas.setTitle(invoice.title)
     page = _Page(canvas)
-    page.write(f"Invoice {invoice.number}", size=20, is_bold=True)
+    page.write(invoice.title, size=20, is_bold=True)
     page.skip()
     page.write_columns(("From", invoice.seller), ("For", invoice.customer))
     page.skip()
-    page.write_row("Paid", invoice.paid_on)
-    page.write_row("Payment ID", invoice.payment_id)
+    for what, value in invoice.facts:
+        page.write_row(what, value)
     page.skip()
     for what, amount in invoice.rows[:-1]:
         page.write_row(what, amount)

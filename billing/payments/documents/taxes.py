@@ -33,6 +33,16 @@ def of(payment: Payment) -> Tax | None:
     return Tax(name, dollars.format_cents(cents), dollars.format_cents(payment.amount_cents - cents))
 
 
+def of_part(payment: Payment, before_cents: int, cents: int) -> Tax | None:
+    """Return the tax within a part that was taken back after others, with its sign: that of all parts is the payment's."""
+    percent = Decimal(payment.billed_to.get("tax_percent", 0))
+    whole = of(payment)
+    if whole is None:
+        return None
+    tax_cents = included_cents(before_cents + cents, percent) - included_cents(before_cents, percent)
+    return Tax(whole.name, dollars.format_cents(-tax_cents), dollars.format_cents(tax_cents - cents))
+
+
 def included_cents(amount_cents: int, percent: Decimal) -> int:
     """Return the tax within an amount that includes it, rounded to the nearest cent, half a cent upwards."""
     return int((amount_cents * percent / (100 + percent)).quantize(Decimal(1), ROUND_HALF_UP))

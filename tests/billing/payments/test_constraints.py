@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from billing.models import Account, Payment, PaymentDifference, PaymentEvent, TopUpRule
+from billing.models import Account, InvoiceFile, Payment, PaymentDifference, PaymentEvent, TopUpRule
 from tests import factories
 from tests.billing.test_constraints import refused
 
@@ -118,3 +118,16 @@ def test_a_top_up_fits_in_its_month(alice, columns):
 def test_a_top_up_that_is_on_has_a_card(alice):
     with refused("a_top_up_that_is_on_has_a_card"):
         top_up(alice, is_on=True)
+
+
+def test_invoices_stay_as_issued(alice):
+    issued = InvoiceFile.objects.create(account=alice, number="0001", content=b"%PDF")
+    for change in (lambda: InvoiceFile.objects.update(content=b"other"), issued.delete):
+        with refused("the book is append-only"):
+            change()
+
+
+def test_an_invoice_is_issued_once(alice):
+    InvoiceFile.objects.create(account=alice, number="0001", content=b"%PDF")
+    with refused("an_invoice_is_issued_once"):
+        InvoiceFile.objects.create(account=alice, number="0001", content=b"%PDF")

@@ -7,10 +7,15 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 from pypdf import PdfReader
 
+from billing import locks
+from billing.account_settings import tables
+from billing.desk import search
+from billing.ledger import writer
 from billing.models import BillingDetails, LedgerEntry, Payment
 from billing.payments import pages, purchases
 from billing.payments.documents import fonts, invoices, taxes
@@ -384,7 +389,7 @@ def test_payments_are_listed_with_their_state_in_words(stripe, owner):
     assert "OPEN" not in page
 
 
-def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner, bob, settings):
+def test_a_receipt_names_seller_and_payer_and_stays_as_it_is_after_a_refund(stripe, owner, bob, settings):
     settings.SELLER_LINES, settings.SUPPORT_ADDRESS = ["Gateway Ltd", "Tax ID GB999"], "help@example.com"
     owner.post(DETAILS, FORM)
     session = begin(owner).session_id
@@ -395,7 +400,8 @@ def test_a_receipt_names_seller_and_payer_and_what_was_taken_back(stripe, owner,
     page = text(owner.get(at(payment, "receipt/")))
     assert f"Receipt {bob.pk.hex[-8:].upper()}-0001" in page
     assert "From Gateway Ltd Tax ID GB999 For Example GmbH Street 1 12345 Berlin Tax ID DE123456789" in page
-    assert "Credit for the Model Gateway $20.00 Refunded or disputed -$5.00 Total in US dollars $15.00" in page
+    assert "Credit for the Model Gateway $20.00 Total in US dollars $20.00" in page
+    assert re.search(rf"Credit notes that followed {bob.pk.hex[-8:].upper()}-C0001 , PDF , .* UTC -\$5.00", page)
     assert "Questions about this receipt? Write to help@example.com" in page
 
 
@@ -453,9 +459,7 @@ def test_an_invoice_has_seller_customer_tax_id_and_lines_of_tax(stripe, owner, s
     settings.SELLER_LINES = ["Gateway Ltd", "Tax ID GB999"]
     settings.TAX_PERCENT, settings.TAX_NAME = Decimal("19.00"), "USt"
     owner.post(DETAILS, FORM)
-    session = begin(owner).session_id
-    outcome(stripe.pay(session))
-    outcome(stripe.refund(session, 500))
+    outcome(stripe.pay(begin(owner).session_id))
     payment, texts = Payment.objects.get(), drawn(monkeypatch)
     settings.TAX_PERCENT = Decimal(7)  # from now on: it changes nothing of what was paid
     content = invoice(owner, payment)
@@ -469,9 +473,9 @@ def test_an_invoice_has_seller_customer_tax_id_and_lines_of_tax(stripe, owner, s
         str(payment.pk),
     ):
         assert line in texts
-    money = ["Credit for the Model Gateway", "$16.81", "USt 19%", "$3.19", "Paid", "$20.00", "Refunded or disputed", "-$5.00"]
+    money = ["Credit for the Model Gateway", "$16.81", "USt 19%", "$3.19"]
     start = texts.index("Credit for the Model Gateway")
-    assert texts[start:] == [*money, "Total in US dollars", "$15.00"]
+    assert texts[start:] == [*money, "Total in US dollars", "$20.00"]
     assert "USt 19% $3.19" in text(owner.get(at(payment, "receipt/")))
     assert invoice(owner, payment) == content
 
@@ -531,3 +535,135 @@ def test_invoices_of_other_accounts_and_of_unpaid_payments_are_not_found(stripe,
     other = Client()
     sessions.sign_in(other, charlie.members.get())
     assert other.get(at(payment, "invoice.pdf")).status_code == 404
+
+
+# --- Credit notes -------------------------------------------------------------------------------------------------
+
+
+def note_links(owner, page=BILLING):
+    """Return the addresses of the credit notes on a page, in their order there."""
+    return re.findall(r'href="([^"]*/credit-notes/[^"]*)"', owner.get(page).content.decode())
+
+
+def refund_by_hand(stripe, payment):
+    account, staff = payment.account, factories.make_user("staff@example.org")
+    with transaction.atomic():
+        writer.refund_credit(
+            locks.lock_account(account.pk),
+            payment.credit,
+            amount_nanos=5_000_000_000,
+            reference="bank-1",
+            reason="Paid back by transfer",
+            issued_by=staff,
+        )
+
+
+def win(stripe, payment):
+    outcome(stripe.dispute(payment.session_id, 2_000))
+    outcome(stripe.reinstate(payment.session_id))
+
+
+# What happens to a payment of $20.00 with 19 % of tax, and the texts of the notes that follow.
+NOTES = {
+    "refund": (
+        lambda stripe, payment: outcome(stripe.refund(payment.session_id, 500)),
+        [["Payment refunded", "-$4.20", "USt 19%", "-$0.80", "-$5.00"]],
+    ),
+    "refund in parts, whose tax adds up": (
+        lambda stripe, payment: [outcome(stripe.refund(payment.session_id, each)) for each in (667, 667, 666)],
+        [
+            ["Payment refunded", "-$5.61", "USt 19%", "-$1.06", "-$6.67"],
+            ["Payment refunded", "-$5.60", "USt 19%", "-$1.07", "-$6.67"],
+            ["Payment refunded", "-$5.60", "USt 19%", "-$1.06", "-$6.66"],
+        ],
+    ),
+    "dispute": (
+        lambda stripe, payment: outcome(stripe.dispute(payment.session_id, 2_000)),
+        [["Payment disputed at the bank", "-$16.81", "USt 19%", "-$3.19", "-$20.00"]],
+    ),
+    "dispute that is won": (
+        win,
+        [
+            ["Payment disputed at the bank", "-$16.81", "USt 19%", "-$3.19", "-$20.00"],
+            ["Disputed payment reinstated by the bank", "$16.81", "USt 19%", "$3.19", "$20.00"],
+        ],
+    ),
+    "refund by staff": (refund_by_hand, [["Paid back by transfer", "-$4.20", "USt 19%", "-$0.80", "-$5.00"]]),
+}
+
+
+@pytest.mark.parametrize(("happens", "wanted"), NOTES.values(), ids=NOTES)
+def test_an_invoice_stays_as_issued_and_credit_notes_with_numbers_of_their_own_follow(
+    stripe, owner, bob, settings, monkeypatch, happens, wanted
+):
+    settings.SELLER_LINES = ["Gateway Ltd"]
+    settings.TAX_PERCENT, settings.TAX_NAME = Decimal("19.00"), "USt"
+    owner.post(DETAILS, FORM)
+    outcome(stripe.pay(begin(owner).session_id))
+    payment = Payment.objects.get()
+    issued = invoice(owner, payment)
+    happens(stripe, payment)
+    settings.SELLER_LINES, settings.SUPPORT_ADDRESS, settings.TAX_PERCENT = ["Other Ltd"], "new@example.com", Decimal(7)
+    owner.post(DETAILS, {**FORM, "name": "Renamed"})
+    assert invoice(owner, payment) == issued
+    links = note_links(owner)
+    ending = bob.pk.hex[-8:].upper()
+    assert links == [f"{BILLING}credit-notes/{ending}-C{number:04d}.pdf" for number in range(1, len(wanted) + 1)]
+    assert note_links(owner, at(payment, "receipt/")) == links
+    for link, lines in zip(links, wanted, strict=True):
+        with monkeypatch.context() as patch:
+            texts = drawn(patch)
+            content = owner.get(link).content
+        assert [each for each in lines if each not in texts] == []
+        assert texts[0].endswith(link.rpartition("/")[2].removesuffix(".pdf"))
+        assert texts[0].startswith("Credit note" if lines[-1].startswith("-") else "Reversal of a credit note")
+        assert {"Gateway Ltd", "Example GmbH", str(payment.pk)} < set(texts)
+        assert [each for each in texts if each.startswith(f"{ending}-0001 of ")] != []
+        assert owner.get(link).content == content
+
+
+def test_credit_notes_are_numbered_without_gaps_across_payments(stripe, owner, bob):
+    payments = [begin(owner) for _ in range(2)]
+    for payment in payments:
+        outcome(stripe.pay(payment.session_id))
+    for payment in (payments[1], payments[0], payments[1]):
+        outcome(stripe.refund(payment.session_id, 100))
+    assert [link[-8:-4] for link in note_links(owner, at(payments[0], "receipt/"))] == ["0002"]
+    assert [link[-8:-4] for link in note_links(owner, at(payments[1], "receipt/"))] == ["0001", "0003"]
+
+
+def test_an_invoice_without_billing_details_keeps_who_pays_when_it_is_issued(stripe, owner):
+    outcome(stripe.pay(begin(owner).session_id))
+    payment = Payment.objects.get()
+    assert "before you download the invoice" in text(owner.get(at(payment, "receipt/")))
+    owner.post(DETAILS, FORM)
+    issued = invoice(owner, payment)
+    owner.post(DETAILS, {**FORM, "name": "Renamed"})
+    assert invoice(owner, payment) == issued
+    assert "For Example GmbH" in text(owner.get(at(payment, "receipt/")))
+
+
+def test_credit_notes_of_other_accounts_and_unknown_ones_are_not_found(stripe, owner, charlie):
+    session = begin(owner).session_id
+    outcome(stripe.pay(session))
+    outcome(stripe.refund(session, 500))
+    [link] = note_links(owner)
+    assert owner.get(link.replace("C0001", "C0002")).status_code == 404
+    assert owner.get(f"{BILLING}credit-notes/none.pdf").status_code == 404
+    other = Client()
+    sessions.sign_in(other, charlie.members.get())
+    assert other.get(link).status_code == 404
+
+
+def test_a_credit_note_is_in_the_export_and_staff_find_it_by_its_number(stripe, owner, bob):
+    session = begin(owner).session_id
+    outcome(stripe.pay(session))
+    outcome(stripe.refund(session, 500))
+    [row] = tables.TABLES["credit_notes"](bob)
+    payment = Payment.objects.get()
+    assert (row["receiptNumber"], row["amountInCents"], row["paymentId"]) == (1, -500, str(payment.pk))
+    number = row["number"]
+    for term in (number, number.lower(), f"credit-note-{number}.pdf"):
+        [entry] = search._entries_by_credit_note(term)
+        assert (entry.type, entry.account) == ("REFUND_DEBIT", bob)
+    assert not search._entries_by_credit_note(number.replace("C0001", "C0002"))
