@@ -5,6 +5,7 @@ from datetime import date
 from billing.ledger import signed_days
 from billing.ledger.audit import Invariant, Reach, SharedQuery, ViolationKind, dollars_sql, guarding
 from gateway_project.cells.models import references_sql
+from gateway_project.db.cell import FIRST
 
 # The tables of ``LEDGER_TABLES`` in a check of days. ``span`` says from which seq on to which one an account booked on them,
 # and what it had before. ``entry`` has what was booked; ``booked`` and ``hold`` have more, so that each has its counterpart.
@@ -152,14 +153,18 @@ A_REFERENCE_IS_BOOKED_ONCE = Invariant(
     reach=Reach.DAYS,
 )
 
+_USAGE_MEMBERS = "model,tokens,completionId,promptTokens,completionTokens,costInDollars,settlement"
+_USAGE_MEMBERS += ",webSearches,repeats,chargedBeforeInDollars"  # of some
 # CASE, because AND does not keep an operand from being computed, and a cast of what is no number would end the audit.
 USAGE_SAYS_WHAT_WAS_USED = Invariant(
     "usage_says_what_was_used",
-    "A usage entry names its model, its tokens, which are those of prompt and completion together, and its exact cost.",
+    "A usage entry names its model, its tokens, which are those of prompt and completion together, its exact cost, and nothing"
+    " else.",
     f"""
     SELECT account_id, id AS entry_id, reference, amount_nanos, metadata FROM entry WHERE type = 'USAGE_DEBIT' AND NOT coalesce(
         jsonb_typeof(metadata -> 'model') = 'string' AND metadata ->> 'completionId' = reference
         AND metadata ->> 'costInDollars' = {dollars_sql("(-amount_nanos)")}
+        AND CASE WHEN jsonb_typeof(metadata) = 'object' THEN metadata - '{{{_USAGE_MEMBERS}}}'::text[] = '{{}}' END
         AND CASE WHEN jsonb_typeof(metadata -> 'tokens') = 'number' AND jsonb_typeof(metadata -> 'promptTokens') = 'number'
             AND jsonb_typeof(metadata -> 'completionTokens') = 'number'
         THEN (metadata ->> 'tokens')::numeric
@@ -186,24 +191,29 @@ SIGNED_LEDGERS_STAND = Invariant(
 
 SIGNED_ENTRIES_ARE_AS_SIGNED = Invariant(
     "signed_entries_are_as_signed",
-    "The entries of a day that the audit signed off have the digest that they had then.",
+    "The entries of a day that the audit signed off have the digest that they had then, and the usage that was added up.",
     f"""
-    SELECT signed.account_id, day, last_seq, signed.digest, found.digest AS found FROM (
-        SELECT ledger.account_id, day, last_seq, digest, coalesce((
-            SELECT last_seq FROM billing_auditedledger AS earlier
-            WHERE earlier.account_id = ledger.account_id AND earlier.day < ledger.day ORDER BY day DESC LIMIT 1
-        ), 0) AS after_seq
+    SELECT signed.account_id, day, last_seq, signed.digest, found.digest AS found, debited_nanos, found.nanos AS found_nanos
+    FROM (
+        SELECT ledger.account_id, ledger.day, ledger.last_seq, digest, coalesce(earlier.last_seq, 0) AS after_seq,
+            ledger.debited_nanos - coalesce(earlier.debited_nanos, 0) AS debited_nanos
         FROM billing_auditedledger AS ledger
         LEFT JOIN cells_accountplace AS moved ON moved.account_id = ledger.account_id AND moved.cell <> {CELL}
-        WHERE day >= %(since)s AND day < %(until)s AND (%(account)s::uuid IS NULL OR ledger.account_id = %(account)s::uuid)
-            AND moved.account_id IS NULL
+        LEFT JOIN LATERAL (
+            SELECT last_seq, debited_nanos FROM billing_auditedledger
+            WHERE account_id = ledger.account_id AND day < ledger.day ORDER BY day DESC LIMIT 1
+        ) AS earlier ON true
+        WHERE ledger.day >= %(since)s AND ledger.day < %(until)s AND moved.account_id IS NULL
+            AND (%(account)s::uuid IS NULL OR ledger.account_id = %(account)s::uuid)
     ) AS signed CROSS JOIN LATERAL (
-        SELECT {signed_days.DIGEST} AS digest FROM (
-            SELECT {signed_days.PART} AS part, {signed_days.PART_DIGEST} AS part_digest FROM billing_ledgerentry AS entry
+        SELECT {signed_days.DIGEST} AS digest, sum(nanos) AS nanos FROM (
+            SELECT {signed_days.PART} AS part, {signed_days.PART_DIGEST} AS part_digest,
+                coalesce(-sum(amount_nanos) FILTER (WHERE type = 'USAGE_DEBIT'), 0) AS nanos
+            FROM billing_ledgerentry AS entry
             WHERE entry.account_id = signed.account_id AND seq > after_seq AND seq <= last_seq GROUP BY part
         ) AS parts
     ) AS found
-    WHERE signed.digest IS DISTINCT FROM found.digest
+    WHERE (signed.digest, debited_nanos) IS DISTINCT FROM (found.digest, found.nanos)
     """,  # noqa: S608  constants of this code
     reach=Reach.DAYS,
 )
@@ -218,6 +228,20 @@ SIGNED_DAYS_ARE_AS_SIGNED = Invariant(
     ) AS sealed WHERE digest <> found AND %(account)s::uuid IS NULL
     """,  # noqa: S608  constants of this code
     reach=Reach.DAYS,
+)
+
+# A day that somebody only says is archived would keep the audit from asking for its completions, and all before it.
+WHAT_IS_ARCHIVED_WAS_SIGNED = Invariant(
+    "what_is_archived_was_signed",
+    "A day is archived after the audit signed it off, and sums are dropped of days that are over.",
+    """
+    SELECT what, day FROM (
+        SELECT 'archive' AS what, day FROM billing_archivedday WHERE written_at IS NOT NULL AND restored_at IS NULL
+            AND NOT EXISTS (SELECT FROM billing_auditedday AS signed WHERE signed.day = billing_archivedday.day)
+        UNION ALL
+        SELECT what, since FROM billing_retentionmark WHERE since > (statement_timestamp() AT TIME ZONE 'UTC')::date + 2
+    ) AS kept WHERE %(account)s::uuid IS NULL
+    """,
 )
 
 # --- Refunds and corrections of one credit ------------------------------------------------------------------------
@@ -259,12 +283,12 @@ ENTRIES_AND_SOURCES = SharedQuery(
         (entry.account_id, entry.type, entry.amount_nanos, entry.reference, entry.metadata, entry.issued_by_id)
             IS NOT DISTINCT FROM (manual.account_id, manual.type, manual.amount_nanos, manual.reference, manual.metadata,
             manual.issued_by_id) AS is_as_recorded,
-        CASE split_part(entry.reference, ':', 1)
+        CASE CASE WHEN jsonb_typeof(entry.metadata) = 'object' THEN split_part(entry.reference, ':', 1) END
             WHEN 'pay' THEN entry.metadata
                 = jsonb_build_object(coalesce(payment.processor, '') || 'PaymentId', payment.intent_id)
-            WHEN 'refund' THEN entry.metadata ->> 'entryId' = payment.credit_id::text
-            WHEN 'unrefund' THEN entry.metadata ->> 'entryId' = payment.credit_id::text
-                AND entry.metadata ->> (payment.processor || 'PaymentId') = payment.intent_id
+            WHEN 'refund' THEN entry.metadata - 'reason' = jsonb_build_object('entryId', payment.credit_id)
+            WHEN 'unrefund' THEN entry.metadata - 'reason' = jsonb_build_object('entryId', payment.credit_id,
+                coalesce(payment.processor, '') || 'PaymentId', payment.intent_id)
         END AS names_payment
     FROM (SELECT * FROM entry WHERE NOT (type = 'USAGE_DEBIT')) AS entry
     FULL JOIN (
@@ -335,6 +359,21 @@ MEMBERS_ARE_THOSE_WHO_JOINED = Invariant(
     """,
 )
 
+# A clock may have been set back by less than a minute.
+ACCOUNTS_COME_FIRST = Invariant(
+    "accounts_come_first",
+    "Members, payments and entries that were booked by hand are of an account that is there, and not older than it.",
+    """
+    SELECT account_id, what, dated.created_at, account.created_at AS account_created_at FROM (
+        SELECT account_id, 'member' AS what, created_at FROM billing_membership
+        UNION ALL SELECT account_id, 'payment', created_at FROM billing_payment
+        UNION ALL SELECT account_id, 'entry', created_at FROM billing_manualentry
+    ) AS dated LEFT JOIN billing_account AS account ON account.id = account_id
+    WHERE (%(account)s::uuid IS NULL OR account_id = %(account)s::uuid)
+        AND (account.id IS NULL OR dated.created_at < account.created_at - interval '1 minute')
+    """,
+)
+
 # --- The cell -----------------------------------------------------------------------------------------------------
 
 ACCOUNTS_ARE_WHERE_THE_DIRECTORY_SAYS = Invariant(
@@ -348,6 +387,18 @@ ACCOUNTS_ARE_WHERE_THE_DIRECTORY_SAYS = Invariant(
             AND (cell = {CELL} OR account_id IN (SELECT id FROM billing_account))
     ) AS place ON place.account_id = account.id
     WHERE EXISTS (SELECT 1 FROM cells_cell) AND (account.id IS NULL OR place.cell IS DISTINCT FROM {CELL})
+    """,  # noqa: S608  constants of this code
+)
+
+USERS_LEAD_TO_THEIR_ACCOUNTS = Invariant(
+    "users_lead_to_their_accounts",
+    "A member is a user, whom the directory leads to this cell. To the first one it leads everybody.",
+    f"""
+    SELECT member.account_id, member.user_id, {CELL} AS cell
+    FROM billing_membership AS member LEFT JOIN billing_user ON billing_user.id = member.user_id
+    LEFT JOIN cells_userplace AS place ON place.user_id = member.user_id AND place.cell = {CELL}
+    WHERE (billing_user.id IS NULL OR place.user_id IS NULL AND {CELL} <> {FIRST})
+        AND (%(account)s::uuid IS NULL OR member.account_id = %(account)s::uuid)
     """,  # noqa: S608  constants of this code
 )
 
@@ -451,7 +502,7 @@ DEBITS_WERE_HELD = USAGE_AND_HOLDS.invariant(
 # An admitted request fits the balance and costs at most its hold: only a refund after the admission can be the cause.
 ONLY_A_REFUND_OVERDRAWS = Invariant(
     "only_a_refund_overdraws",
-    "Usage leaves no balance below zero, and open holds none below what they hold, unless money was refunded meanwhile.",
+    "Usage leaves no balance below zero, and open holds none below what they hold, unless a refund followed their admission.",
     """
     SELECT entry.account_id, entry.reference, balance_after_nanos AS balance_nanos, 0 AS held_nanos
     FROM entry LEFT JOIN hold ON hold.reference = entry.reference AND hold.account_id = entry.account_id
@@ -478,11 +529,14 @@ ONLY_A_REFUND_OVERDRAWS = Invariant(
 
 # --- Payments -----------------------------------------------------------------------------------------------------
 
+# What staff took back by hand is not taken back once more when the processor reports it (``payments.booking``).
 PAYMENTS_ARE_BOOKED_AS_PAID = Invariant(
     "payments_are_booked_as_paid",
-    "A paid payment has one CREDIT_PURCHASE of its amount, and its refunds and disputes sum to what was taken back of it.",
+    "A paid payment has one CREDIT_PURCHASE of its amount and time. Its refunds and disputes sum to what was taken back of it,"
+    " which is what was reported, less what staff took back. Of another one nothing is booked.",
     """
-    SELECT payment.account_id, payment.id, payment.amount_cents, credit.amount_nanos, payment.debited_cents, back.nanos
+    SELECT payment.account_id, payment.id, status, payment.amount_cents, credit.amount_nanos, refunded_cents, disputed_cents,
+        debited_cents, back.nanos, by_hand.cents AS by_hand_cents, paid_at, credit.created_at
     FROM billing_payment AS payment
     JOIN account ON account.id = payment.account_id
     LEFT JOIN billing_ledgerentry AS credit ON credit.id = payment.credit_id
@@ -495,12 +549,54 @@ PAYMENTS_ARE_BOOKED_AS_PAID = Invariant(
                 AND account_id = payment.account_id
         ) AS entry ON true
     ) AS back ON true
-    WHERE payment.status = 'PAID' AND (
-        credit.id IS NULL OR credit.account_id <> payment.account_id OR credit.type <> 'CREDIT_PURCHASE'
-        OR credit.amount_nanos <> payment.amount_cents * 10000000
-        OR credit.reference <> 'pay:' || payment.processor || ':' || payment.intent_id
-        OR back.nanos <> -payment.debited_cents * 10000000
-    )
+    LEFT JOIN LATERAL (
+        SELECT ceil(coalesce(-sum(amount_nanos), 0) / 10000000) AS cents FROM billing_ledgerentry AS entry
+        WHERE entry.account_id = payment.account_id AND type = 'REFUND_DEBIT' AND issued_by_id IS NOT NULL
+            AND entry.metadata ->> 'entryId' = payment.credit_id::text
+    ) AS by_hand ON true
+    CROSS JOIN LATERAL (
+        SELECT least(refunded_cents + disputed_cents, payment.amount_cents) AS cents
+    ) AS reported
+    WHERE (status = 'PAID' OR payment.credit_id IS NOT NULL OR (refunded_cents, disputed_cents, debited_cents) <> (0, 0, 0))
+    AND ((payment.status, currency) = ('PAID', 'usd') AND credit.account_id = payment.account_id
+        AND credit.type = 'CREDIT_PURCHASE' AND credit.amount_nanos = payment.amount_cents * 10000000
+        AND credit.reference = 'pay:' || payment.processor || ':' || payment.intent_id
+        AND paid_at = credit.created_at AND paid_at >= payment.created_at - interval '1 minute'
+        AND least(refunded_cents, disputed_cents) >= 0 AND back.nanos = -payment.debited_cents * 10000000
+        AND debited_cents BETWEEN reported.cents - by_hand.cents AND reported.cents
+    ) IS NOT TRUE
+    """,
+)
+
+RECEIPTS_ARE_NUMBERED = Invariant(
+    "receipts_are_numbered",
+    "The receipts of an account are numbered 1, 2, 3 ... without gaps, in the order in which its payments were credited.",
+    """
+    SELECT * FROM (
+        SELECT payment.account_id, payment.id AS payment_id, receipt_number,
+            CASE WHEN credit.seq IS NOT NULL THEN row_number() OVER (PARTITION BY payment.account_id ORDER BY credit.seq) END
+                AS number
+        FROM billing_payment AS payment JOIN account ON account.id = payment.account_id
+        LEFT JOIN billing_ledgerentry AS credit ON credit.id = payment.credit_id
+        WHERE status = 'PAID' OR receipt_number IS NOT NULL
+    ) AS numbered WHERE receipt_number IS DISTINCT FROM number
+    """,
+)
+
+PAYMENTS_HAVE_THEIR_EVENTS = Invariant(
+    "payments_have_their_events",
+    "The events of a payment have the digest that they had when the last one came.",
+    """
+    SELECT payment.account_id, payment.id, events, events_digest, found.digest FROM billing_payment AS payment
+    JOIN account ON account.id = payment.account_id
+    LEFT JOIN (
+        SELECT payment_id, count(*) AS events, encode(sha256(convert_to(string_agg(
+            ROW(event_id, processor, type, outcome, note, extract(epoch FROM received_at))::text,
+            ',' ORDER BY event_id, processor COLLATE "C"
+        ), 'UTF8')), 'hex') AS digest
+        FROM billing_paymentevent WHERE payment_id IS NOT NULL GROUP BY payment_id
+    ) AS found ON found.payment_id = payment.id
+    WHERE events_digest IS DISTINCT FROM found.digest
     """,
 )
 
@@ -538,6 +634,7 @@ TRIGGERS_STAND_GUARD = guarding(
         ('billing_payment', 'a_payment_keeps_its_amount', 'billing_keep_payment'),
         ('billing_paymentevent', 'payment_events_are_never_changed', 'billing_refuse_event_change'),
         ('billing_invoicefile', 'invoices_stay_as_issued', 'billing_refuse_change'),
+        ('billing_paymentevent', 'payment_events_are_summed_up', 'billing_sum_up_events'),
         ('billing_membership', 'memberships_are_recorded', 'billing_record_membership'),
         ('billing_membershipchange', 'membership_changes_are_never_changed', 'billing_refuse_membership_change')
     """,
@@ -605,13 +702,16 @@ INVARIANTS = [
     SIGNED_LEDGERS_STAND,
     SIGNED_ENTRIES_ARE_AS_SIGNED,
     SIGNED_DAYS_ARE_AS_SIGNED,
+    WHAT_IS_ARCHIVED_WAS_SIGNED,
     REFUNDS_FIT_THEIR_CREDIT,
     CORRECTIONS_NAME_THEIR_CREDIT,
     ENTRIES_HAVE_A_SOURCE,
     MANUAL_ENTRIES_ARE_BOOKED_AS_RECORDED,
     APPROVED_CREDITS_ARE_BOOKED,
     MEMBERS_ARE_THOSE_WHO_JOINED,
+    ACCOUNTS_COME_FIRST,
     ACCOUNTS_ARE_WHERE_THE_DIRECTORY_SAYS,
+    USERS_LEAD_TO_THEIR_ACCOUNTS,
     REFERENCES_LEAD_TO_THEIR_ACCOUNTS,
     THE_LAST_SIGNED_DAY_IS_THERE,
     OPEN_HOLDS_SUM_TO_WHAT_IS_HELD,
@@ -622,6 +722,8 @@ INVARIANTS = [
     DEBITS_WERE_HELD,
     ONLY_A_REFUND_OVERDRAWS,
     PAYMENTS_ARE_BOOKED_AS_PAID,
+    PAYMENTS_HAVE_THEIR_EVENTS,
+    RECEIPTS_ARE_NUMBERED,
     HOLDS_DO_NOT_OUTLIVE_THEIR_EXPIRY,
     TRIGGERS_STAND_GUARD,
     CONSTRAINTS_STAND_GUARD,

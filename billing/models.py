@@ -706,6 +706,9 @@ class Payment(OwnedModel):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     paid_at = models.DateTimeField(null=True)
     asked_at = models.DateTimeField(null=True, help_text="When a page last asked the processor.")
+    events_digest = models.CharField(
+        max_length=64, null=True, editable=False, help_text="SHA-256 over its events, by a trigger."
+    )
 
     class Meta:
         constraints = [

@@ -52,6 +52,7 @@ CHARGES = SharedQuery(
         ) / 1000000) + images::numeric * coalesce(image_nanos, 0)
             + coalesce(web_searches, 0)::numeric * coalesce(web_search_nanos, 0)
             - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
+        provider_id, attempts, failed_attempts, completion.held_nanos AS admitted_nanos,
         entry.id IS NOT NULL AND (
             metadata ->> 'model', metadata ->> 'promptTokens', metadata ->> 'completionTokens', metadata ->> 'settlement',
             metadata ->> 'repeats', metadata ->> 'chargedBeforeInDollars', metadata ->> 'webSearches', spender
@@ -61,8 +62,8 @@ CHARGES = SharedQuery(
             completion.key_id::text
         ) AS is_booked_otherwise
     FROM completion
-    JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
-    JOIN (
+    LEFT JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
+    LEFT JOIN (
         SELECT id AS price_id, model_id AS price_model_id, effective_from, input_nanos, output_nanos, cached_input_nanos,
             cache_write_nanos, cache_write_1h_nanos, image_nanos, web_search_nanos,
             flex_input_nanos, flex_cached_input_nanos, flex_output_nanos,
@@ -90,7 +91,7 @@ COMPLETIONS_ARE_THEIR_ACCOUNTS = CHARGES.invariant(
     "completions_are_their_accounts",
     "A completion belongs to the account of its key and has a hold there.",
     shows="account_id, completion_id, key_id, key_account_id, hold_account_id",
-    breaks="key_account_id <> account_id OR hold_account_id IS DISTINCT FROM account_id",
+    breaks="key_account_id IS DISTINCT FROM account_id OR hold_account_id IS DISTINCT FROM account_id",
 )
 
 COMPLETIONS_END_AS_THEIR_HOLDS_DO = CHARGES.invariant(
@@ -121,7 +122,7 @@ PRICES_ARE_THOSE_OF_THEIR_MODEL_AND_TIME = CHARGES.invariant(
     " perhaps at an earlier one.",
     shows="account_id, completion_id, model_id, price_id, price_model_id, created_at, effective_from, superseded_at",
     breaks="""
-    price_model_id <> model_id OR settlement NOT IN ('released', 'expired') AND (
+    price_model_id IS DISTINCT FROM model_id OR settlement NOT IN ('released', 'expired') AND (
         effective_from > created_at + interval '1 hour'
         OR superseded_at < created_at - interval '1 hour' AND settlement <> 'corrected')
     """,
@@ -132,6 +133,24 @@ COMPLETIONS_ARE_BOOKED_AS_USED = CHARGES.invariant(
     "The usage entry of a completion says its model, its tokens, its settlement, its key, and what an earlier run was charged.",
     shows="account_id, completion_id, model_id, prompt_tokens, completion_tokens, settlement, key_id, metadata, spender",
     breaks="is_booked_otherwise",
+)
+
+# An attempt that came late is heard to its end while others are made: then the last failure is perhaps not its provider's.
+PROVIDERS_WERE_ASKED = CHARGES.invariant(
+    "providers_were_asked",
+    "The provider of a completion of which each attempt failed is that of one of these attempts.",
+    shows="account_id, completion_id, provider_id, attempts, failed_attempts",
+    breaks="""
+    CASE jsonb_typeof(failed_attempts) WHEN 'array' THEN jsonb_array_length(failed_attempts) END >= greatest(attempts, 1)
+        AND NOT failed_attempts @> jsonb_build_array(jsonb_build_object('provider', provider_id))
+    """,
+)
+
+HOLDS_ARE_AS_PLACED = CHARGES.invariant(
+    "holds_are_as_placed",
+    "A hold has the amount that its completion was admitted with.",
+    shows="account_id, completion_id, state, admitted_nanos, held_nanos",
+    breaks="admitted_nanos <> held_nanos",
 )
 
 # With ``debits_were_held`` this holds for usage entries, too.
@@ -292,6 +311,37 @@ ACCOUNTS_COUNT_THEIR_STORED_RESPONSES = Invariant(
     tables=COMPLETION_TABLES,
 )
 
+REPLIES_ARE_OF_THEIR_ACCOUNTS = Invariant(
+    "replies_are_of_their_accounts",
+    "What is stored of a completion, for a repetition or as a response, is its account's.",
+    """
+    SELECT completion.account_id, completion.id AS completion_id, stored.account_id AS stored_for
+    FROM completion JOIN (
+        SELECT completion_id, account_id FROM completions_idempotentrequest
+        UNION ALL SELECT completion_id, account_id FROM completions_storedresponse
+    ) AS stored ON stored.completion_id = completion.id
+    WHERE stored.account_id <> completion.account_id
+    """,
+    tables=COMPLETION_TABLES,
+    reach=Reach.DAYS,
+)
+
+# A price that was withdrawn before it began is not there.
+_FIGURES = "(SELECT jsonb_object_agg(key, value) FROM jsonb_each(to_jsonb({})) WHERE key LIKE '%%nanos')"
+APPROVED_PRICES_ARE_SET = Invariant(
+    "approved_prices_are_set",
+    "A price that a second person approved has the figures that were approved.",
+    f"""
+    SELECT request.id AS request_id, request.model_id, price.id AS price_id
+    FROM completions_pricerequest AS request JOIN completions_price AS price ON price.id = request.price_id
+    WHERE decision = 'APPROVED' AND %(account)s::uuid IS NULL AND (
+        decided_by_id IS NULL OR decided_by_id = requested_by_id OR price.model_id <> request.model_id
+        OR {_FIGURES.format("price")} <> {_FIGURES.format("request")}
+    )
+    """,  # noqa: S608  constants of this code
+    tables=COMPLETION_TABLES,
+)
+
 # --- Usage by hour: what ``completions.usage.sums`` has summed up, up to the mark of each account --------------------------
 
 USAGE_TABLES = {
@@ -383,6 +433,43 @@ LABELS_SUM_TO_THE_LEDGER = Invariant(
     reach=Reach.DAYS,
 )
 
+USAGE_IS_SUMMED_UP_TO_THE_LEDGERS_END = Invariant(
+    "usage_is_summed_up_to_the_ledgers_end",
+    "Nothing is marked as summed up that is not booked yet.",
+    """
+    SELECT account.id AS account_id, mark.last_seq, account.last_seq AS booked_seq, failures_until
+    FROM account JOIN mark ON mark.account_id = account.id
+    WHERE mark.last_seq > account.last_seq OR failures_until > statement_timestamp() + interval '1 hour'
+    """,
+    tables=USAGE_TABLES,
+)
+
+# As ``usage.sums`` adds them: of a correction only what it charges, as the provider bills the tokens of what it corrects.
+_PROVIDED = ["debit.prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens"]
+_PROVIDED += ["debit.completion_tokens", "images", "web_searches"]
+_SUMS = ", ".join(f"coalesce(sum({figure}) FILTER (WHERE settlement <> 'corrected'), 0)" for figure in _PROVIDED)
+# Days of providers stay in the cell in which they were added up, whoever moves: so with several cells nothing can be asked.
+PROVIDER_DAYS_SUM_TO_THE_LEDGER = Invariant(
+    "provider_days_sum_to_the_ledger",
+    "What was charged on a day for a model at a provider, and its tokens, are the sums of the ledger entries and completions.",
+    f"""
+    SELECT day, provider_id, model_id, service_tier, says, sums FROM (
+        SELECT day, provider_id, model_id, service_tier, jsonb_build_array(completions, charged_nanos, prompt_tokens,
+            cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, images, web_searches) AS says
+        FROM completions_providerday WHERE day >= %(provided_since)s AND day < %(until)s
+    ) AS summed FULL JOIN (
+        SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,
+            jsonb_build_array(count(*) FILTER (WHERE settlement <> 'corrected'), -sum(amount_nanos), {_SUMS}) AS sums
+        FROM debit JOIN completion ON completion.id = reference
+        WHERE hour >= %(provided_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
+        GROUP BY 1, 2, 3, 4
+    ) AS summed_up USING (day, provider_id, model_id, service_tier)
+    WHERE says IS DISTINCT FROM sums AND %(account)s::uuid IS NULL AND NOT EXISTS (SELECT 1 FROM cells_cell)
+    """,  # noqa: S608  constants of this code
+    tables=USAGE_TABLES,
+    reach=Reach.DAYS,
+)
+
 TRIGGERS_KEEP_CHARGES = guarding(
     "triggers_keep_charges",
     "The triggers that keep prices and what completions were charged exist, call the right functions, and are enabled.",
@@ -400,6 +487,8 @@ INVARIANTS = [
     COMPLETIONS_COST_THEIR_TOKENS,
     PRICES_ARE_THOSE_OF_THEIR_MODEL_AND_TIME,
     COMPLETIONS_ARE_BOOKED_AS_USED,
+    PROVIDERS_WERE_ASKED,
+    HOLDS_ARE_AS_PLACED,
     HOLDS_ARE_OF_COMPLETIONS,
     DAYS_ARE_THE_SUM_OF_THEIR_COMPLETIONS,
     ADMISSIONS_FIT_THEIR_LIMITS,
@@ -407,8 +496,12 @@ INVARIANTS = [
     OVERCHARGES_WERE_CHARGED,
     ACCOUNTS_COUNT_THEIR_STORED_REPLIES,
     ACCOUNTS_COUNT_THEIR_STORED_RESPONSES,
+    REPLIES_ARE_OF_THEIR_ACCOUNTS,
+    APPROVED_PRICES_ARE_SET,
     USAGE_SUMS_TO_THE_LEDGER,
     USAGE_COUNTS_WHAT_FAILED,
     LABELS_SUM_TO_THE_LEDGER,
+    USAGE_IS_SUMMED_UP_TO_THE_LEDGERS_END,
+    PROVIDER_DAYS_SUM_TO_THE_LEDGER,
     TRIGGERS_KEEP_CHARGES,
 ]

@@ -635,6 +635,9 @@ class Completion(OwnedModel):
     charged_before_nanos = models.BigIntegerField(
         default=0, db_default=0, help_text="What earlier runs under its Idempotency-Key were charged, and it is not."
     )
+    held_nanos = models.BigIntegerField(
+        null=True, help_text="What was held for it. Empty: it was admitted before this was noted."
+    )
     relayed_bytes = models.BigIntegerField(null=True, help_text="Checkpoint. Empty: the upstream had not begun.")
     checkpointed_at = models.DateTimeField(null=True)
     settlement = models.CharField(max_length=10, choices=Settlement.choices, null=True, help_text="Empty while it runs.")

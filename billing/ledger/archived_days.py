@@ -9,7 +9,9 @@ from datetime import date, timedelta
 
 from django.db.backends.utils import CursorWrapper
 
-USAGE = "usage"  # the ``what`` of a RetentionMark: sums of usage by hour, and those of labels
+# Each is the ``what`` of a RetentionMark.
+USAGE = "usage"  # sums of usage by hour, and those of labels
+PROVIDER_DAYS = "provider days"  # those before the release that began to add them up are not there
 
 # Up to which seq the details of an account's usage are archived, or dropped; for the audit.
 ARCHIVED = """
@@ -22,20 +24,23 @@ ARCHIVED = """
 
 @dataclass(frozen=True)
 class Kept:
-    """The first UTC days of what is kept: details of completions, and sums of usage."""
+    """The first UTC days of what is kept: details of completions, sums of usage, and days of providers."""
 
     details_since: date = date.min
     usage_since: date = date.min
+    provided_since: date = date.min
 
 
 def read_kept(cursor: CursorWrapper) -> Kept:
     """Return since when rows are kept. A day that is written to the archive counts as not kept: its rows may be deleted."""
-    cursor.execute(_KEPT, {"what": USAGE})
-    archived_day, usage_since = cursor.fetchone()
-    return Kept(archived_day + timedelta(days=1) if archived_day else date.min, usage_since or date.min)
+    cursor.execute(_KEPT, {"usage": USAGE, "provided": PROVIDER_DAYS})
+    archived_day, usage_since, provided_since = cursor.fetchone()
+    details_since = archived_day + timedelta(days=1) if archived_day else date.min
+    return Kept(details_since, usage_since or date.min, provided_since or date.min)
 
 
 _KEPT = """
     SELECT (SELECT max(day) FROM billing_archivedday WHERE written_at IS NOT NULL),
-        (SELECT since FROM billing_retentionmark WHERE what = %(what)s)
+        (SELECT since FROM billing_retentionmark WHERE what = %(usage)s),
+        (SELECT since FROM billing_retentionmark WHERE what = %(provided)s)
 """

@@ -111,8 +111,9 @@ class ServedBy(NamedTuple):
 
 _COLUMNS = tuple(CompletionRecord.__struct_fields__)
 _INSERT = f"""
-    INSERT INTO completions_completion ({", ".join(_COLUMNS)})
-    SELECT * FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
+    INSERT INTO completions_completion ({", ".join(_COLUMNS)}, held_nanos)
+    SELECT begun.*, (SELECT amount_nanos FROM billing_hold WHERE reference = begun.id)
+    FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
         price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
         prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
         repeats text, charged_before_nanos bigint, request_id text, service_tier text, end_user text, tags jsonb)
@@ -130,7 +131,7 @@ _UPDATE = f"""
 
 
 def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:
-    """SQL that inserts the rows of admitted completions."""
+    """SQL that inserts the rows of admitted completions, whose holds are placed."""
     return Statement(_INSERT, [{name: getattr(each, name) for name in _COLUMNS} for each in completions])
 
 

@@ -225,6 +225,20 @@ BEGIN
     RAISE EXCEPTION 'changes of members are append-only: % is refused', TG_OP USING ERRCODE = 'check_violation';
 END $$;
 
+CREATE FUNCTION public.billing_sum_up_events() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE billing_payment SET events_digest = (
+    SELECT encode(sha256(convert_to(string_agg(
+        ROW(event_id, processor, type, outcome, note, extract(epoch FROM received_at))::text,
+        ',' ORDER BY event_id, processor COLLATE "C"
+    ), 'UTF8')), 'hex')
+    FROM billing_paymentevent WHERE payment_id = billing_payment.id
+) WHERE id = NEW.payment_id;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION public.completions_check_price_request() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -698,6 +712,7 @@ CREATE TABLE public.billing_payment (
     credit_id uuid,
     disputed_at timestamp with time zone,
     refusal text DEFAULT ''::text NOT NULL,
+    events_digest character varying(64),
     CONSTRAINT a_payment_is_of_some_amount CHECK ((amount_cents > 0)),
     CONSTRAINT a_payment_is_paid_when_it_is_credited CHECK ((((credit_id IS NOT NULL) AND (paid_at IS NOT NULL) AND (receipt_number IS NOT NULL) AND ((status)::text = 'PAID'::text)) OR ((NOT ((status)::text = 'PAID'::text)) AND (credit_id IS NULL) AND (paid_at IS NULL) AND (receipt_number IS NULL)))),
     CONSTRAINT a_refund_or_dispute_is_never_negative CHECK (((disputed_cents >= 0) AND (refunded_cents >= 0))),
@@ -993,6 +1008,7 @@ CREATE TABLE public.completions_completion (
     cache_write_1h_tokens bigint,
     service_tier character varying(10),
     web_searches bigint,
+    held_nanos bigint,
     CONSTRAINT a_completion_is_finished_when_it_is_settled CHECK ((((finished_at IS NULL) AND (settlement IS NULL)) OR ((finished_at IS NOT NULL) AND (settlement IS NOT NULL)))),
     CONSTRAINT completions_completion_attempts_check CHECK ((attempts >= 0)),
     CONSTRAINT completions_completion_first_token_ms_check CHECK ((first_token_ms >= 0)),
@@ -3241,6 +3257,8 @@ CREATE TRIGGER owner_requests_are_decided_once BEFORE DELETE OR UPDATE ON public
 
 CREATE TRIGGER payment_events_are_never_changed BEFORE DELETE OR UPDATE ON public.billing_paymentevent FOR EACH ROW EXECUTE FUNCTION public.billing_refuse_event_change();
 
+CREATE TRIGGER payment_events_are_summed_up AFTER INSERT ON public.billing_paymentevent FOR EACH ROW WHEN ((new.payment_id IS NOT NULL)) EXECUTE FUNCTION public.billing_sum_up_events();
+
 CREATE TRIGGER price_requests_are_decided_once BEFORE DELETE OR UPDATE ON public.completions_pricerequest FOR EACH ROW EXECUTE FUNCTION public.completions_check_price_request();
 
 CREATE TRIGGER prices_are_never_changed BEFORE UPDATE ON public.completions_price FOR EACH ROW EXECUTE FUNCTION public.completions_refuse_change();
@@ -3650,6 +3668,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0023_groups_act_on_accounts', now()),
 	('billing', '0024_invoices_stay_as_issued', now()),
 	('billing', '0024_members_have_roles', now()),
+	('billing', '0025_payments_have_the_digest_of_their_events', now()),
 	('billing', '0025_validate_the_roles', now()),
 	('billing', '0026_groups_see_invitations', now()),
 	('billing', '0027_failed_holds_are_found_by_time', now()),
@@ -3695,6 +3714,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0019_price_requests_say_what_was_seen', now()),
 	('completions', '0019_stored_replies_are_found_by_age', now()),
 	('completions', '0020_completions_keep_their_providers_request', now()),
+	('completions', '0020_completions_say_what_was_held', now()),
 	('completions', '0021_completions_are_found_by_key', now()),
 	('completions', '0022_ready_groups', now()),
 	('completions', '0023_hours_of_completions', now()),

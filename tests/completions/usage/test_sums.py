@@ -11,7 +11,7 @@ from django.db.models import F, Sum
 from billing.ledger import audit
 from billing.models import LedgerEntry
 from completions import tasks
-from completions.models import Completion, LabelDay, LabelHour, UsageHour, UsageMark
+from completions.models import Completion, LabelDay, LabelHour, ProviderDay, UsageHour, UsageMark
 from completions.usage import sums
 from tests import chat, factories
 from tests.completions.rows import ask, ask_streamed, begin, disconnect
@@ -157,6 +157,7 @@ def test_sums_that_did_not_tell_all_labels_apart_are_made_anew(alice, api, echo_
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE; ALTER TABLE completions_labelhour ALTER value DROP NOT NULL")
         cursor.execute("UPDATE completions_labelhour SET value = NULL WHERE value = 'v'")
     import_module("completions.migrations.0007_labels_by_day").delete_sums(apps, None)
+    ProviderDay.objects.all().delete()  # there were none then
     assert (UsageHour.objects.count(), LabelHour.objects.count()) == (0, 0)
     assert tasks.sum_up_usage() == 2
     assert (summed(UsageHour, "hour", "key_id"), summed(LabelHour, "name", "value")) == exact

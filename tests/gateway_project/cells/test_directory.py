@@ -14,7 +14,7 @@ from billing.staff import support_credit
 from completions import sweeper
 from completions.models import Completion
 from gateway_project.cells import directory, known
-from gateway_project.cells.models import AccountPlace, Cell, Reference, SignedDay
+from gateway_project.cells.models import AccountPlace, Cell, Reference, SignedDay, UserPlace
 from gateway_project.db import cell
 from keys import management_keys, secret
 from keys.models import ApiKey
@@ -222,6 +222,12 @@ def test_the_audit_finds_what_the_directory_does_not_say(second: int, remote: Ac
     AccountPlace.objects.create(account_id=remote.pk, cell=second)
     Reference.objects.filter(account_id=remote.pk).delete()
     assert _found(second) == {"references_lead_to_their_accounts"}
+
+
+def test_the_audit_finds_an_emptied_directory_of_users(second: int, remote: Account) -> None:
+    UserPlace.objects.all().delete()
+    assert _found(cell.FIRST) == set()
+    assert _found(second) == {"users_lead_to_their_accounts"}
 
 
 def test_the_audit_finds_a_cell_that_is_older_than_what_it_signed(second: int) -> None:
