@@ -225,6 +225,22 @@ def test_a_retry_runs_after_a_broken_stream(api):
     assert content(again).endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.parametrize("breaks", [1, 4, 30])
+def test_a_retry_after_a_broken_stream_costs_its_own_reply_in_full_beside_what_had_arrived(api, alice, breaks):
+    """Nothing of the broken stream counts for it, as what a dead process had charged does; it is itself charged once."""
+    echo = {"reply": "four bytes " * 18, "break_after_tokens": breaks}
+    assert b'"error"' in content(ask(api, "a", **{**LONG, "echo": echo}))
+    [broken_nanos] = charges(alice)
+    reply = content(ask(api, "a", **LONG))
+    assert content(ask(api, "a", **LONG)) == reply
+    assert broken_nanos > 0
+    assert charges(alice) == [broken_nanos, LONG_NANOS]
+    metadata = LedgerEntry.objects.filter(type="USAGE_DEBIT").order_by("seq").values_list("metadata", flat=True)
+    assert ["repeats" in each for each in metadata] == [False, False]
+    assert list(Completion.objects.order_by("created_at").values_list("settlement", flat=True)) == ["partial", "reported"]
+    assert audit.verify(alice.pk) == []
+
+
 def test_a_retry_after_a_disconnect_gets_the_whole_reply(api, alice):
     stream = ask(api, "a", stream=True)
     next(iter(stream.streaming_content))
