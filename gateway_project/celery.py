@@ -110,7 +110,18 @@ class BeatThread(bootsteps.StartStopStep):
         return EmbeddedService(worker.app, thread=True, schedule_filename=worker.schedule_filename)
 
 
-app.steps["worker"].add(BeatThread)
+class Report(bootsteps.StartStopStep):
+    """Reports the worker before it connects to the broker, which may be away for hours: its metrics tell that."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def start(self, worker: Any) -> None:
+        from gateway_project.monitoring import background  # loads models, which Django must be ready for
+
+        background.report_on_worker(worker)
+
+
+app.steps["worker"].update((BeatThread, Report))
 app.user_options["worker"].add(click.Option(["--beat-thread"], is_flag=True, help="Also run beat, as a thread."))
 
 

@@ -508,6 +508,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_TIME_LIMIT = 3_600
 CELERY_TIMEZONE = "UTC"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker serves its metrics meanwhile
 # What beat sends, every so many seconds or at a time of day in UTC: see gateway_project.celery.
 PERIODIC_TASKS: dict[str, dict[str, Any]] = {
     "release-expired-holds": {"task": "completions.tasks.release_expired_holds", "schedule": 60.0},

@@ -1,4 +1,4 @@
-"""Starts what reports on worker and beat, when Celery says that they have started."""
+"""Starts what reports on worker and beat, when Celery starts them."""
 
 import logging
 import threading
@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import Any, NoReturn
 
-from celery.signals import after_task_publish, beat_embedded_init, beat_init, task_prerun, worker_ready
+from celery.signals import after_task_publish, beat_embedded_init, beat_init, task_prerun
 from django.conf import settings
 
 from gateway_project.db import pool, repetition
@@ -15,12 +15,11 @@ from gateway_project.monitoring import processes, task_runs, worker_endpoint
 logger = logging.getLogger("gateway.processes")
 
 
-@worker_ready.connect
-def report_on_worker(sender: Any, **kwargs: Any) -> None:
+def report_on_worker(worker: Any) -> None:
     """Report the worker. With prefork this is its parent: only the parent reports, and answers for its children."""
     from celery.concurrency.prefork import TaskPool  # here, because only a worker needs it
 
-    if isinstance(sender.pool, TaskPool):
+    if isinstance(worker.pool, TaskPool):
         pool.stop_pooling()
     processes.report_regularly("worker")
     if settings.WORKER_METRICS_ADDRESS:

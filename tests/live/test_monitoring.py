@@ -226,6 +226,36 @@ def test_scrapes_end_while_the_database_does_not_answer(workers):
                 assert shown[VERIFIED] == 0
 
 
+@fault(
+    "Redis",
+    "A worker starts while Redis is away",
+    "It serves its metrics, with `gateway_broker_up` 0, and takes tasks as soon as Redis is there",
+)
+@pytest.mark.parametrize("pool", QUEUES)
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_starts_without_redis_serves_metrics_and_connects_later(celeries, tmp_path_factory, pool):
+    directory, port = tmp_path_factory.mktemp("late"), free_port()
+    log = celeries.begin(
+        *("worker", "--pool", pool, "--concurrency", "1", "--without-gossip", "--without-mingle"),
+        REDIS_URL=f"unix://{redis._socket(directory)}",  # which is not there yet
+        GATEWAY_WORKER_METRICS_BIND=str(port),
+        PROMETHEUS_MULTIPROC_DIR=str(directory / "metrics"),
+    )
+    shown = scrape_until(port, lambda shown: "gateway_broker_up" in shown and shown.get("gateway_database_up"))
+    assert shown["gateway_broker_up"] == 0
+    broker = Broker(directory)
+    try:
+        scrape_until(port, lambda shown: shown.get("gateway_broker_up"))
+        broker.send("completions.tasks.release_expired_holds")
+        runs = TaskRun.objects.filter(name="completions.tasks.release_expired_holds")
+        eventually(runs.exists)
+    finally:
+        celeries.end()
+        broker.stop()
+    assert "Traceback" not in log.read_text()
+    Process.objects.all().delete()
+
+
 def late_schedule(directory: Path) -> str:
     """Make a schedule file of a beat that was stopped two hours ago, so that tasks are due at once. Return its path."""
     path = str(directory / "schedule")
