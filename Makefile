@@ -98,6 +98,9 @@ define MAKE_VENV
   || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(IN) install --quiet pip; }
 endef
 
+NO_NETWORK := 'NewConnectionError|ConnectTimeout|name resolution|Network is unreachable|Connection refused|ProxyError'
+OFFLINE := This machine reaches no index of Python packages: connect it once, or set PIP_INDEX_URL to an index that it reaches. $(VENV)/install.log has what pip said.
+
 # uv takes seconds where pip takes a minute or two. It does not read the configuration of pip, such as an index of your own: where it
 # fails, pip installs. What they say otherwise appears only when both fail.
 define INSTALL
@@ -105,7 +108,7 @@ define INSTALL
   awk '/^[a-z]/ {is_uv = /^uv==/} is_uv' requirements-dev.txt > $(VENV)/uv.txt; \
   { $(PIP) --quiet -r $(VENV)/uv.txt && $(IN) -m uv pip install --python $(IN) --quiet --require-hashes -r $<; } > $(VENV)/install.log 2>&1 \
     || { printf ' with pip, which takes a minute or two ...'; $(PIP) -r $< > $(VENV)/install.log 2>&1; } \
-    || { echo; cat $(VENV)/install.log; exit 1; }; \
+    || { echo; grep -qE $(NO_NETWORK) $(VENV)/install.log && echo "$(OFFLINE)" || cat $(VENV)/install.log; exit 1; }; \
   printf ' done in %s s.\n' $$(($$(date +%s) - started))
 endef
 

@@ -15,6 +15,8 @@ transaction. What the file decides, and what it leaves alone:
 """
 
 import datetime
+import os
+import pwd
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -65,7 +67,7 @@ def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = N
             kinds |= tables.declared_providers(values)
             catalog = _merged(catalog, tables.validate(values, known_providers=kinds))
         except OSError as error:
-            errors.append(f"{path}: {error.strerror or 'cannot be read'}")
+            errors.append(f"{path}: {error.strerror or 'cannot be read'}{_advice(error)}")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             errors.append(f"{path.name}: is not TOML: {error}")
         except tables.InvalidFile as invalid:
@@ -73,6 +75,18 @@ def read(paths: Iterable[Path], *, known_providers: Mapping[str, str] | None = N
     if errors:
         raise InvalidCatalog(errors)
     return catalog
+
+
+def _advice(error: OSError) -> str:
+    if not isinstance(error, PermissionError):
+        return ""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # it has no name, as in many containers
+        user = f"the user {os.geteuid()}"
+    return (
+        f". This runs as {user}: copy the file to where that user may read it, such as /etc/model-gateway, and make it readable"
+    )
 
 
 def _merged(catalog: Catalog, later: tables.CatalogFile) -> Catalog:

@@ -59,10 +59,10 @@ def var(environ: Environment) -> Path:
     path = installation.var(environ)
     try:
         path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:  # the disk may be full, or another user's
+            file.write(b"0" * 2**16)
     except OSError as error:
-        raise embedded.CannotStart(
-            f"{path} cannot be made: {error.strerror}. Set GATEWAY_VAR to a directory of yours."
-        ) from None
+        raise embedded.cannot_write(path, error) from None
     return path
 
 

@@ -1,14 +1,48 @@
 """What the embedded PostgreSQL and Redis share."""
 
+import errno
 import importlib.util
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 _WAIT_SECONDS_MAX = 10
 
 
 class CannotStart(Exception):
     """The gateway cannot start. The message tells the developer why, in one line."""
+
+
+# What the data directory refuses, by its error.
+_ADVICE = {
+    errno.EACCES: "belongs to {owner}, and {user} may not write there: set GATEWAY_VAR to a directory of yours.",
+    errno.EPERM: "belongs to {owner}, and {user} may not write there: set GATEWAY_VAR to a directory of yours.",
+    errno.ENOSPC: "cannot be written, because its disk is full: free some, or set GATEWAY_VAR to a directory on another disk.",
+    errno.EDQUOT: "cannot be written, because your share of its disk is used up: free some, or set GATEWAY_VAR to a directory"
+    " on another disk.",
+    errno.EROFS: "is on a disk that is only read: set GATEWAY_VAR to a directory on another disk.",
+}
+
+
+def cannot_write(path: Path, error: OSError) -> CannotStart:
+    """Return why nothing can be written to a path, and what to do about it."""
+    advice = _ADVICE.get(error.errno or 0, f"cannot be made: {error.strerror}. Set GATEWAY_VAR to a directory of yours.")
+    return CannotStart(f"{path} {advice.format(owner=_owner(path), user=_name(os.geteuid()))}")
+
+
+def _owner(path: Path) -> str:
+    existing = next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
+    return _name(existing.stat().st_uid)
+
+
+def _name(user_id: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:  # it has no name, as in many containers
+        return f"the user {user_id}"
 
 
 def require_installed() -> None:

@@ -4,10 +4,12 @@ Each step prints a line. A step that fails ends the start with a message of one 
 process of their own, ``python -m gateway_project.local.preparation``, so that the supervisor does not keep what they load.
 """
 
+import errno
 import io
 import multiprocessing
 import os
 import runpy
+import shutil
 import socket
 import sys
 import time
@@ -23,6 +25,8 @@ from gateway_project import environment
 from gateway_project.local import development, postgresql
 from gateway_project.local import redis as embedded_redis
 from gateway_project.local.embedded import CannotStart
+
+_FREE_BYTES_MIN = 100 * 2**20  # a new database and its log
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,17 @@ class Address:
         if not public_host:
             return str(self)
         return f"http://{public_host}" if ":" in public_host else f"http://{public_host}:{self.port}"
+
+
+def require_room(directory: Path) -> None:
+    """Raises CannotStart where PostgreSQL would end in the middle of its start, because the disk is full."""
+    free_bytes = shutil.disk_usage(directory).free
+    if free_bytes < _FREE_BYTES_MIN:
+        free, needed = free_bytes // 2**20, _FREE_BYTES_MIN // 2**20
+        raise CannotStart(
+            f"The disk of {directory} has {free} MB left, and the gateway needs {needed}:"
+            " free some, or set GATEWAY_VAR to a directory on another disk."
+        )
 
 
 def requested_address(environ: development.Environment) -> Address:
@@ -79,13 +94,17 @@ def _settings_objection() -> str:
     return ""
 
 
+_ADVICE = {errno.EADDRINUSE: "Try another PORT.", errno.EACCES: "Take a PORT from 1024 on."}
+
+
 def require_free_port(address: Address) -> None:
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
         socket.create_server((address.host.strip("[]"), address.port), family=family).close()
     except OSError as error:
         reason = str(error.strerror).partition(" (")[0]
-        raise CannotStart(f"Cannot listen on {address.host}:{address.port}: {reason}. Try another PORT.") from None
+        advice = _ADVICE.get(error.errno or 0, "Set GATEWAY_BIND to an address of this machine, such as 127.0.0.1 or [::1].")
+        raise CannotStart(f"Cannot listen on {address.host}:{address.port}: {reason}. {advice}") from None
 
 
 # --- The stores --------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from honcho.manager import Manager
 from gateway_project import process_commands
 from gateway_project.local import development, preparation
 from gateway_project.local import redis as embedded_redis
-from gateway_project.local.embedded import CannotStart
+from gateway_project.local.embedded import CannotStart, cannot_write
 from gateway_project.local.preparation import Address, Stores, write_line
 
 # Every child has this variable, with its data directory, so that children are found after a kill -9 of their supervisor.
@@ -46,6 +46,10 @@ def main() -> None:
         sys.exit(_run(os.environ))
     except CannotStart as error:
         sys.exit(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        sys.exit(str(cannot_write(Path(error.filename), error)))
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -59,6 +63,7 @@ def _run(environ: development.Environment) -> int:
     directory, address = development.var(environ), preparation.requested_address(environ)
     preparation.requested_catalog(environ)  # fails before anything starts
     preparation.require_readable_settings()
+    preparation.require_room(directory)
     lock = _lock(directory, address)
     try:
         stop_children(directory)
