@@ -1,12 +1,15 @@
 """The support pages of accounts and the ledger, and through ``people_admin`` of users. Entries are read-only."""
 
+from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import URLPattern, path
 from django.utils.text import Truncator
 
@@ -18,17 +21,20 @@ from billing.ledger import statement
 from billing.ledger.writer import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
+from billing.sign_in import unblocking
 from billing.staff import approval_admin, support_credit
 from billing.staff.forms import AccountForm, SupportCreditForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.staff.support_credit import RequestedCredit
 from gateway_project.activity import list_values
-from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
+from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.cells import directory
 from gateway_project.db import cell
 from gateway_project.desk import sections, short_ids
+from gateway_project.desk.acts import act_once
+from gateway_project.desk.forms import ReasonForm
 from gateway_project.templatetags.amounts import balance_usd, usd
 from gateway_project.text import dollars
 
@@ -300,7 +306,47 @@ class HoldAdmin(NewestFirstAdmin):
 
 
 @admin.register(SignInLimit)
-class SignInLimitAdmin(ReadOnlyAdmin):
+class SignInLimitAdmin(ActionsMixin, ReadOnlyAdmin):
+    """Limits are digests: they are found by the address that they limit, whose page says what is used up, and unblocks it."""
+
     list_display = ("digest", "full_at")
     search_fields = ("digest__exact",)
+    search_help_text = "An email address, the address of a client, or the digest."
     ordering = ("-full_at", "digest")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[SignInLimit], search_term: str
+    ) -> tuple[QuerySet[SignInLimit], bool]:
+        if address := unblocking.read_address(search_term):
+            return queryset.filter(pk__in=[each.row.pk for each in unblocking.find(address)]), False
+        return super().get_search_results(request, queryset, search_term)
+
+    def get_urls(self) -> list[URLPattern]:
+        unblock = self.admin_site.admin_view(self.unblock_view)
+        return [path("unblock/", unblock, name="billing_signinlimit_unblock"), *super().get_urls()]
+
+    def unblock_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what is used up of the limits of ``?address=``; a POST makes it available again, with a reason."""
+        if not (self.has_view_permission(request) and request.user.has_perm("billing.unblock_sign_in")):
+            raise PermissionDenied("billing.unblock_sign_in")
+        address = unblocking.read_address(request.GET.get("address", ""))
+        if not address:
+            raise Http404
+        user = unblocking.find_user(address)
+        if user and user.is_staff and not staff_permissions.may_set_credentials(staff_of(request), user):
+            raise PermissionDenied(f"{user} is a colleague: only a superuser may do this.")
+        form = ReasonForm(request.POST if request.method == "POST" else None)
+        with transaction.atomic():
+            used = unblocking.find(address)
+            unblock = partial(self._unblock, request, form, address, used)
+            if request.method == "POST" and used and act_once(request, form, unblock):
+                return redirect(f"{request.path}?{urlencode({'address': address})}")
+        context = {"address": address, "used": used, "form": form if used else None}
+        return self.show_action(request, "admin/billing/signinlimit/unblock.html", "Unblock a sign-in", None, **context)
+
+    def _unblock(self, request: HttpRequest, form: ReasonForm, address: str, used: list[unblocking.Used]) -> str:
+        unblocking.reset(used)
+        summary = f"Unblocked {address}: {'; '.join(each.words for each in used)}."
+        target = unblocking.find_user(address) or used[0].row
+        self.record(request, Activity.Act.UNBLOCKED, target, summary, **form.notes)
+        return f"{address} is unblocked: within a minute everywhere."

@@ -1079,6 +1079,13 @@ class SignInLimit(models.Model):
 
     digest = models.CharField(max_length=64, primary_key=True, db_collation="C", help_text="SHA-256 of what is limited.")
     full_at = models.DateTimeField(db_index=True, help_text="When the whole burst is available again.")
+    email_digest = models.CharField(
+        max_length=64, blank=True, default="", db_default="", db_collation="C", help_text="Of a limit on a known device."
+    )
+
+    class Meta:
+        permissions = [("unblock_sign_in", "Can unblock a sign-in after too many attempts")]
+        indexes = [models.Index(fields=["email_digest"], condition=~Q(email_digest=""), name="limits_on_known_devices")]
 
     def __str__(self) -> str:
         return self.digest

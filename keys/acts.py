@@ -33,9 +33,20 @@ class KeyRevoked(Exception):
     """The key was revoked in the meantime: it cannot be changed any more."""
 
 
+class AccountClosed(Exception):
+    """No key is made of an account that is closed. The message says so to its members."""
+
+    def __init__(self) -> None:
+        super().__init__("The account is closed: its keys are refused, and it gets no new ones.")
+
+
 def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[ApiKey, str]:
-    """Make a key, with the arguments of ``lifecycle.issue_key``. Return it and its secret. Raises MaximumReached."""
+    """Make a key, with the arguments of ``lifecycle.issue_key``. Return it and its secret.
+
+    Raises MaximumReached, AccountClosed.
+    """
     with transaction.atomic():
+        _require_open(account)
         maxima.require_room_for_key(account)
         key, minted = lifecycle.issue_key(account, **fields)
         limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
@@ -43,6 +54,12 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
             request, Activity.Act.KEY_MADE, key, f"Created the key with {limit}.", after=_values(key, *_LIMIT, "expires_at")
         )
     return key, minted
+
+
+def _require_open(account: Account) -> None:
+    """Lock the account. Raises AccountClosed."""
+    if not account_locks.lock_account(account.pk).is_active:
+        raise AccountClosed
 
 
 def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any], **notes: str) -> str:
@@ -159,8 +176,12 @@ def revoke(request: HttpRequest, key: ApiKey, **notes: str) -> bool:
 
 
 def make_management_key(request: HttpRequest, account: Account, name: str) -> tuple[ManagementKey, str]:
-    """Make a management key. Return it and its secret. Raises MaximumReached."""
+    """Make a management key. Return it and its secret.
+
+    Raises MaximumReached, AccountClosed.
+    """
     with transaction.atomic():
+        _require_open(account)
         maxima.require_room_for_management_key(account)
         assert isinstance(request.user, User)
         key, minted = management_keys.issue(account, name=name, created_by=request.user)

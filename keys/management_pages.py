@@ -36,6 +36,9 @@ def list_keys(request: HttpRequest, account: Account) -> HttpResponse:
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a management key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
+    if not account.is_active:
+        messages.error(request, str(acts.AccountClosed()))
+        return redirect("management-keys")
     form, minted = ManagementKeyForm(account), None
     if request.method == "POST":
         with transaction.atomic():
@@ -54,6 +57,8 @@ def _make(request: HttpRequest, account: Account, form: ManagementKeyForm) -> st
         return acts.make_management_key(request, account, form.cleaned_data["name"])[1]
     except errors.MaximumReached as refusal:
         form.add_error(None, refusal.message)
+    except acts.AccountClosed as refusal:  # meanwhile
+        form.add_error(None, str(refusal))
     return None
 
 

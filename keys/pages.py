@@ -76,6 +76,9 @@ def key_list(request: HttpRequest, account: Account) -> HttpResponse:
 @reauthenticates
 def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Make a key. Its secret is shown only in the reply to the POST: it is in no URL, cookie or session."""
+    if not account.is_active:
+        messages.error(request, str(acts.AccountClosed()))
+        return redirect("keys")
     if request.method != "POST":
         return render(request, "dashboard/key_new.html", {"form": KeyForm(account)})
     with transaction.atomic():
@@ -95,6 +98,8 @@ def _make(request: HttpRequest, account: Account, form: KeyForm) -> tuple[ApiKey
         return acts.make_key(request, account, created_by=request.user, **form.new_key)
     except errors.MaximumReached as refusal:
         form.add_error(None, refusal.message)
+    except acts.AccountClosed as refusal:  # meanwhile
+        form.add_error(None, str(refusal))
     return None
 
 

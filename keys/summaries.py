@@ -116,11 +116,13 @@ def mask(last_four: str) -> str:
 
 
 def describe_state(key: ApiKey, now: datetime) -> str:
-    """Return Active, Paused, Expired or Revoked."""
+    """Return Active, Paused, Expired, Revoked, or that the account is closed."""
     if key.revoked_at is not None:
         return "Revoked"
     if key.expires_at is not None and key.expires_at <= now:
         return "Expired"
+    if not key.account.is_active:
+        return "Account closed"
     return "Paused" if key.paused_at is not None else "Active"
 
 

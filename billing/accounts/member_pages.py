@@ -52,12 +52,20 @@ class Member:
         return self.may(Permission.MANAGE_KEYS)
 
     @property
+    def may_make_keys(self) -> bool:
+        return self.may_manage_keys and self.account_is_active
+
+    @property
     def may_send_requests(self) -> bool:
         return self.may(Permission.SEND_REQUESTS)
 
     @property
     def may_manage_by_program(self) -> bool:
         return self.may(Permission.MANAGE_BY_PROGRAM)
+
+    @property
+    def may_make_management_keys(self) -> bool:
+        return self.may_manage_by_program and self.account_is_active
 
     @property
     def may_pay(self) -> bool:

@@ -6,16 +6,19 @@ Receipts and invoices are found by their number, also as it stands in the name o
 import json
 import re
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.postgres.search import SearchQuery, SearchVector
-from django.db.models import BooleanField, Q, QuerySet, TextField
+from django.db.models import BooleanField, Q, QuerySet, TextField, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Cast, Right
+from django.urls import reverse
 
 from billing.email_addresses import canonical
 from billing.ledger import credit_notes
-from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, User
+from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, SignInLimit, User
+from billing.sign_in import unblocking
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
 from gateway_project.text import dollars, timestamps
@@ -110,6 +113,21 @@ def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
     return LedgerEntry.objects.filter(pk__in=[note.entry.pk for note in notes if note]).select_related("account")
 
 
+def _blocked_sign_ins(term: str) -> QuerySet[SignInLimit]:
+    """Find the limits of an address that block it now."""
+    address = unblocking.read_address(term)
+    blocked = [each.row.pk for each in unblocking.find(address) if each.blocked_until] if address else []
+    return SignInLimit.objects.filter(pk__in=blocked).annotate(address=Value(address))
+
+
+def _describe_limit(limit: Any) -> str:
+    return f"{limit.address} cannot sign in now, or gets no emails"
+
+
+def _page_of_limit(limit: Any) -> str:
+    return f"{reverse('admin:billing_signinlimit_unblock')}?{urlencode({'address': limit.address})}"
+
+
 def _describe_payment(payment: Payment) -> str:
     return f"{dollars.format_cents(payment.amount_cents)} of {payment.account}: {payment.get_status_display()}"
 
@@ -143,5 +161,12 @@ FINDERS = [
     Finder(LedgerEntry, _entries_by_credit_note, _describe_entry, "the number of a credit note"),
     Finder(LedgerEntry, _entries_by_reference, _describe_entry, is_last_resort=True),  # of usage, it leads to the completion
     Finder(Hold, _holds, _describe_hold, is_last_resort=True),
+    Finder(
+        SignInLimit,
+        _blocked_sign_ins,
+        _describe_limit,
+        "an email or network address that cannot sign in",
+        address=_page_of_limit,
+    ),
     Finder(User, _people, _describe_person, "the email address of someone without an account", is_last_resort=True),
 ]

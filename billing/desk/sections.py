@@ -80,6 +80,7 @@ def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
             for each in memberships
         ],
         "may_see_users": request.user.has_perm("billing.view_user"),
+        "may_unblock": request.user.has_perms(["billing.view_signinlimit", "billing.unblock_sign_in"]),
     }
 
 

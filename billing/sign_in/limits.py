@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 
 from billing.email_addresses import canonical
 from billing.models import SignInLimit
@@ -49,11 +50,20 @@ class Limit:
 
     subject: str
     rate: Rate
+    email: str = ""  # of a limit that is looked for by it, because the rest of the subject is known to a browser only
 
     @property
     def digest(self) -> str:
         """The primary key. The table need not tell who tried to sign in, nor store texts of any length."""
-        return sha256(self.subject.encode()).hexdigest()
+        return _digest(self.subject)
+
+    @property
+    def email_digest(self) -> str:
+        return _digest(self.email) if self.email else ""
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 def address_limit(network: str) -> Limit:
@@ -119,7 +129,7 @@ def mailbox(email: str) -> str:
 
 def device_limit(device: str, email: str) -> Limit:
     """Return the limit of a user on a known device, which nobody else can use up."""
-    return Limit(f"device {device} {email}", USER)
+    return Limit(f"device {device} {email}", USER, email)
 
 
 # A limit that is used up stays so until its next attempt is due. A flood that is refused costs no further query.
@@ -168,6 +178,19 @@ def give_back_attempt(limits: Iterable[Limit]) -> None:
             )
 
 
+def find_known_devices(email: str) -> QuerySet[SignInLimit]:
+    """Return the limits of a user on known devices."""
+    return SignInLimit.objects.filter(email_digest=_digest(email))
+
+
+def reset(rows: Iterable[SignInLimit]) -> None:
+    """Make the whole burst of limits available again. Other processes know it within a minute."""
+    digests = [row.digest for row in rows]
+    SignInLimit.objects.filter(pk__in=digests).delete()
+    for digest in digests:
+        _next_attempts.discard(digest)
+
+
 def forget_unused() -> int:
     """Delete the rows of limits whose whole burst is available again. Return how many."""
     deleted, _ = SignInLimit.objects.filter(full_at__lt=pool.database_time()).delete()
@@ -185,7 +208,8 @@ _STATE = """(
         )"""
 _COUNT = """
     WITH counted AS (
-        INSERT INTO billing_signinlimit AS state (digest, full_at) VALUES (%(digest)s, statement_timestamp() + {interval})
+        INSERT INTO billing_signinlimit AS state (digest, email_digest, full_at)
+        VALUES (%(digest)s, %(email_digest)s, statement_timestamp() + {interval})
         ON CONFLICT (digest) DO UPDATE SET full_at = {state} + {interval}
         WHERE {state} <= statement_timestamp() + {interval} * (%(burst)s - 1)
         RETURNING interval '0' AS wait
@@ -203,8 +227,7 @@ _COUNT = """
 def _count(limit: Limit) -> timedelta:
     """Count the attempt and return 0, or return how long the next one must wait."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            _COUNT, {"digest": limit.digest, "burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds}
-        )
+        values = {"digest": limit.digest, "email_digest": limit.email_digest}
+        cursor.execute(_COUNT, {**values, "burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds})
         wait: timedelta = cursor.fetchone()[0]
     return wait

@@ -4,18 +4,19 @@ import re
 from datetime import date
 from typing import Any
 
-from django.db.models import DateField, QuerySet, TextField, Value
+from django.db.models import DateField, F, Q, QuerySet, TextField, Value
 from django.db.models.functions import Cast, Right
 from django.urls import reverse
 
 from billing.models import Account
 from completions.history import monthly_statement
-from completions.models import Completion
+from completions.models import Completion, LanguageModel, Provider, Route
 from gateway_project.desk import short_ids
 from gateway_project.desk.search import Finder
 from gateway_project.text import dollars, timestamps
 
 _PREFIX = "chatcmpl-"
+_TERM_CHARACTERS_MIN = 3  # fewer are in the names of too many
 _ID = re.compile(rf"(?:{_PREFIX})?([0-9a-f]{{8,32}})", re.ASCII)
 
 
@@ -38,6 +39,40 @@ def _by_request(term: str) -> QuerySet[Completion]:
 
 def _by_provider_request(term: str) -> QuerySet[Completion]:
     return _completions().filter(provider_request_id=term)
+
+
+def _models(term: str) -> QuerySet[LanguageModel]:
+    if len(term) < _TERM_CHARACTERS_MIN:
+        return LanguageModel.objects.none()
+    return LanguageModel.objects.filter(Q(pk__icontains=term) | Q(name__icontains=term)).order_by("pk")
+
+
+def _providers(term: str) -> QuerySet[Provider]:
+    return Provider.objects.filter(pk__istartswith=term).order_by("pk")
+
+
+def _routes(term: str) -> QuerySet[Route]:
+    """Find the routes that ask a provider for a model by this name, and one as it is written: "acme/large at openai"."""
+    model, at, provider = term.partition(" at ")
+    by_words = Q(model=model, provider=provider) if at else Q()
+    asked = Q(upstream_model__iexact=term) & ~Q(upstream_model=F("model_id"))
+    return Route.objects.filter(by_words if at else asked).select_related("model", "provider").order_by("pk")
+
+
+def _describe_model(model: LanguageModel) -> str:
+    return f"{model.name}{_off(model)}"
+
+
+def _describe_provider(provider: Provider) -> str:
+    return f"{provider.kind}{_off(provider)}"
+
+
+def _describe_route(route: Route) -> str:
+    return f"asks for {route.upstream_model}{_off(route)}"
+
+
+def _off(row: Any) -> str:
+    return "" if row.is_enabled else ", switched off"
 
 
 def _describe(completion: Completion) -> str:
@@ -65,5 +100,8 @@ FINDERS = [
     Finder(Completion, _by_id, _describe, "a completion's ID, or its beginning"),
     Finder(Completion, _by_request, _describe, "a request ID (x-request-id)"),
     Finder(Completion, _by_provider_request, _describe, "a provider's own ID of a request"),
+    Finder(LanguageModel, _models, _describe_model, "a part of a model's ID or name"),
+    Finder(Provider, _providers, _describe_provider, "a provider, or its beginning"),
+    Finder(Route, _routes, _describe_route, "a model as a provider calls it, or a route, such as acme/large at openai"),
     Finder(Account, _statements, _describe_statement, "the number of a monthly statement", address=_page_of_statement),
 ]

@@ -38,6 +38,7 @@ class Activity(models.Model):
         MANAGEMENT_KEY_MADE = "MANAGEMENT_KEY_MADE", "created a management key"
         MANAGEMENT_KEY_REVOKED = "MANAGEMENT_KEY_REVOKED", "revoked a management key"
         PASSWORD_CHANGED = "PASSWORD_CHANGED", "changed a password"
+        UNBLOCKED = "UNBLOCKED", "unblocked a sign-in"
         INVITED = "INVITED", "sent a password link"
         INVITATION_REVOKED = "INVITATION_REVOKED", "revoked a password link"
         MEMBER_INVITED = "MEMBER_INVITED", "invited a member"

@@ -28,6 +28,12 @@ def client_network(address: str) -> str:
     return str(IPv6Network((int(parsed), _HOST_BITS), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
+def read_network(text: str) -> str:
+    """Return the network of one client that a person names by an address or as ``client_network`` writes it; '' if none."""
+    parsed = _parse(text.removesuffix(f"/{_HOST_BITS}"))
+    return client_network(str(parsed)) if parsed else ""
+
+
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
     """Parse an address, which some proxies send with a port: ``192.0.2.1:5000``, ``[2001:db8::1]:5000``."""
     text = text.strip()

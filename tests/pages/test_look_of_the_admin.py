@@ -75,6 +75,7 @@ PAGES = [
     "/admin/completions/providerprice/add/",
     "/admin/completions/incident/add/",
     "/admin/completions/route/{route}/call/",
+    "/admin/billing/signinlimit/unblock/?address=alice@example.org",
 ]
 # Further acts, whose pages are made of the same parts.
 ACTS = [

@@ -131,6 +131,44 @@ def test_somebody_without_an_account_is_found(desk, db):
 # --- Several, and nothing -----------------------------------------------------------------------------------------
 
 
+# The catalog: the term, and what it leads to or lists, by the ends of their addresses.
+CATALOG = [
+    ("acme/large", ["languagemodel/acme_2Flarge"]),
+    ("ACME/Lar", ["languagemodel/acme_2Flarge"]),
+    ("arge", ["languagemodel/acme_2Flarge"]),
+    ("Great Name", ["languagemodel/acme_2Flarge"]),
+    ("upstreamer", ["provider/upstreamer"]),
+    ("upstr", ["provider/upstreamer"]),
+    ("vendor-model-7", ["route"]),
+    ("VENDOR-MODEL-7", ["route"]),
+    ("acme/large at upstreamer", ["route"]),
+    ("acme/large at nowhere", []),
+    ("ac", []),
+    ("%", []),
+    ("ac_e/large", []),
+]
+
+
+@pytest.mark.parametrize(("term", "pages"), CATALOG)
+def test_models_providers_and_routes_are_found(desk, term, pages):
+    provider = factories.make_provider("upstreamer")
+    model = factories.make_model("acme/large", provider=provider, upstream_model="vendor-model-7", name="A Great Name")
+    factories.make_model("other/small")
+    reply = desk.get(SEARCH, {"q": term})
+    ends = [page.replace("route", f"route/{model.routes.get().pk}") for page in pages]
+    if not pages:
+        assert reply.context["found"] == []
+    else:
+        assert [reply["Location"]] == [f"/admin/completions/{end}/change/" for end in ends]
+
+
+def test_what_is_switched_off_says_so(desk):
+    model = factories.make_model("acme/large", is_enabled=False)
+    factories.make_model("acme/larger")
+    found = {each.name: each.description for each in desk.get(SEARCH, {"q": "acme/large"}).context["found"]}
+    assert found == {"acme/large": f"{model.name}, switched off", "acme/larger": "acme/larger"}
+
+
 def test_several_are_listed_with_what_each_is(desk, alice, key):
     factories.make_account("Alice and daughters", cents=250)
     reply = desk.get(SEARCH, {"q": "alice"})
@@ -206,6 +244,8 @@ VIEWS = {
     "keys.view_apikey": "key",
     "keys.view_refusedrequest": "req_refused",
     "completions.view_completion": "req_019aaf3e2bc47000800000000000beef",
+    "completions.view_languagemodel": "demo/echo",
+    "completions.view_route": "demo/echo at echo",
 }
 
 
@@ -282,7 +322,7 @@ TERMS = [
     *("6F75849B-0001", "6F75849B-2026-11"),
     *("chatcmpl-c4ca4238a0b923820dcc509a6f75849b", "chatcmpl-lost", "req_c4ca4238a0b923820dcc509a6f75849b"),
 ]
-_SMALL = {"completions_languagemodel", "completions_price", "completions_provider"}
+_SMALL = {"completions_languagemodel", "completions_price", "completions_provider", "completions_route"}
 
 
 def test_every_search_reads_indexes(db):
