@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -48,7 +49,7 @@ def test_each_table_of_an_account_has_a_word_about_export_and_erasure():
 def test_each_other_table_of_people_has_one_too():
     """One that refers to a person, to an account without being in a cell, or to such a table."""
     others = [model for model in apps.get_models() if model not in own_tables.of_accounts()]
-    found = {User, *(model for model in others if {field.name for field in model._meta.fields} & {"account_id"})}
+    found: set[Any] = {User, *(model for model in others if {field.name for field in model._meta.fields} & {"account_id"})}
     for _ in others:
         found |= {model for model in others if {field.related_model for field in model._meta.concrete_fields} & found}
     assert {model._meta.label_lower for model in found} == BESIDE.keys()
