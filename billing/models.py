@@ -860,6 +860,7 @@ class InvoiceFile(OwnedModel):
     """An invoice or a credit note as it was issued. Written once by ``payments.issuing``, and never changed."""
 
     kept = Kept("Its page has it, and payments and credit_notes say the same.", BOOKS)
+    id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="invoice_files", db_index=False)
     number = models.CharField(max_length=30)
     content = models.BinaryField(help_text="The PDF.")

@@ -4,6 +4,8 @@ import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
 
+import gateway_project.identifiers
+
 GUARD = """
 CREATE TRIGGER invoices_stay_as_issued BEFORE UPDATE OR DELETE ON billing_invoicefile
     FOR EACH ROW EXECUTE FUNCTION billing_refuse_change()
@@ -20,7 +22,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="InvoiceFile",
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=gateway_project.identifiers.uuid7, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
                 ("number", models.CharField(max_length=30)),
                 ("content", models.BinaryField(help_text="The PDF.")),
                 ("issued_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
