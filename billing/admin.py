@@ -37,6 +37,7 @@ from gateway_project.desk.acts import act_once
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.templatetags.amounts import balance_usd, usd
 from gateway_project.text import dollars
+from gateway_project.text.dollars import Amount
 
 
 class ActiveMemberFilter(admin.SimpleListFilter):
@@ -57,6 +58,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
     change_form_template = "admin/billing/account/change_form.html"
     list_display = ("name", "balance", "held", "is_active", "created")
+    amounts = ("balance_nanos", "held_nanos")
     list_filter = ("is_active", ActiveMemberFilter)
     form = AccountForm
     search_fields = ("name", "members__email")
@@ -102,11 +104,11 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
     @admin.display(ordering="balance_nanos")
     def balance(self, account: Account) -> str:
-        return balance_usd(account.balance_nanos)
+        return balance_usd(account.balance_nanos, list_values.decimals_of(account))
 
     @admin.display(ordering="held_nanos", description="held by running requests")
     def held(self, account: Account) -> str:
-        return usd(account.held_nanos)
+        return usd(account.held_nanos, list_values.decimals_of(account))
 
     # --- Around the form: acts, and the sections of all apps --------------------------------------------------------
 
@@ -117,14 +119,15 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
         return super().change_view(request, object_id, form_url, extra_context)
 
     def _around_the_form(self, request: HttpRequest, account: Account) -> dict[str, Any]:
+        funds = statement.show_funds(account)
         return {
             "acts": self.possible_acts(request, account),
             "may_credit": self._may_credit(request, account),
             "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
             "sums": [
-                ("Balance", balance_usd(account.balance_nanos)),
-                ("Held by running requests", usd(account.held_nanos)),
-                ("Available", balance_usd(account.available_nanos)),
+                ("Balance", usd(funds.balance)),
+                ("Held by running requests", usd(funds.held)),
+                ("Available", usd(funds.available)),
             ],
             "sections": sections.read(request, account),
         }
@@ -181,6 +184,7 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 @admin.register(LedgerEntry)
 class LedgerEntryAdmin(NewestFirstAdmin):
     list_display = ("short_id", "at", "of_account", "kind", "amount", "balance_after", "booked_for")
+    amounts = ("amount_nanos", "balance_after_nanos")
     list_filter = ("type",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
@@ -245,11 +249,11 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
     @admin.display(description="amount")
     def amount(self, entry: LedgerEntry) -> str:
-        return usd(entry.amount_nanos)
+        return usd(_show(entry)[0])
 
     @admin.display(description="balance after")
     def balance_after(self, entry: LedgerEntry) -> str:
-        return balance_usd(entry.balance_after_nanos)
+        return usd(_show(entry)[1])
 
     @admin.display(description="amount in cents, as the API reports it")
     def amount_cents(self, entry: LedgerEntry) -> int:
@@ -260,9 +264,15 @@ class LedgerEntryAdmin(NewestFirstAdmin):
         return money.floor_cents(entry.balance_after_nanos)
 
 
+def _show(entry: LedgerEntry) -> tuple[Amount, Amount]:
+    amounts = (entry.amount_nanos, entry.balance_after_nanos)
+    return dollars.show_entry(*amounts, list_values.decimals_of(entry) or dollars.decimals(amounts))
+
+
 @admin.register(Hold)
 class HoldAdmin(NewestFirstAdmin):
     list_display = ("short_reference", "of_account", "in_words", "amount", "settled", "placed_at", "expires")
+    amounts = ("amount_nanos", "settled_nanos")
     list_filter = ("state",)
     list_select_related = ("account",)
     search_fields = ("reference__exact",)
@@ -298,11 +308,11 @@ class HoldAdmin(NewestFirstAdmin):
 
     @admin.display(description="held")
     def amount(self, hold: Hold) -> str:
-        return usd(hold.amount_nanos)
+        return usd(hold.amount_nanos, list_values.decimals_of(hold))
 
     @admin.display(description="cost", empty_value="-")
     def settled(self, hold: Hold) -> str | None:
-        return None if hold.settled_nanos is None else usd(hold.settled_nanos)
+        return None if hold.settled_nanos is None else usd(hold.settled_nanos, list_values.decimals_of(hold))
 
 
 @admin.register(SignInLimit)

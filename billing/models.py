@@ -326,11 +326,13 @@ class LedgerEntry(OwnedModel):
     def __str__(self) -> str:
         return f"{self.title} {self.reference}"
 
+    _RETURNED: ClassVar = {"overcharge": "Usage given back", "unrefund": "Refund returned"}  # by the beginning of the reference
+
     @property
     def title(self) -> str:
-        """The type as people read it."""
-        if self.reference.startswith("overcharge:"):  # ledger.OVERCHARGE
-            return "Usage given back"
+        """What the entry is, as people read it."""
+        if returned := self._RETURNED.get(self.reference.partition(":")[0]):
+            return returned
         return {
             self.Type.CREDIT_PURCHASE: "Payment",
             self.Type.USAGE_DEBIT: "Usage",

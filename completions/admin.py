@@ -30,6 +30,7 @@ from gateway_project.text import dollars
 @admin.register(Completion)
 class CompletionAdmin(NewestFirstAdmin):
     list_display = ("short_id", "at", "of_account", "of_key", "of_model", "tokens", "cost", "usage")
+    amounts = ("cost_nanos",)
     list_select_related = ("account", "key", "model", "provider", "price")
     list_filter = ("settlement", "is_stream", "created_at", "model")
     search_fields = ("id",)
@@ -142,7 +143,7 @@ class CompletionAdmin(NewestFirstAdmin):
 
     @admin.display
     def cost(self, completion: Completion) -> str:
-        return "" if completion.cost_nanos is None else usd(completion.cost_nanos)
+        return "" if completion.cost_nanos is None else usd(completion.cost_nanos, list_values.decimals_of(completion))
 
     @admin.display(description="Price, $ per million")
     def price_used(self, completion: Completion) -> str:
@@ -153,12 +154,13 @@ class CompletionAdmin(NewestFirstAdmin):
 @admin.register(CompletionHour)
 class CompletionHourAdmin(ReadOnlyAdmin):
     list_display = ("hour", "completions", "cost", "first_token_p50_ms", "first_token_p99_ms")
+    amounts = ("cost_nanos",)
     fields = list_display
     ordering = ("-hour",)
 
     @admin.display(description="cost")
     def cost(self, hour: CompletionHour) -> str:
-        return dollars.format_usd(hour.cost_nanos)
+        return usd(hour.cost_nanos, list_values.decimals_of(hour))
 
 
 @admin.register(IdempotentRequest)

@@ -6,7 +6,7 @@ day, so that a price which is entered late counts, too. Of a day without a price
 Not in it: attempts that failed, which some providers charge for, and what a correction of the sweeper's estimates changed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from itertools import chain, groupby
@@ -17,6 +17,7 @@ from completions.models import LanguageModel, ProviderPrice
 from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.text import dollars
+from gateway_project.text.dollars import Amount
 
 
 @dataclass(frozen=True)
@@ -41,27 +42,18 @@ class Margin:
     @property
     def percent(self) -> str:
         """The margin in percent of what was charged, rounded to tenths."""
-        return f"{Decimal(100 * self.margin_nanos) / self.priced_nanos:,.1f}" if self.priced_nanos else "-"
+        return f"{Decimal(100 * self.margin_nanos) / self.priced_nanos:z,.1f}" if self.priced_nanos else "-"
 
-    @property
-    def number(self) -> str:
-        return f"{self.completions:,}"
 
-    @property
-    def charged(self) -> str:
-        return dollars.format_rounded_usd(self.charged_nanos)
+@dataclass(frozen=True)
+class Line:
+    """A margin on a page, or the sum of some: its amounts add up as they are shown, across and down."""
 
-    @property
-    def priced(self) -> str:
-        return dollars.format_rounded_usd(self.priced_nanos)
-
-    @property
-    def cost(self) -> str:
-        return dollars.format_rounded_usd(self.cost_nanos)
-
-    @property
-    def margin(self) -> str:
-        return dollars.format_rounded_usd(self.margin_nanos)
+    of: Margin
+    charged: Amount
+    priced: Amount
+    cost: Amount
+    margin: Amount
 
 
 def read(since: date, until: date) -> list[Margin]:
@@ -79,13 +71,46 @@ def _read(since: date, until: date) -> list[tuple[tuple[str, str], list[int]]]:
         return [((model, provider), list(map(int, figures))) for model, provider, *figures in cursor.fetchall()]
 
 
-def with_sums(margins: list[Margin]) -> list[Margin]:
-    """Return them by model, each model of several providers with its sum, and the sum of all at the end."""
-    rows = []
-    for model_id, each in groupby(margins, key=lambda margin: margin.model_id):
-        of_model = list(each)
-        rows += [*of_model, _total(of_model, model_id)] if len(of_model) > 1 else of_model
-    return [*rows, _total(margins, "All models")] if margins else []
+def with_sums(margins: list[Margin]) -> list[Line]:
+    """Return them by model, each model of several providers with its sum, and the sum of all at the end.
+
+    Each margin is rounded, and sums are those of what is shown.
+    """
+    columns = ((each.charged_nanos, each.cost_nanos, each.margin_nanos) for each in [*margins, _total(margins, "")])
+    decimals = dollars.decimals(chain.from_iterable(columns))
+    pairs = list(zip(margins, _round(margins, decimals), strict=True))
+    lines = []
+    for model_id, of_model in groupby(pairs, key=lambda pair: pair[0].model_id):
+        several = list(of_model)
+        lines += [_line(*pair, decimals) for pair in several]
+        if len(several) > 1:
+            lines.append(_sum(several, model_id, decimals))
+    return [*lines, _sum(pairs, "All models", decimals)] if lines else []
+
+
+def _round(margins: list[Margin], decimals: int) -> list[Margin]:
+    priced = [each.priced_nanos for each in margins]
+    unpriced = [each.charged_nanos - each.priced_nanos for each in margins]
+    charged = dollars.round_parts([*priced, *unpriced], decimals)
+    costs = dollars.round_parts([each.cost_nanos for each in margins], decimals)
+    return [
+        replace(each, charged_nanos=of_priced + of_unpriced, priced_nanos=of_priced, cost_nanos=cost)
+        for each, of_priced, of_unpriced, cost in zip(margins, charged, charged[len(margins) :], costs, strict=False)
+    ]
+
+
+def _sum(pairs: list[tuple[Margin, Margin]], model_id: str, decimals: int) -> Line:
+    exact, rounded = (_total(list(margins), model_id) for margins in zip(*pairs, strict=True))
+    return _line(exact, rounded, decimals)
+
+
+def _line(exact: Margin, rounded: Margin, decimals: int) -> Line:
+    columns = ("charged_nanos", "priced_nanos", "cost_nanos", "margin_nanos")
+    amounts = (
+        Amount(dollars.format_usd(getattr(rounded, column), decimals), dollars.format_usd(getattr(exact, column)))
+        for column in columns
+    )
+    return Line(exact, *amounts)
 
 
 def _total(margins: list[Margin], model_id: str) -> Margin:

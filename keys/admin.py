@@ -15,11 +15,12 @@ from django.utils.html import format_html
 
 from billing import locks as account_locks
 from billing.desk import search
+from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk.acts import act_once
-from gateway_project.templatetags.amounts import left_usd, usd
-from gateway_project.text import dollars, timestamps
+from gateway_project.templatetags.amounts import usd
+from gateway_project.text import timestamps
 from keys import acts, locks, rotation, secret, summaries
 from keys.desk.forms import RaiseForm, RatesForm, RevokeForm, SupportLimitForm
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply, RefusalCount, RefusedRequest, SpendingDay
@@ -104,7 +105,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         if limit is None:
             return format_html("{} spent in total", usd(summary.spent_in_total_nanos))
         resets = f", resets {timestamps.in_words(limit.resets_at)}" if limit.resets_at else ""
-        amounts = usd(limit.spent_nanos), usd(limit.held_nanos), left_usd(limit.left_nanos)
+        amounts = map(usd, (limit.spent, limit.held, limit.left))
         return format_html("{} spent, {} held, {} left{}", *amounts, resets)
 
     @admin.display(description="limits in force (key, account, deployment)")
@@ -237,6 +238,7 @@ class ManagementReplyAdmin(NewestFirstAdmin):
 @admin.register(SpendingDay)
 class SpendingDayAdmin(NewestFirstAdmin):
     list_display = ("day", "key", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
+    amounts = ("spent_nanos", "held_nanos")
     list_select_related = ("key",)
     fields = ("key", "day", "spent", "held", "completions", "prompt_tokens", "completion_tokens")
     search_fields = ("key__id__exact", "key__name")
@@ -244,11 +246,11 @@ class SpendingDayAdmin(NewestFirstAdmin):
 
     @admin.display
     def spent(self, day: SpendingDay) -> str:
-        return dollars.format_usd(day.spent_nanos)
+        return usd(day.spent_nanos, list_values.decimals_of(day))
 
     @admin.display
     def held(self, day: SpendingDay) -> str:
-        return dollars.format_usd(day.held_nanos)
+        return usd(day.held_nanos, list_values.decimals_of(day))
 
 
 @admin.register(RefusalCount)

@@ -48,7 +48,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
 
 def _balance(account: Account) -> dict[str, Any]:
     return {
-        "account": account,
+        "funds": statement.show_funds(account),
         "is_empty": account.available_nanos <= 0,
         "is_new": account.last_seq == 0,
     }

@@ -12,6 +12,7 @@ from billing.models import Account
 from billing.warnings import summaries as warnings
 from gateway_project import bar_chart
 from gateway_project.text import dollars, timestamps
+from gateway_project.text.dollars import Amount
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
@@ -30,6 +31,9 @@ class Limit:
     spent_nanos: int
     held_nanos: int
     left_nanos: int
+    spent: Amount
+    held: Amount
+    left: Amount
     used_percent: int
     resets: str  # when, in words: "every day at 00:00 UTC"; "" for a limit that does not
     resets_at: datetime | None
@@ -188,12 +192,17 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
     if window is None:
         return None
     used_nanos = min(window.spent_nanos + window.held_nanos, window.limit_nanos)
+    parts_nanos = [window.spent_nanos, window.held_nanos, window.available_nanos]
+    spent, held, left = dollars.show_parts(parts_nanos)
     return Limit(
         amount_nanos=window.limit_nanos,
         terms=_terms(key.spending_period),
         spent_nanos=window.spent_nanos,
         held_nanos=window.held_nanos,
         left_nanos=window.available_nanos,
+        spent=spent,
+        held=held,
+        left=left,
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
         resets=describe_reset(key.spending_period),
         resets_at=window.resets_at,

@@ -638,7 +638,7 @@ mutant(
 mutant(
     "support_credit_is_paid_out",
     "Closing an account pays out unused support credit, too.",
-    code("billing.desk.forms:ClosingRefundForm.refunded", "credit.is_purchase and ", ""),
+    code("billing.desk.forms:ClosingRefundForm.payouts", " if credit.is_purchase", ""),
     "pages/test_account_page.py::test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases",
 )
 mutant(
@@ -771,6 +771,28 @@ mutant(
     ),
     "billing/test_money.py::test_the_cents_of_a_ledger_add_up_and_chain",
     "billing/test_views.py::test_the_first_tiny_debit_shows_a_cent_and_the_next_none",
+)
+mutant(
+    "parts_are_rounded_each_by_itself",
+    "The parts of a sum are rounded on pages without regard to the sum.",
+    code("gateway_project.text.shares:apportion", "[: whole - sum(quotients)]", "[:0]"),
+    "gateway_project/text/test_dollars.py::test_parts_add_up_however_many_there_are",
+)
+mutant(
+    "the_smallest_remainders_are_rounded_up",
+    "Of the parts of a sum those are rounded up that are nearest to the number below.",
+    code("gateway_project.text.shares:apportion", "-(parts[place] % divisor)", "parts[place] % divisor"),
+    "gateway_project/text/test_dollars.py::test_the_parts_of_a_sum_add_up_as_they_are_shown[parts0-shown0]",
+)
+mutant(
+    "entries_are_rounded_each_by_itself",
+    "The amount of an entry is rounded on pages without regard to the balances around it.",
+    code(
+        "gateway_project.text.dollars:show_entry",
+        "shown = format_usd((after - before) * step_nanos, decimals_shown)",
+        "shown = show(amount_nanos, decimals_shown).shown",
+    ),
+    "gateway_project/text/test_dollars.py::test_entries_and_balances_follow_each_other_as_they_are_shown",
 )
 
 # --- Prices ------------------------------------------------------------------------------------------------------------

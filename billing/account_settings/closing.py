@@ -39,9 +39,16 @@ class ClosingRefused(Exception):
     """Nothing was changed; says why, as a sentence."""
 
 
-def unused_nanos(account: Account) -> int:
-    """Return what of the account's purchases is not used up."""
-    return sum(credit.unused_nanos for credit in credits.read_credits(account) if credit.is_purchase)
+def unused_cents(account: Account) -> int:
+    """Return what of the account's purchases is not used up, in the whole cents of each that can be paid back."""
+    purchases = [credit for credit in credits.read_credits(account) if credit.is_purchase]
+    return sum(money.floor_cents(credit.unused_nanos) for credit in purchases)
+
+
+def refundable_cents(account: Account) -> int:
+    """Return what of the account's purchases the processor will pay back when the account is closed."""
+    processor = configuration.processor() if settings.CLOSING_REFUNDS else None
+    return sum(cents for _, cents in _unused_payments(account, processor)) if processor else 0
 
 
 def close(request: HttpRequest, account: Account) -> AccountClosing:
@@ -131,7 +138,7 @@ def _finish(closing: AccountClosing) -> bool:
     with transaction.atomic():
         account = locks.lock_account(closing.account_id)
         is_first = AccountClosing.objects.filter(pk=closing.pk, refunded_at=None).update(refunded_at=pool.database_time())
-        left_cents = money.floor_cents(unused_nanos(account))
+        left_cents = unused_cents(account)
         if is_first and (refunded_cents or left_cents):
             summary = f"Refunded {dollars.format_cents(refunded_cents)} of what was left."
             if left_cents:

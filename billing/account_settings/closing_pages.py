@@ -16,6 +16,7 @@ from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account
 from billing.sign_in.reauthentication import asks_anew, reauthenticates
+from gateway_project.text import dollars
 
 
 class ClosingForm(forms.Form):
@@ -51,10 +52,13 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
             return redirect("settings")
         except ClosingRefused as refusal:
             form.add_error(None, str(refusal))
+    unused_cents, refunded_cents = closing.unused_cents(account), closing.refundable_cents(account)
     context = {
         "form": form if request.method == "POST" else None,
         "balance_nanos": account.balance_nanos,
-        "unused_nanos": closing.unused_nanos(account),
+        "unused": dollars.format_cents(unused_cents) if unused_cents else "",
+        "refunded": dollars.format_cents(refunded_cents) if refunded_cents else "",
+        "others": dollars.format_cents(unused_cents - refunded_cents) if unused_cents > refunded_cents else "",
         "is_refunded": settings.CLOSING_REFUNDS,
         "days": settings.ERASE_AFTER_DAYS,
         "running": account.open_holds,

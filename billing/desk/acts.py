@@ -11,7 +11,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.urls import reverse
 
-from billing import staff_permissions
+from billing import money, staff_permissions
 from billing.accounts import lifecycle
 from billing.desk import closing_notices
 from billing.desk.forms import ClosingRefundForm
@@ -101,23 +101,23 @@ def refund(request: HttpRequest, account: Account, staff: User, credit: Credit, 
 
 
 def close_and_refund(request: HttpRequest, account: Account, staff: User, form: ClosingRefundForm) -> str:
-    """Close the account, and take back the unused part of each of its purchases."""
+    """Close the account, and take back the unused cents of each of its purchases."""
     cleaned = form.cleaned_data
     entries = [
         writer.refund_credit(
             account,
             credit.entry,
-            amount_nanos=credit.unused_nanos,
+            amount_nanos=money.nanos(cents),
             reference=f"closing:{cleaned['token']}:{credit.entry.seq}",
             reason=cleaned["reason"],
             issued_by=staff,
         ).entry
-        for credit in form.refunded
+        for credit, cents in form.payouts
     ]
     lifecycle.set_active(account, is_active=False)
     _keep_closed(account)
-    total = dollars.format_usd(form.sum_nanos)
-    after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(form.sum_nanos)}
+    total = dollars.format_cents(form.sum_cents)
+    after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(money.nanos(form.sum_cents))}
     summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
     _record(request, Activity.Act.CLOSED, account, summary, cleaned, after=after)
     return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(account)}"

@@ -174,7 +174,7 @@ class RefundForm(_TakeBackForm):
 
 
 class ClosingRefundForm(AccountForm):
-    """Closing an account and taking back the unused part of each purchase, which is paid out."""
+    """Closing an account and taking back the unused cents of each purchase, which are paid out."""
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         self.credits = credits.read_credits(account)
@@ -182,42 +182,48 @@ class ClosingRefundForm(AccountForm):
         self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
 
     @property
-    def refunded(self) -> list[Credit]:
-        """The purchases that are not used up, oldest first."""
-        return [credit for credit in self.credits if credit.is_purchase and credit.unused_nanos]
+    def payouts(self) -> list[tuple[Credit, int]]:
+        """The purchases that are not used up, oldest first, each with the whole cents of it that can be paid out."""
+        cents = [(credit, money.floor_cents(credit.unused_nanos)) for credit in self.credits if credit.is_purchase]
+        return [each for each in cents if each[1]]
 
     @property
-    def sum_nanos(self) -> int:
-        return sum(credit.unused_nanos for credit in self.refunded)
+    def sum_cents(self) -> int:
+        return sum(cents for _, cents in self.payouts)
 
     def facts(self) -> dict[str, str]:
-        return {"the sum": dollars.format_usd(self.sum_nanos)}
+        return {"the sum": dollars.format_cents(self.sum_cents)}
 
     def context(self) -> dict[str, Any]:
         """Return the credits that are not used up, and how many others there are, to show how the sum comes about."""
         unused = [credit for credit in self.credits if credit.unused_nanos]
+        cents = {credit.entry.pk: dollars.format_cents(cents) for credit, cents in self.payouts}
+        columns = {
+            "amount": [credit.entry.amount_nanos for credit in unused],
+            "returned": [credit.returned_nanos for credit in unused],
+            "used": [credit.left_nanos - credit.unused_nanos for credit in unused],
+            "unused": [credit.unused_nanos for credit in unused],
+        }
+        decimals = dollars.exact_decimals(nanos for column in columns.values() for nanos in column)
         return {
             "rows": [
                 {
                     "id": credit.entry.pk,
                     "title": statement.format_entry(credit.entry).title,
                     "created_at": credit.entry.created_at,
-                    "amount": dollars.format_usd(credit.entry.amount_nanos),
-                    "returned": dollars.format_usd(credit.returned_nanos),
-                    "used": dollars.format_usd(credit.left_nanos - credit.unused_nanos),
-                    "unused": dollars.format_usd(credit.unused_nanos),
-                    "paid_out": dollars.format_usd(credit.unused_nanos) if credit.is_purchase else "-",
+                    **{name: dollars.format_usd(column[place], decimals) for name, column in columns.items()},
+                    "paid_out": cents.get(credit.entry.pk, "-"),
                 }
-                for credit in unused
+                for place, credit in enumerate(unused)
             ],
             "others_count": len(self.credits) - len(unused),
-            "unused": dollars.format_usd(sum(credit.unused_nanos for credit in unused)),
-            "sum": dollars.format_usd(self.sum_nanos),
+            "unused": dollars.format_usd(sum(columns["unused"]), decimals),
+            "sum": dollars.format_cents(self.sum_cents),
         }
 
     def clean(self) -> dict[str, Any]:
         _require_no_refund_under_way(self.account)
-        if not self.account.is_active and not self.refunded:
+        if not self.account.is_active and not self.payouts:
             raise forms.ValidationError("The account is closed and has no unused purchases.")
         holds = self.account.holds.filter(state=Hold.State.HELD).count()
         if holds:

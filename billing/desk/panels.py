@@ -6,6 +6,7 @@ from itertools import chain
 
 from django.db.models import Count, Sum
 
+from billing.ledger import reading
 from billing.models import LedgerEntry, PaymentDifference
 from billing.staff import support_credit
 from gateway_project import identifiers
@@ -21,22 +22,19 @@ _AUDIT_MAX_AGE = timedelta(days=1, hours=2)  # it runs once a day
 def _credits(now: datetime) -> Content:
     beside_usage = LedgerEntry.objects.exclude(type=LedgerEntry.Type.USAGE_DEBIT)
     newest = beside_usage.filter(id__gte=identifiers.least_uuid7(now - _DAY))
-    sums = newest.values_list("type").annotate(sum=Sum("amount_nanos"), number=Count("id")).order_by("type")
     nanos, numbers = Counter[str](), Counter[str]()
-    for kind, sum_nanos, number in chain.from_iterable(everywhere.run(lambda: list(sums.all()), may_miss=True)):
-        nanos[kind] += int(sum_nanos)
-        numbers[kind] += number
-    rows = [
-        Row(f"{LedgerEntry.Type(kind).label} ({number:,})", dollars.format_rounded_usd(nanos[kind]))
-        for kind, number in sorted(numbers.items())
-    ]
+    for title, (number, sum_nanos) in chain.from_iterable(
+        everywhere.run(lambda: reading.add_up(newest.all()).items(), may_miss=True)
+    ):
+        nanos[title] += sum_nanos
+        numbers[title] += number
     total_nanos = sum(nanos.values())
-    return Content(
-        dollars.format_rounded_usd(total_nanos),
-        "in and out in the last 24 hours, excluding usage",
-        exact=dollars.format_usd(total_nanos),
-        rows=rows,
-    )
+    total = dollars.show(total_nanos, dollars.decimals([total_nanos, *nanos.values()]))
+    amounts = dollars.show_parts([nanos[title] for title in numbers])
+    rows = [
+        Row(f"{title} ({number:,})", amount.shown) for (title, number), amount in zip(numbers.items(), amounts, strict=True)
+    ]
+    return Content(total.shown, "in and out in the last 24 hours, excluding usage", exact=total.exact, rows=rows)
 
 
 def _approvals(now: datetime) -> Content:

@@ -29,8 +29,8 @@ def require_available(account: Account, need_nanos: int) -> None:
         message = "Your credits are enough, but running requests hold them. Try again in a moment."
         raise errors.TiedUp(message, held_nanos=held_nanos)
     raise errors.InsufficientQuota(
-        f"The account has too few credits: this request may cost up to ${dollars.format_plain(need_nanos)}"
-        f" and the balance is ${dollars.format_plain(account.balance_nanos)}.",
+        f"The account has too few credits: this request may cost up to {dollars.format_usd(need_nanos)}"
+        f" and the balance is {dollars.format_usd(account.balance_nanos)}.",
         held_nanos=held_nanos,
     )
 

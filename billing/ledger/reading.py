@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import Count, F, QuerySet, Sum, Window
+from django.db.models import Count, F, Func, QuerySet, Sum, TextField, Value, Window
 from django.db.models.functions import RowNumber
 
 from billing.models import Account, LedgerEntry
@@ -114,8 +114,8 @@ def read_before(account: Account, moment: datetime) -> LedgerEntry | None:
     return LedgerEntry.objects.filter(account=account, seq=_entries_before(account, moment)).first()
 
 
-def sum_by_type(account: Account, since: datetime, until: datetime) -> dict[str, tuple[int, int]]:
-    """Return the number of entries of each type in a time, and their sum in nanodollars.
+def sum_by_title(account: Account, since: datetime, until: datetime) -> dict[str, tuple[int, int]]:
+    """Return the number of entries of each title in a time, and their sum in nanodollars.
 
     The usage entries, which are the most, are not read. They are all entries less the others, and their sum is the change of
     the balance less the others.
@@ -124,12 +124,22 @@ def sum_by_type(account: Account, since: datetime, until: datetime) -> dict[str,
     balances = dict(LedgerEntry.objects.filter(account=account, seq__in=last_seqs).values_list("seq", "balance_after_nanos"))
     opening_nanos, closing_nanos = (balances.get(seq, 0) for seq in last_seqs)
     others = LedgerEntry.objects.filter(account=account, seq__gt=last_seqs[0], seq__lte=last_seqs[1])
-    others = others.exclude(type=LedgerEntry.Type.USAGE_DEBIT)
-    rows: Any = others.values("type").annotate(number=Count("pk"), nanos=Sum("amount_nanos")).order_by("type")
-    sums = {row["type"]: (row["number"], int(row["nanos"])) for row in rows}
+    sums = add_up(others.exclude(type=LedgerEntry.Type.USAGE_DEBIT))
     number = last_seqs[1] - last_seqs[0] - sum(number for number, _ in sums.values())
     nanos = closing_nanos - opening_nanos - sum(nanos for _, nanos in sums.values())
-    return {**sums, LedgerEntry.Type.USAGE_DEBIT: (number, nanos)} if number else sums
+    return {**sums, LedgerEntry(type=LedgerEntry.Type.USAGE_DEBIT).title: (number, nanos)} if number else sums
+
+
+def add_up(entries: QuerySet[LedgerEntry]) -> dict[str, tuple[int, int]]:
+    """Return the number and sum of entries by their title: money that came back is none that was paid anew."""
+    beginning = Func(F("reference"), Value(":"), Value(1), function="split_part", output_field=TextField())
+    rows: Any = entries.annotate(kind=beginning).values_list("type", "kind").annotate(Count("pk"), Sum("amount_nanos"))
+    sums: dict[str, tuple[int, int]] = {}
+    for type, kind, number, nanos in rows.order_by("type", "kind"):
+        title = LedgerEntry(type=type, reference=kind).title
+        before, before_nanos = sums.get(title, (0, 0))
+        sums[title] = (before + number, before_nanos + int(nanos))
+    return sums
 
 
 def read_batches(account: Account, entry_filter: EntryFilter = ALL_ENTRIES) -> Iterator[list[LedgerEntry]]:

@@ -1,11 +1,28 @@
-"""Ledger entries as plain values for pages."""
+"""What an account has, and its ledger entries, as plain values for pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from billing.models import LedgerEntry
+from billing.models import Account, LedgerEntry
+from gateway_project.text import dollars
+from gateway_project.text.dollars import Amount
+
+
+@dataclass(frozen=True)
+class Funds:
+    """What an account has, on a page: what is held and what is available add up to the balance as they are shown."""
+
+    balance: Amount
+    held: Amount
+    available: Amount
+
+
+def show_funds(account: Account) -> Funds:
+    decimals = dollars.decimals([account.balance_nanos, account.held_nanos, account.available_nanos])
+    held, available = dollars.show_parts([account.held_nanos, account.available_nanos], decimals, is_floored=True)
+    return Funds(dollars.show_floored(account.balance_nanos, decimals), held, available)
 
 
 @dataclass(frozen=True)

@@ -55,13 +55,13 @@ def _camel_case(name: str) -> str:
 
 def describe(warning: AccountWarning) -> Words:
     """Return the warning in words."""
-    usd = {name: dollars.format_rounded_usd(value) for name, value in warning.data.items() if name.endswith("_nanos")}
+    usd = {name: dollars.show(value).shown for name, value in warning.data.items() if name.endswith("_nanos")}
     data = warning.data
     match Kind(warning.kind):
         case Kind.BALANCE_LOW:
             return Words(
                 f"The balance fell below {usd['threshold_nanos']}",
-                f"It was {dollars.format_floored_usd(data['balance_nanos'])} then. Requests are refused when it is used up.",
+                f"It was {dollars.show_floored(data['balance_nanos']).shown} then. Requests are refused when it is used up.",
             )
         case Kind.KEY_NEAR_LIMIT:
             return Words(f"{data['key_name']} has spent {data['percent']} % of its limit", _spent(data, usd))
@@ -102,7 +102,7 @@ def _reason(data: dict[str, Any]) -> str:
 
 
 def _balance(data: dict[str, Any]) -> str:
-    return f"Your balance was {dollars.format_floored_usd(data['balance_nanos'])} then."
+    return f"Your balance was {dollars.show_floored(data['balance_nanos']).shown} then."
 
 
 def _spent(data: dict[str, Any], usd: dict[str, str]) -> str:

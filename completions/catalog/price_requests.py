@@ -127,14 +127,10 @@ def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
     ]
     for cost in margins.provider_prices(model):
         if after.input_nanos < cost.input_nanos or after.output_nanos < cost.output_nanos:
-            prices = f"{_per_million(cost.input_nanos)} for input and {_per_million(cost.output_nanos)} for output"
+            prices = f"{dollars.format_usd(cost.input_nanos)} for input and {dollars.format_usd(cost.output_nanos)} for output"
             sentences.append(f"It is below what {cost.provider_id} charges: {prices}.")
     return sentences
 
 
 def _example(price: TokenPrices) -> str:
     return dollars.format_usd(money.round_up(_EXAMPLE_TOKENS * (price.input_nanos + price.output_nanos)))
-
-
-def _per_million(nanos: int) -> str:
-    return f"${dollars.format_plain(nanos)}"

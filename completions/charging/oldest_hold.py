@@ -25,9 +25,9 @@ def tell(refusal: errors.MoneyRefused, caller: Caller) -> None:
         since = None
     finally:
         pool.release_connection()
-    held, began = dollars.format_plain(refusal.held_nanos), f", the oldest since {timestamps.in_words(since)}" if since else ""
+    held, began = dollars.format_usd(refusal.held_nanos), f", the oldest since {timestamps.in_words(since)}" if since else ""
     reason, affords, tokens = refusal.message.partition(" It affords ")
-    refusal.message = f"{reason} Running requests hold ${held}{began}.{affords}{tokens}"
+    refusal.message = f"{reason} Running requests hold {held}{began}.{affords}{tokens}"
     refusal.details = {**(refusal.details or {}), "held_since": since and timestamps.iso_millis(since)}
 
 

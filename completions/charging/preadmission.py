@@ -94,7 +94,7 @@ def _look_up(caller: Caller, idempotency_value: str | None) -> _Found | None:
 def _require_any_money(found: _Found) -> None:
     spending.require_available(found.window, _LEAST_NANOS)
     if found.account.balance_nanos < _LEAST_NANOS:
-        message = f"The account has too few credits: the balance is ${dollars.format_plain(found.account.balance_nanos)}."
+        message = f"The account has too few credits: the balance is {dollars.format_usd(found.account.balance_nanos)}."
         raise errors.InsufficientQuota(message, held_nanos=found.account.held_nanos)
     holds.require_available(found.account, _LEAST_NANOS)
 

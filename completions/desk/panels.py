@@ -32,14 +32,14 @@ def _spending(now: datetime) -> Content:
     days = [ago * 24 * _HOUR for ago in range(1, _DAYS_COMPARED + 1)]
     before = [_spent_nanos(hours, today - ago, now - ago) for ago in days]
     mean_nanos = sum(before) // len(before)
+    spent, yesterday, mean = dollars.show_column([spent_nanos, before[0], mean_nanos])
     values = [(hour, found.cost_nanos if found else 0) for hour, found in _last_hours(hours, now)]
     return Content(
-        dollars.format_rounded_usd(spent_nanos),
-        f"By this time it was {dollars.format_rounded_usd(before[0])} yesterday, "
-        f"and {dollars.format_rounded_usd(mean_nanos)} on average in the last {_DAYS_COMPARED} days.",
-        exact=dollars.format_usd(spent_nanos),
+        spent.shown,
+        f"By this time it was {yesterday.shown} yesterday, and {mean.shown} on average in the last {_DAYS_COMPARED} days.",
+        exact=spent.exact,
         chart=bar_chart.build(
-            [(hour, nanos, dollars.format_rounded_usd(nanos)) for hour, nanos in values], "Spending of the last 24 hours"
+            [(hour, nanos, dollars.show(nanos).shown) for hour, nanos in values], "Spending of the last 24 hours"
         ),
     )
 
@@ -135,9 +135,10 @@ def _low_accounts(now: datetime) -> Content:
     cells = everywhere.run(lambda: _read_low_accounts(now), may_miss=True)
     number = sum(found[0][3] for found in cells if found)
     lowest = sorted(chain.from_iterable(cells), key=lambda found: found[2])[:ROWS_SHOWN]
+    shown = dollars.show_column([nanos for _, _, nanos, _ in lowest], is_floored=True)
     rows = [
-        Row(name, dollars.format_rounded_usd(nanos), reverse("admin:billing_account_change", args=[pk]))
-        for pk, name, nanos, _ in lowest
+        Row(name, available.shown, reverse("admin:billing_account_change", args=[pk]))
+        for (pk, name, _, _), available in zip(lowest, shown, strict=True)
     ]
     return Content(
         str(number),

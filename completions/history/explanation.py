@@ -5,12 +5,15 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from billing import money
 from billing.models import Hold
 from completions.catalog import lookup
 from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
 from completions.pricing.cost import CostPart
+from gateway_project.text import dollars, shares
+from gateway_project.text.dollars import Amount
 
 _Settlement = Completion.Settlement
 
@@ -89,6 +92,29 @@ class Charge:
     cost_nanos: int
     held_nanos: int
     returned_nanos: int | None
+
+
+@dataclass(frozen=True)
+class ShownCharge:
+    """The amounts of a charge on a page, with one number of decimals: they add up as they are shown."""
+
+    parts: list[tuple[CostPart, Amount]]
+    computed: Amount
+    charged_before: Amount
+    beyond_hold: Amount
+    charged: Amount
+
+
+def show_charge(charge: Charge) -> ShownCharge:
+    """Round the amounts of a charge. The exact amount of a part is the one before the rounding of all."""
+    part_nanos = shares.apportion([part.unrounded for part in charge.parts], money.TOKENS_PER_PRICE, charge.computed_nanos)
+    taken_nanos = [charge.charged_before_nanos, charge.beyond_hold_nanos, charge.cost_nanos]
+    decimals = dollars.decimals([*part_nanos, *taken_nanos, charge.computed_nanos])
+    parts = [
+        (part, Amount(amount.shown, dollars.format_unrounded_usd(part.unrounded)))
+        for part, amount in zip(charge.parts, dollars.show_parts(part_nanos, decimals), strict=True)
+    ]
+    return ShownCharge(parts, dollars.show(charge.computed_nanos, decimals), *dollars.show_parts(taken_nanos, decimals))
 
 
 def status_of(completion: Completion) -> Status:

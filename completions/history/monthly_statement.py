@@ -15,11 +15,12 @@ from django.views.decorators.http import require_safe
 from billing.accounts.list_forms import begin_of
 from billing.accounts.member_pages import member_of, member_page
 from billing.ledger import reading
-from billing.models import Account, LedgerEntry
+from billing.models import Account
 from billing.payments import booking
 from completions.usage import figures
 from gateway_project import identifiers
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 
 @require_safe
@@ -52,20 +53,23 @@ def read(account: Account, year: int, month: int) -> dict[str, Any]:
         raise Http404
     next_day = (first_day + timedelta(days=31)).replace(day=1)
     since, until = begin_of(first_day), begin_of(next_day)
-    opening, closing = (reading.read_before(account, moment) for moment in (since, until))
+    before = [reading.read_before(account, moment) for moment in (since, until)]
+    opening_nanos, closing_nanos = (entry.balance_after_nanos if entry else 0 for entry in before)
+    titles = reading.sum_by_title(account, since, until)
+    models = [(group.value, used) for group, used in figures.read_groups(account, since, until, figures.MODEL)]
+    shown_nanos = [opening_nanos, closing_nanos, *(nanos for _, nanos in titles.values())]
+    shown_nanos += [used.cost_nanos for _, used in models]
     return {
         "number": number_of(account, first_day),
         "month": first_day,
         "until": next_day,
         "last_day": next_day - timedelta(days=1),
         "is_running": until > now,
-        "opening_nanos": opening.balance_after_nanos if opening else 0,
-        "closing_nanos": closing.balance_after_nanos if closing else 0,
-        "types": [
-            {"title": LedgerEntry(type=kind).title, "number": number, "nanos": nanos}
-            for kind, (number, nanos) in reading.sum_by_type(account, since, until).items()
-        ],
-        "models": [(group.value, used) for group, used in figures.read_groups(account, since, until, figures.MODEL)],
+        "opening_nanos": opening_nanos,
+        "closing_nanos": closing_nanos,
+        "decimals": dollars.exact_decimals(shown_nanos),
+        "types": [{"title": title, "number": number, "nanos": nanos} for title, (number, nanos) in titles.items()],
+        "models": models,
         "used_in_all": figures.read_total(account, since, until),
         "is_behind": figures.is_behind(account),
     }

@@ -144,11 +144,13 @@ def _find(account: Account, some_id: str) -> Completion | RefusedRequest | Ledge
 
 def _explain(completion: Completion) -> dict[str, Any]:
     refused = RefusedRequest.objects.filter(request_id=completion.request_id, key=completion.key_id).first()
+    charge = explanation.explain_charge(completion, Hold.objects.get(pk=completion.pk))
     return {
         "completion": completion,
         "status": explanation.status_of(completion),
         "settlement": explanation.describe_settlement(completion),
-        "charge": explanation.explain_charge(completion, Hold.objects.get(pk=completion.pk)),
+        "charge": charge,
+        "shown": explanation.show_charge(charge),
         "attempts": explanation.list_attempts(completion),
         "total_ms": explanation.total_ms(completion),
         "entry": LedgerEntry.objects.filter(reference=completion.pk).first(),

@@ -1,13 +1,13 @@
 """The plot of a usage page with its table, and the headline figures with their change, as plain values for the template."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from completions.usage.figures import Figures, Group, Kind, Sums
 from completions.usage.ranges import Range
 from gateway_project import bar_chart
-from gateway_project.text import dollars
+from gateway_project.text import dollars, shares
 
 
 @dataclass(frozen=True)
@@ -17,17 +17,25 @@ class Measure:
     title: str
     value: Callable[[Sums], int]
     words: Callable[[int], str]
-    exact: Callable[[int], str]
+    exact: Callable[[Sequence[int]], list[str]]  # of a column
+
+
+def _rounded_usd(nanos: int) -> str:
+    return dollars.show(nanos).shown
 
 
 def _number(value: int) -> str:
     return f"{value:,}"
 
 
+def _numbers(values: Sequence[int]) -> list[str]:
+    return list(map(_number, values))
+
+
 MEASURES = {
-    "spend": Measure("Spending", lambda used: used.cost_nanos, dollars.format_rounded_usd, dollars.format_usd),
-    "requests": Measure("Requests", lambda used: used.requests, _number, _number),
-    "tokens": Measure("Tokens", lambda used: used.tokens, _number, _number),
+    "spend": Measure("Spending", lambda used: used.cost_nanos, _rounded_usd, dollars.format_exact_column),
+    "requests": Measure("Requests", lambda used: used.requests, _number, _numbers),
+    "tokens": Measure("Tokens", lambda used: used.tokens, _number, _numbers),
 }
 
 
@@ -76,7 +84,7 @@ class Line:
     colour: str
     name: str
     used: Sums
-    share: float
+    share: str
     address: str  # of its requests; empty if they cannot be listed
 
 
@@ -92,16 +100,14 @@ def build_plot(shown: Range, figures: Figures, names: Mapping[Group, str], measu
     if not any(totals.values()):
         return None
     highest = bar_chart.round_up(max(totals.values()))
-    bars = []
+    bars, words = [], dict(zip(totals, measure.exact(list(totals.values())), strict=True))
     for number, at in enumerate(buckets):
         values = [measure.value(used) for _, _, used in sums[at]]
-        stacked = zip(sums[at], values, bar_chart.stack(values, highest), strict=True)
+        stacked = zip(sums[at], measure.exact(values), bar_chart.stack(values, highest), strict=True)
         segments = [
-            Segment(top, height, colour, names[group], measure.exact(value))
-            for (colour, group, _), value, (top, height) in stacked
-            if height
+            Segment(top, height, colour, names[group], exact) for (colour, group, _), exact, (top, height) in stacked if height
         ]
-        bars.append(Bar(10 * number, at, measure.exact(totals[at]), segments))
+        bars.append(Bar(10 * number, at, words[at], segments))
     return Plot(bars, measure.title, shown.step, measure.words(highest), measure.words(highest // 2) if highest > 1 else "")
 
 
@@ -112,13 +118,13 @@ def _colours(figures: Figures) -> dict[Group, str]:
 
 def build_lines(figures: Figures, names: Mapping[Group, str], addresses: Mapping[Group, str], measure: Measure) -> list[Line]:
     """Build the table beside the plot, in the order of the groups."""
-    whole = measure.value(figures.total)
-    lines = []
-    for group, colour in _colours(figures).items():
-        used = figures.of_group(group)
-        share = 100 * measure.value(used) / whole if whole else 0.0
-        lines.append(Line(colour, names[group], used, share, addresses.get(group, "")))
-    return lines
+    used = {group: figures.of_group(group) for group in figures.groups}
+    values = [measure.value(each) for each in used.values()]
+    tenths = shares.apportion([1_000 * value for value in values], sum(values) or 1, 1_000 if any(values) else 0)
+    return [
+        Line(colour, names[group], used[group], f"{share // 10}.{share % 10}", addresses.get(group, ""))
+        for (group, colour), share in zip(_colours(figures).items(), tenths, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

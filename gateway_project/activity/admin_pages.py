@@ -23,7 +23,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from gateway_project.activity import log, outdated_pages
+from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
 from gateway_project.cells import known
@@ -44,6 +44,14 @@ class NamedTimesMixin:
 
 class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     """A ModelAdmin whose acts are recorded. Subclasses that have an account override ``account_id_of``."""
+
+    amounts: tuple[str, ...] = ()  # the fields in nanodollars that the list shows
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        found.result_list = list(found.result_list)
+        list_values.align(found.result_list, self.amounts)
+        return found
 
     def account_id_of(self, target: Any) -> UUID | None:
         """Return the account that an act on the object concerns, if there is one."""

@@ -1,6 +1,8 @@
-"""What the cells of lists in the admin show beside plain values: links between rows, times and words."""
+"""What the cells of lists in the admin show beside plain values: links between rows, times, words and amounts."""
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
@@ -9,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gateway_project.text import timestamps
+from gateway_project.text import dollars, timestamps
 
 
 def link(row: Model | None, text: str = "") -> SafeString | str:
@@ -35,3 +37,16 @@ def moment(at: datetime) -> SafeString:
 def word(text: str, stored: str) -> SafeString:
     """Return what people read, with the stored value on hover."""
     return format_html('<span title="{}">{}</span>', stored, text)
+
+
+def align(rows: Sequence[Any], columns: Iterable[str]) -> None:
+    """Keep with each row how many decimals its amounts have in this list: one number for all of these columns."""
+    amounts = (getattr(row, column) for column in columns for row in rows)
+    decimals = dollars.decimals(nanos for nanos in amounts if nanos is not None)
+    for row in rows:
+        row.decimals = decimals
+
+
+def decimals_of(row: Any) -> int | None:
+    """Return how many decimals the amounts of a row have; None if it is not in a list."""
+    return getattr(row, "decimals", None)

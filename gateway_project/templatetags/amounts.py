@@ -1,59 +1,97 @@
 """How pages show an amount: rounded, with the exact one on hover, keyboard focus and tap, without scripts.
 
-An amount whose digits are all shown takes no focus, so that the keyboard stops only where there is more to read.
+An amount whose digits are all shown takes no focus, so that the keyboard stops only where there is more to read. Of a column,
+``decimals`` says how many decimals its amounts have. Columns whose amounts add up are ``apportioned``.
 """
 
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
 from django import template
+from django.template.base import Variable, VariableDoesNotExist
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway_project.text import dollars
+from gateway_project.text.dollars import Amount
 
 register = template.Library()
 
 
 @register.filter
-def usd(amount_nanos: int, sign: str = "") -> SafeString:
-    """Show what something costs or moves, rounded to cents, below a cent to six decimals. ``sign`` stands before a credit."""
-    return _show(dollars.format_usd(amount_nanos), sign + dollars.format_rounded_usd(amount_nanos))
+def usd(amount: Amount | int, decimals_shown: int | None = None) -> SafeString:
+    """Show what something costs or moves, in nanodollars, or as ``dollars`` has rounded it."""
+    shown, exact = dollars.show(amount, decimals_shown) if isinstance(amount, int) else amount
+    plain = exact.replace("$", "").replace(",", "").removeprefix("+")
+    if shown.rstrip("0") == exact.rstrip("0"):
+        return format_html('<data class="usd" value="{}">{}</data>', plain, shown)
+    note = format_html('<span class="usd-exact"> exactly {}</span>', exact)
+    return format_html('<data class="usd" value="{}" tabindex="0">{}{}</data>', plain, shown, note)
 
 
 @register.filter
-def unrounded_usd(amount_millionths: int) -> SafeString:
-    """Show a part of a charge before its rounding, in millionths of a nanodollar."""
-    return _show(
-        dollars.format_unrounded_usd(amount_millionths), dollars.format_rounded_usd(-(-amount_millionths // 1_000_000))
-    )
+def with_sign(amount: Amount, sign: str) -> Amount:
+    """Put a sign before an amount: of a credit, or of what is taken off."""
+    return Amount(sign + amount.shown, sign + amount.exact)
 
 
 @register.filter
-def balance_usd(amount_nanos: int) -> SafeString:
-    """Show what there is, rounded down to cents, as the API reports balances."""
-    return _show(dollars.format_usd(amount_nanos), dollars.format_floored_usd(amount_nanos))
-
-
-@register.filter
-def left_usd(amount_nanos: int) -> SafeString:
-    """Show what is left to spend, rounded down to cents, below a cent to six decimals."""
-    return _show(dollars.format_usd(amount_nanos), dollars.format_left_usd(amount_nanos))
+def balance_usd(amount_nanos: int, decimals_shown: int | None = None) -> SafeString:
+    """Show what there is, rounded down."""
+    return usd(dollars.show_floored(amount_nanos, decimals_shown))
 
 
 @register.filter
 def rounded_usd(amount_nanos: int) -> str:
     """Return the rounded amount as plain text, for the axes of plots."""
-    return dollars.format_rounded_usd(amount_nanos)
+    return dollars.show(amount_nanos).shown
 
 
 @register.filter
-def exact_usd(amount_nanos: int) -> str:
-    """Return the exact amount as plain text, for titles of plots."""
-    return dollars.format_usd(amount_nanos)
+def exact_usd(amount_nanos: int, decimals_min: int = 2) -> str:
+    """Return the exact amount as plain text."""
+    return dollars.format_usd(amount_nanos, decimals_min)
 
 
-def _show(exact: str, rounded: str) -> SafeString:
-    plain = exact.replace("$", "").replace(",", "")
-    decimals = len(rounded.rpartition(".")[2])
-    if rounded.endswith(exact):
-        return format_html('<data class="usd usd-{}" value="{}">{}</data>', decimals, plain, rounded)
-    note = format_html('<span class="usd-exact"> exactly {}</span>', exact)
-    return format_html('<data class="usd usd-{}" value="{}" tabindex="0">{}{}</data>', decimals, plain, rounded, note)
+# --- Columns ------------------------------------------------------------------------------------------------------
+
+
+@register.filter
+def decimals(rows: Iterable[Any], path: str) -> int:
+    """Return how many decimals show the amounts at ``path`` of each row, such as "used.cost_nanos", and their sum."""
+    nanos = _amounts(rows, path)
+    return dollars.decimals([*nanos, sum(nanos)])
+
+
+@register.filter
+def exact_decimals(rows: Iterable[Any], path: str) -> int:
+    """Return how many decimals show all amounts at ``path`` exactly."""
+    return dollars.exact_decimals(_amounts(rows, path))
+
+
+@register.filter
+def apportioned(rows: Sequence[Any], path: str) -> list[tuple[Any, Amount]]:
+    """Return each row with its amount at ``path``, rounded so that they add up to their sum with as many ``decimals``."""
+    return list(zip(rows, dollars.show_parts(_amounts(rows, path)), strict=True))
+
+
+@register.filter
+def as_entries(rows: Sequence[Any], path: str = "") -> list[tuple[Any, Amount, Amount]]:
+    """Return each row with the amount of its ledger entry and the balance after it, which agree as they are shown.
+
+    ``path`` leads to the entry, and ends with a dot.
+    """
+    amounts, balances = (_amounts(rows, path + name) for name in ("amount_nanos", "balance_after_nanos"))
+    shown = dollars.decimals([*amounts, *balances])
+    entries = (dollars.show_entry(*entry, shown) for entry in zip(amounts, balances, strict=True))
+    return [(row, amount, balance) for row, (amount, balance) in zip(rows, entries, strict=True)]
+
+
+def _amounts(rows: Iterable[Any], path: str) -> list[int]:
+    """Return the amounts of the rows that have one."""
+    found = []
+    for row in rows:
+        with suppress(VariableDoesNotExist):
+            found.append(Variable(f"row.{path}").resolve({"row": row}))
+    return [nanos for nanos in found if nanos is not None]

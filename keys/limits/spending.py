@@ -142,12 +142,12 @@ def require_available(window: SpendingWindow | None, need_nanos: int) -> None:
         message = "The key's spending limit is enough, but running requests hold it. Try again in a moment."
         raise errors.TiedUp(message, limit_source="key", **held)
     resets_at = timestamps.iso_millis(window.resets_at) if window.resets_at else None
-    limit = f"key's spending limit of ${dollars.format_plain(window.limit_nanos)}"
+    limit = f"key's spending limit of {dollars.format_usd(window.limit_nanos)}"
     if window.unspent_nanos == 0:
         raise errors.SpendingLimitReached(f"The {limit} is reached.", resets_at=resets_at, **held)
     raise errors.SpendingLimitReached(
-        f"This request may cost up to ${dollars.format_plain(need_nanos)},"
-        f" but the {limit} has only ${dollars.format_plain(window.unspent_nanos)} left.",
+        f"This request may cost up to {dollars.format_usd(need_nanos)},"
+        f" but the {limit} has only {dollars.format_usd(window.unspent_nanos)} left.",
         resets_at=resets_at,
         **held,
     )

@@ -12,11 +12,11 @@ from django.test.utils import CaptureQueriesContext
 
 from billing import locks
 from billing.ledger import movements, reading, writer
-from billing.models import BillingDetails, LedgerEntry, Role
+from billing.models import BillingDetails, LedgerEntry, Role, User
 from gateway_project import identifiers
 from gateway_project.db import pipelined_transaction
 from gateway_project.text import dollars
-from tests import chat, factories
+from tests import chat, factories, usage
 from tests.billing import guards
 from tests.pages.conftest import make_staff, other_owner, owner, owner_of, signed_in  # noqa: F401  fixtures
 
@@ -197,15 +197,38 @@ def test_a_month_adds_up_from_its_opening_to_its_closing_balance_by_type_and_by_
     for seq, (at, _) in enumerate(booked, 1):
         LedgerEntry.objects.filter(account=bob, seq=seq).update(created_at=at)
     shown = text(bobs.get(f"{LEDGER}2025/10/"))
-    assert "Opening balance, 1 Oct 2025, 00:00 UTC $10.00 Support credit (1) $5.00 Usage (3) -$1.750000004" in shown
+    in_october = "Support credit (1) $5.000000000 Usage (3) -$1.750000004"
+    assert f"Opening balance, 1 Oct 2025, 00:00 UTC $10.000000000 {in_october}" in shown
     assert "Closing balance, 1 Nov 2025, 00:00 UTC $13.249999996" in shown
     assert "acme/large 2 14 $1.750000001 acme/small 1 7 $0.000000003 Total 3 21 $1.750000004" in shown
     assert "This month is not over" not in shown
     shown = text(bobs.get(f"{LEDGER}2025/11/"))
-    assert "Opening balance, 1 Nov 2025, 00:00 UTC $13.249999996 Usage (1) -$0.007 Closing balance" in shown
+    assert "Opening balance, 1 Nov 2025, 00:00 UTC $13.249999996 Usage (1) -$0.007000000 Closing balance" in shown
     shown = text(bobs.get(f"{LEDGER}2025/9/"))
     assert "Opening balance, 1 Sep 2025, 00:00 UTC $0.00 Support credit (1) $10.00 Closing balance" in shown
     assert "Usage by model" not in shown
+
+
+def test_money_that_came_back_is_no_payment_of_the_month(bob, bobs):
+    paid = usage.pay(bob, 2_000, "pi_1")
+    usage.refund(bob, 2_000, "dispute")
+    with transaction.atomic():
+        writer.return_refund(
+            locks.lock_account(bob.pk),
+            amount_cents=2_000,
+            reference="pi_1:2",
+            processor="stripe",
+            payment_id="pi_1",
+            reason="Disputed payment reinstated by the bank",
+            credit=paid.credit,
+        )
+    now = paid.credit.created_at
+    shown = text(bobs.get(f"{LEDGER}{now:%Y/%-m}/"))
+    assert "Payment (1) $20.00 Refund returned (1) $20.00 Refund (1) -$20.00 Balance now $20.00" in shown
+    listed = text(bobs.get(LEDGER))
+    assert "Refund returned Disputed payment reinstated by the bank Exact amount $20.00" in listed
+    root = signed_in(User.objects.create_superuser("root@example.org", factories.PASSWORD))
+    assert "Payment (1) $20.00 Refund returned (1) $20.00 Refund (1) -$20.00" in text(root.get("/admin/"))
 
 
 def test_the_running_month_is_linked_and_says_that_it_is_not_over(bobs, entries):

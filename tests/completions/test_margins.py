@@ -1,6 +1,7 @@
 """What providers cost, beside what was charged: by model and provider, at the price that the provider had on the day."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -126,16 +127,30 @@ def test_the_page_shows_charge_cost_and_margin(echo_model: LanguageModel, root: 
     assert "All models all 1 $1.00 $0.25 $0.75 75.0" in shown
 
 
+def test_margins_add_up_across_and_down_as_they_are_shown() -> None:
+    three = [Margin("demo/echo", name, 1, 1_003_333_333, 1_003_333_333, 1_001_111_666) for name in ("a", "b", "c")]
+    three[2] = replace(three[2], priced_nanos=1_002_222_222)
+    shown = [(each.charged.shown, each.cost.shown, each.margin.shown) for each in margins.with_sums(three)]
+    assert shown == [
+        ("$1.003334", "$1.001112", "$0.002222"),
+        ("$1.003333", "$1.001112", "$0.002221"),
+        ("$1.003333", "$1.001111", "$0.001111"),
+        ("$3.010000", "$3.003335", "$0.005554"),
+        ("$3.010000", "$3.003335", "$0.005554"),
+    ]
+    assert replace(three[0], cost_nanos=1_003_333_334).percent == "0.0"  # and no negative zero
+
+
 def test_a_model_of_several_providers_has_a_sum(echo_model: LanguageModel) -> None:
     factories.make_provider("spare", kind="openai", base_url="http://spare/v1")
     use_day()
     use_day(provider_id="spare", charged_nanos=5)
-    shown = [(each.model_id, each.provider_id, each.charged_nanos) for each in margins.with_sums(days())]
+    shown = [(each.of.model_id, each.of.provider_id, each.charged.shown) for each in margins.with_sums(days())]
     assert shown == [
-        ("demo/echo", "echo", 1_000_000_000),
-        ("demo/echo", "spare", 5),
-        ("demo/echo", "all", 1_000_000_005),
-        ("All models", "all", 1_000_000_005),
+        ("demo/echo", "echo", "$1.000000000"),
+        ("demo/echo", "spare", "$0.000000005"),
+        ("demo/echo", "all", "$1.000000005"),
+        ("All models", "all", "$1.000000005"),
     ]
 
 

@@ -105,9 +105,9 @@ def test_the_spending_of_thirty_days_has_its_amounts(desk, alice, key):
     assert {bar.partition(": ")[2] for bar in re.findall("<title>(.*?)</title>", section)} == {"$1.234", "$0.000195", "$0.00"}
     said = " ".join(re.sub(r"<title>.*?</title>|<[^>]+>", " ", section).split())
     caption, _, table = said.partition("View as table")
-    assert "$1.23 exactly $1.234195 in the last 30 days, at most $1.23 exactly $1.234 per day" in caption
+    assert "$1.234195 in the last 30 days, at most $1.234000 per day" in caption
     spent = re.findall(r"\d (\$[\d.]+(?: exactly \$[\d.]+)?)", table)
-    assert (len(spent), spent[0], spent[3]) == (30, "$1.23 exactly $1.234", "$0.000195")
+    assert (len(spent), spent[0], spent[3]) == (30, "$1.234000", "$0.000195")
 
 
 def test_what_is_read_comes_before_the_folded_form_and_shows_each_member_once(alice, superuser):
@@ -305,12 +305,23 @@ def test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases(d
     shown = text(desk.get(page))
     # $22.000000001 used the first payment and $2.000000001 of the support credit.
     assert "To pay out: $30.00" in shown
-    assert "$5.00 $0.00 $2.000000001 $2.999999999 -" in shown
+    assert "$5.000000000 $0.000000000 $2.000000001 $2.999999999 -" in shown
     assert desk.post(page, open_form(desk, page)).status_code == 302
     payer.refresh_from_db()
     assert (payer.is_active, payer.balance_nanos, payer.last_seq) == (False, 2_999_999_999, 5)
     assert entry(payer, 5).metadata["entryId"] == str(entry(payer, 3).pk)
     assert Activity.objects.get().summary == "Closed the account with a refund of $30.00, what was unused of its purchases."
+    assert usage.violations() == []
+    assert "has no unused purchases" in errors_of(desk.post(page, open_form(desk, page)))["__all__"]
+
+
+def test_a_closing_refund_is_of_whole_cents(desk, payer):
+    usage.spend(payer, 5_004_000_000)  # the support credit, and $2.004000001 of the second payment
+    page = act_page(payer, "closing-refund")
+    assert "$30.000000000 $0.000000000 $2.004000001 $27.995999999 $27.99 Total $27.995999999 $27.99" in text(desk.get(page))
+    assert "$27.99 is taken from its balance: pay that out." in text(desk.post(page, open_form(desk, page), follow=True))
+    payer.refresh_from_db()
+    assert (payer.is_active, payer.balance_nanos) == (False, 5_999_999)
     assert usage.violations() == []
     assert "has no unused purchases" in errors_of(desk.post(page, open_form(desk, page)))["__all__"]
 

@@ -56,9 +56,7 @@ def test_the_balance_is_one_number_rounded_down_with_the_exact_one_at_hand(owner
     reply = owner.get("/dashboard/")
     assert "Balance $9.99 exactly $9.999805 Held by running requests $0.00 Available $9.99" in text(reply)
     assert "cents" not in text(reply)
-    shown = (
-        '<data class="usd usd-2" value="9.999805" tabindex="0">$9.99<span class="usd-exact"> exactly $9.999805</span></data>'
-    )
+    shown = '<data class="usd" value="9.999805" tabindex="0">$9.99<span class="usd-exact"> exactly $9.999805</span></data>'
     assert f'<p class="balance">{shown}</p>' in reply.content.decode()
 
 
@@ -67,6 +65,14 @@ def test_what_running_requests_hold_is_shown(owner, alice):
     page = text(owner.get("/dashboard/"))
     assert "Held by running requests $0.25" in page
     assert "Available $9.75" in page
+
+
+def test_what_is_held_and_available_adds_up_to_the_balance(owner, key):
+    use(key, cost_nanos=13_820_000)
+    usage.place(key.account, 4_533_000, reference="running", expires_at=timezone.now())
+    page = text(owner.get("/dashboard/"))
+    assert "Balance $9.986180 Held by running requests $0.004533 Available $9.981647" in page
+    assert "-$0.01382 $9.98618" in page  # the entry, and the balance after it
 
 
 def test_an_empty_account_explains_the_next_steps(bob):
@@ -147,9 +153,9 @@ def test_the_statement_shows_each_entry_in_rounded_dollars_with_the_exact_ones_a
     use(key, cost_nanos=195_000_250, number=2)
     reply = owner.get("/dashboard/ledger/").content.decode()
     page = " ".join(re.sub(r"<[^>]+>", " ", re.sub(r"<dl.*?</dl>", "", reply, flags=re.DOTALL)).split())
-    assert "Usage demo/echo, 14 tokens -$0.20 exactly -$0.19500025 $9.80 exactly $9.80480475" in page
-    assert "Usage demo/echo, 14 tokens -$0.000195 $9.99 exactly $9.999805" in page
-    assert "Support credit test +$10.00 $10.00" in page
+    assert "Usage demo/echo, 14 tokens -$0.195001 exactly -$0.19500025 $9.804804 exactly $9.80480475" in page
+    assert "Usage demo/echo, 14 tokens -$0.000195 $9.999805" in page
+    assert "Support credit test +$10.000000 $10.000000" in page
 
 
 @pytest.mark.one_cell

@@ -121,7 +121,7 @@ def test_an_account_that_is_used_and_has_little_left_is_named(superuser, caller)
 def test_credits_are_summed_up_by_what_they_are(superuser, alice):
     factories.credit(alice, 501)
     assert panel(superuser, "credits").startswith("Credits $15.01 ")
-    assert "Support Credit (2) $15.01" in panel(superuser, "credits")
+    assert "Support credit (2) $15.01" in panel(superuser, "credits")
 
 
 def test_credits_that_wait_for_a_second_person_are_counted(superuser, alice):

@@ -1,10 +1,5 @@
 """Every link of every page leads to a page: of the public pages, of an owner's, and of the admin."""
 
-import re
-from collections import deque
-from html import unescape
-from urllib.parse import parse_qsl, urljoin, urlsplit
-
 import pytest
 from django.test import Client
 
@@ -17,47 +12,16 @@ from tests import chat, factories
 from tests.completions.rows import ask
 from tests.conftest import client_for
 from tests.pages.conftest import owner_of, signed_in
+from tests.pages.crawl import walk
 from tests.rankings.entries import forget, list_model, publish
 from tests.rankings.snapshots import make_snapshot
 
-HOST = "testserver"
-_LINK = re.compile(r'<a\b[^>]*\bhref="([^"]*)"')
 
-
-def broken_links(client, *starts):
-    """Follow all links from these pages on. Return the address of each that leads to no page, with the page that has it.
-
-    Pages whose addresses differ in the values of their query strings alone are the same page with other filters: one is read.
-    The admin's have filters of Django's own: one page of each path is read. From the admin only its own pages are read.
-    """
-    found_on, waiting, broken = dict.fromkeys(starts, "-"), deque(starts), {}
-    read = {_page(start) for start in starts}
-    while waiting:
-        address = waiting.popleft()
-        reply = client.get(address, follow=True)
-        if reply.status_code != 200:
-            broken[address] = (reply.status_code, found_on[address])
-        if reply.streaming:
-            list(reply.streaming_content)  # a member downloads two files at a time
-        if reply.streaming or not reply["content-type"].startswith("text/html"):
-            continue
-        for link in _LINK.findall(reply.content.decode()):
-            target = urlsplit(urljoin(f"http://{HOST}{reply.request['PATH_INFO']}", unescape(link)))
-            if address.startswith("/admin/") and not target.path.startswith("/admin/"):
-                continue
-            if target.hostname == HOST and (page := _page(target.geturl())) not in read:
-                read.add(page)
-                waiting.append(target._replace(scheme="", netloc="", fragment="").geturl())
-                found_on[waiting[-1]] = address
-    assert len(read) > len(starts)
-    return broken
-
-
-def _page(address):
-    parts = urlsplit(address)
-    if parts.path.startswith("/admin/"):
-        return parts.path, frozenset()
-    return parts.path, frozenset(name for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+def broken_links(client, *starts, inside="/"):
+    """Return the address of each link that leads to no page, with the page that has it."""
+    visits = list(walk(client, *starts, inside=inside))
+    assert len(visits) > len(starts)
+    return {visit.address: (visit.reply.status_code, visit.found_on) for visit in visits if visit.reply.status_code != 200}
 
 
 @pytest.fixture
@@ -90,4 +54,4 @@ def test_no_link_of_an_owners_page_is_broken(alice):
 @pytest.mark.usefixtures("_volume")
 def test_no_link_of_the_admin_is_broken(alice):
     root = signed_in(User.objects.create_superuser("root@example.org", factories.PASSWORD))
-    assert broken_links(root, "/admin/", f"/admin/billing/account/{alice.pk}/change/") == {}
+    assert broken_links(root, "/admin/", f"/admin/billing/account/{alice.pk}/change/", inside="/admin/") == {}

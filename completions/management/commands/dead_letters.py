@@ -40,8 +40,8 @@ class Command(OperatorCommand):
                 charged_nanos[letter.completion_id] = dead_letters.book(letter)
             except NotBooked as reason:
                 reasons[letter.completion_id] = str(reason)
-        sum_dollars = dollars.format_plain(sum(charged_nanos.values()))
-        sentence = f"{len(charged_nanos)} booked, ${sum_dollars}."
+        sum_dollars = dollars.format_usd(sum(charged_nanos.values()))
+        sentence = f"{len(charged_nanos)} booked, {sum_dollars}."
         self.write_result(options, {"booked": charged_nanos, "notBooked": reasons}, sentence)
         if reasons:
             raise CommandError("\n".join(f"{completion_id} stays: {reason}" for completion_id, reason in reasons.items()))
@@ -66,5 +66,5 @@ def _line(letter: DeadLetter) -> str:
     resolution = letter.resolution
     if resolution is None:
         return f"{letter.completion_id}: {letter.kind.value}"
-    cost = dollars.format_plain(resolution.cost_nanos or 0)
-    return f"{letter.completion_id}: ${cost}, account {resolution.completion.account_id}, {letter.kind.value}"
+    cost = dollars.format_usd(resolution.cost_nanos or 0)
+    return f"{letter.completion_id}: {cost}, account {resolution.completion.account_id}, {letter.kind.value}"

@@ -5,16 +5,30 @@
 const form = document.getElementById("playground");
 const stop = document.getElementById("stop");
 const at = (id) => document.getElementById(id);
-const LETTERS_PER_TOKEN = 4; // an estimate, until the reply says how many tokens it has
+const LETTERS_PER_TOKEN = 4n; // an estimate, until the reply says how many tokens it has
 const SETTLE_MILLISECONDS = 1000; // between two looks; longer and longer, as some replies take minutes
 const SETTLE_MILLISECONDS_MAX = 15000;
 
 for (const element of document.querySelectorAll("[data-script]")) element.hidden = false;
 
-const dollars = (amount) => "$" + amount.toFixed(amount >= 0.01 || !amount ? 2 : 6);
-const exactly = (amount) => `exactly $${amount.toFixed(9).replace(/0{1,7}$/, "")}`;
+// Costs are whole nanodollars, and shown exactly, so that they add up to the cost of the conversation.
+const nanosOf = (dollars) => BigInt(Number(dollars).toFixed(9).replace(".", ""));
 
-let wholeCost = 0;
+function dollars(nanos, decimals = 2) {
+  const digits = String(nanos).padStart(10, "0");
+  return `$${digits.slice(0, -9)}.${digits.slice(-9).replace(/0+$/, "").padEnd(decimals, "0")}`;
+}
+
+const costs = new Map(); // the nanodollars that the page shows, by the id of their element
+
+// Show a cost, and all costs of the page with as many decimals as any of them needs.
+function showCost(id, nanos) {
+  costs.set(id, nanos);
+  const decimals = Math.max(...[...costs.values()].map((cost) => dollars(cost).split(".")[1].length));
+  for (const [each, cost] of costs) at(each).textContent = dollars(cost, decimals);
+}
+
+let wholeCost = 0n;
 let sentPrompt = "";
 
 async function* events(body) {
@@ -95,11 +109,13 @@ class Side {
 
   estimate(letters) {
     const price = [...at("models").options].find((option) => option.value === this.model)?.dataset;
-    if (!price) return 0;
+    if (!price) return 0n;
     const sent = [...this.turns, { content: sentPrompt }, { content: form.elements.system.value }];
     const prompt = sent.reduce((sum, { content }) => sum + content.length, 0);
-    const nanosPerMillion = prompt * price.inputNanos + letters * price.outputNanos;
-    return nanosPerMillion / LETTERS_PER_TOKEN / 1e6 / 1e9;
+    const nanosPerMillion = BigInt(prompt) * BigInt(price.inputNanos) + BigInt(letters) * BigInt(price.outputNanos);
+    const nanos = nanosPerMillion / LETTERS_PER_TOKEN / 1_000_000n;
+    const step = 10n ** BigInt(Math.max(String(nanos).length - 4, 0)); // four digits: it is an estimate
+    return (nanos / step) * step;
   }
 
   fail(words) {
@@ -111,17 +127,17 @@ class Side {
   begin() {
     this.at("error").hidden = this.at("request").hidden = true;
     for (const id of ["reply", "cost-kind"]) this.show(id, "");
+    costs.delete(`cost${this.suffix}`);
     for (const id of ["cost", "tokens", "first-token"]) this.show(id, "–");
     this.show("state", "Sent.");
     this.at("turns").scrollTop = this.at("turns").scrollHeight;
   }
 
-  showCharge(dollarsCharged, promptTokens, completionTokens) {
+  showCharge(nanos, promptTokens, completionTokens) {
     this.show("tokens", `${promptTokens} in, ${completionTokens} out`);
-    this.show("cost", dollars(dollarsCharged));
-    this.at("cost").title = exactly(dollarsCharged);
+    showCost(`cost${this.suffix}`, nanos);
     this.show("cost-kind", "charged");
-    at("whole-cost").textContent = dollars((wholeCost += dollarsCharged));
+    showCost("whole-cost", (wholeCost += nanos));
   }
 
   linkRequest(id) {
@@ -131,7 +147,7 @@ class Side {
   }
 
   showEnd(usage, isCut) {
-    if (usage && usage.cost !== null) this.showCharge(usage.cost, usage.prompt_tokens, usage.completion_tokens);
+    if (usage && usage.cost !== null) this.showCharge(nanosOf(usage.cost), usage.prompt_tokens, usage.completion_tokens);
     else if (usage) this.show("tokens", `${usage.prompt_tokens} in, ${usage.completion_tokens} out`);
     this.show("state", isCut ? "The reply reached your maximum output tokens." : "Done.");
   }
@@ -146,7 +162,7 @@ class Side {
       const charge = await readCharge(sent.id).catch(() => ({ isSettled: false }));
       if (sent !== this.latest) return; // another request is shown by now
       if (charge.isSettled) {
-        this.showCharge(Number(charge.costInDollars), charge.promptTokens, charge.completionTokens);
+        this.showCharge(nanosOf(charge.costInDollars), charge.promptTokens, charge.completionTokens);
         return this.show("state", `Stopped. ${Number(charge.costInDollars) ? "What was generated is charged." : "Nothing is charged."}`);
       }
       this.show("state", "Stopped. The provider finishes the reply, and all of it is charged. The charge is being settled.");
@@ -198,13 +214,13 @@ class Side {
     const response = await fetch(form.action, { method: "POST", body: data, headers, signal, redirect: "manual" });
     if (response.type === "opaqueredirect") return this.fail("You are signed out. Reload the page to sign in again.");
     if (!response.ok) return this.fail(await refusal(response));
-    sent.maxCost = Number(response.headers.get("x-gateway-max-cost"));
+    sent.maxCost = nanosOf(response.headers.get("x-gateway-max-cost"));
     this.show("state", `Waiting for the first token. At most ${dollars(sent.maxCost)} is charged.`);
     await this.receive(response, began, sent);
   }
 
   async run(signal) {
-    const sent = (this.latest = { id: "", maxCost: 0 });
+    const sent = (this.latest = { id: "", maxCost: 0n });
     this.showTurn(sentPrompt);
     this.begin();
     try {

@@ -1,5 +1,6 @@
 """Closing an account: keys stop, what is left is paid back or forfeited, it can be undone, and then personal data is erased."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -102,6 +103,36 @@ def test_what_is_left_of_payments_is_paid_back_and_the_book_stays_true(paid, str
     assert usage.violations() == []
 
 
+@pytest.mark.parametrize(
+    ("spent_nanos", "bank_cents", "held_nanos", "words"),
+    [
+        (
+            0,
+            0,
+            0,
+            "The balance is $20.00. Unused payments, $20.00, are refunded to the way you paid. Free credit is forfeited.",
+        ),
+        (1, 0, 0, "The balance is $19.99. Unused payments, $19.99, are refunded to the way you paid. Free"),
+        (5_005_000_000, 0, 0, "The balance is $14.99. Unused payments, $14.99, are refunded to the way you paid. Free"),
+        (19_993_000_000, 0, 0, "The balance is $0.007. Free credit is forfeited."),
+        (20_000_000_000, 0, 0, "The balance is $0.00. Free credit is forfeited."),
+        (1, 1_000, 0, "are refunded to the way you paid. Ask support to refund $10.00 that you paid another way. Free"),
+        (20_000_000_001, 1_000, 0, "The balance is $9.99. Ask support to refund $9.99 that you paid another way. Free"),
+        (0, 0, 1_000_000_000, "Unused payments, up to $20.00, are refunded to the way you paid."),
+    ],
+)
+def test_the_page_says_the_cents_that_are_refunded(paid, owner, bob, spent_nanos, bank_cents, held_nanos, words):  # noqa: F811
+    if bank_cents:
+        with transaction.atomic():
+            writer.credit_purchase(locks.lock_account(bob.pk), amount_cents=bank_cents, processor="bank", payment_id="BANK-1")
+    if spent_nanos:
+        usage.spend(bob, spent_nanos)
+    if held_nanos:
+        usage.place(bob, held_nanos)
+    page = " ".join(re.sub(r"<span class=.usd-exact.>.*?</span>|<[^>]+>", "", owner.get(CLOSE).content.decode()).split())
+    assert words in page
+
+
 def test_a_refund_whose_answer_was_lost_is_not_made_twice(paid, stripe, owner, bob):  # noqa: F811
     close(owner)
     stripe.loses_answers = True
@@ -122,7 +153,7 @@ def test_nothing_is_paid_back_while_requests_run(paid, owner, bob):  # noqa: F81
 
 def test_the_operator_may_keep_what_is_left(paid, stripe, owner, bob, settings):  # noqa: F811
     settings.CLOSING_REFUNDS = False
-    assert "are forfeited" in owner.get(CLOSE).content.decode()
+    assert "Unused payments, $20.00, are forfeited." in " ".join(owner.get(CLOSE).content.decode().split())
     close(owner)
     assert (tasks.refund_closed_accounts(), balance(bob)) == (0, 20_000_000_000)
     assert owner.post(UNDO)["Location"] == SETTINGS

@@ -9,8 +9,9 @@ import re
 from datetime import UTC, timedelta
 
 import pytest
+from django.db import transaction
 
-from billing import locks
+from billing import locks, money
 from billing.ledger import writer
 from billing.models import Account, Hold
 from completions.models import Completion
@@ -130,6 +131,29 @@ def test_a_refusal_names_no_max_tokens_when_the_prompt_is_unaffordable(bob, echo
     error = chat.assert_error(chat.ask(caller(bob)[1], max_tokens=1), 402, "insufficient_quota")
     assert "affords" not in error["message"]
     assert "the balance is $0.00" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("owed_nanos", "shown"),
+    [
+        (9 * 100 * CENT, "-$9.00"),
+        (13_820_000, "-$0.01382"),
+        (1, "-$0.000000001"),
+        (1_234_500 * CENT, "-$12,345.00"),
+        (0, "$0.00"),
+        (-1, "$0.000000001"),
+    ],
+)
+def test_a_refusal_writes_a_balance_as_pages_do(bob, echo_model, owed_nanos, shown):
+    factories.credit(bob, 2_000_000)
+    [credit] = bob.entries.all()
+    usage.spend(bob, money.nanos(1_500_000))
+    bob.refresh_from_db()
+    with transaction.atomic():
+        writer.correct_credit(bob, credit, amount_nanos=bob.balance_nanos + owed_nanos, reason="wrong", issued_by=None)
+    error = chat.assert_error(chat.ask(caller(bob)[1], max_tokens=1), 402, "insufficient_quota")
+    assert f"the balance is {shown}" in error["message"]
+    assert "$-" not in error["message"]
 
 
 # --- Without max_tokens: a share of the budget -----------------------------------------------------------------------

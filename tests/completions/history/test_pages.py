@@ -292,11 +292,11 @@ def test_a_charge_is_explained_line_by_line(api, alice, owner, large, upstream):
     reply = ask(api, user="u-1", metadata={"team": "search"})
     done = Completion.objects.get()
     page = page_of(owner, done)
-    assert "What it cost $0.000046 exactly $0.0000462 Charged from the provider's token counts." in page
-    assert "Quantity Price per 1M tokens Amount Input tokens 5 $3.00 $0.000015" in page
-    assert "Cached input tokens 4 $0.30 $0.000001 exactly $0.0000012" in page
-    assert "Output tokens 2 $15.00 $0.00003" in page
-    assert "Total, rounded up once to a billionth of a dollar $0.000046 exactly $0.0000462" in page
+    assert "What it cost $0.0000462 Charged from the provider's token counts." in page
+    assert "Quantity Price per 1M tokens Amount Input tokens 5 $3.00 $0.0000150" in page
+    assert "Cached input tokens 4 $0.30 $0.0000012" in page
+    assert "Output tokens 2 $15.00 $0.0000300" in page
+    assert "Total, rounded up once to a billionth of a dollar $0.0000462" in page
     hold = Hold.objects.get()
     assert (hold.amount_nanos, done.cost_nanos) == (round(float(reply["x-gateway-max-cost"]) * 1e9), 46_200)
     shown = re.search(r"Held \$([\d.]+) Charged \$([\d.]+) Released \$([\d.]+) ", page)

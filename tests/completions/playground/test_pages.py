@@ -12,6 +12,7 @@ from django.utils import timezone
 from billing.models import Account, LedgerEntry
 from completions.models import Completion, Provider, RoutableAlias
 from gateway_project.activity.models import Activity
+from gateway_project.text import dollars
 from keys import lifecycle
 from keys.models import ApiKey, RefusedRequest, SpendingDay
 from keys.refusal_history import collector
@@ -67,7 +68,7 @@ def test_whole_reply_is_shown_and_charged_to_the_key_playground(owner, alice):
     completion, entry = Completion.objects.get(), LedgerEntry.objects.get(type="USAGE_DEBIT")
     assert (completion.key_id, entry.account_id, entry.reference) == (key.pk, alice.pk, completion.pk)
     assert SpendingDay.objects.get(key=key).spent_nanos == -entry.amount_nanos > 0
-    assert f'value="{-entry.amount_nanos / 10**9:.9f}'.rstrip("0") in reply.content.decode()
+    assert f'<dd id="cost">{dollars.format_usd(-entry.amount_nanos)}</dd>' in reply.content.decode()
     assert f'<a href="/dashboard/requests/{completion.pk}/"' in reply.content.decode()
     assert nothing_is_held(alice)
     act = Activity.objects.get(act=Activity.Act.KEY_MADE)
