@@ -21,8 +21,7 @@ from billing.ledger import statement
 from billing.ledger.writer import BookedEntry
 from billing.models import Account, Hold, LedgerEntry, ManualEntry, SignInLimit
 from billing.payments import admin as payments_admin  # noqa: F401  registers its pages
-from billing.sign_in import unblocking
-from billing.staff import approval_admin, support_credit
+from billing.staff import approval_admin, support_credit, unblocking
 from billing.staff.forms import AccountForm, SupportCreditForm
 from billing.staff.people_admin import ClosesAbandonedAccounts, MembershipInline, ShowsCreation, staff_of
 from billing.staff.support_credit import RequestedCredit

@@ -18,7 +18,7 @@ from django.urls import reverse
 from billing.email_addresses import canonical
 from billing.ledger import credit_notes
 from billing.models import END_OF_ACCOUNT, Account, Hold, LedgerEntry, Payment, SignInLimit, User
-from billing.sign_in import unblocking
+from billing.staff import unblocking
 from gateway_project.desk import search, short_ids
 from gateway_project.desk.search import Finder
 from gateway_project.text import dollars, timestamps

@@ -4,8 +4,9 @@ import pytest
 from django.test import Client
 
 from billing.models import SignInLimit
-from billing.sign_in import limits, unblocking
+from billing.sign_in import limits
 from billing.sign_in.mails import Cause
+from billing.staff import unblocking
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.billing.sign_in.test_backend import ALICE, BURST, BURST_OF_ADDRESS, _slow_rates, attempt, use_up

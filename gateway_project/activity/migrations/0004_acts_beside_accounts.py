@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
         AddIndexConcurrently(
             model_name="activity",
             index=models.Index(
-                models.F("id").desc(), condition=models.Q(("account_id__isnull", True)), name="activity_beside_accounts"
+                fields=["-id"], condition=models.Q(("account_id__isnull", True)), name="activity_beside_accounts"
             ),
         )
     ]
