@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
@@ -61,7 +60,6 @@ def landing(request: HttpRequest) -> HttpResponseBase:
         context = {
             "facts": current,
             "examples": quickstart.examples("chat", quickstart.values_of(current, api_url)),
-            "markup": f"{settings.MARKUP_PERCENT.normalize():f} %",
             "canonical_path": reverse("landing"),
         }
         return render_to_string("public/landing.html", context)

@@ -106,9 +106,7 @@ def test_the_landing_page_offers_an_account_where_people_may_sign_up(db, setting
     assert ("Open an account" in text) is is_open
 
 
-def test_the_landing_page_shows_five_models_with_their_prices_and_what_is_added_to_the_providers_price(
-    catalog, alice, settings
-):
+def test_the_landing_page_shows_five_models_with_the_prices_that_callers_pay(catalog, alice, settings):
     for number in range(3):
         factories.make_model(f"more/{number}", name=f"More {number}", maker="More")
     factories.make_model("acme/embed", kind="embedding", name="A first name", output="0", max_output_tokens=1)
@@ -121,10 +119,10 @@ def test_the_landing_page_shows_five_models_with_their_prices_and_what_is_added_
     assert re.findall(r'href="/models/([^"]+)"', table) == ["zed/vision", "more/2", "acme/large", "acme/small", "more/0"]
     assert "$5.00" in table
     assert "$25.00" in table
-    assert "We add 0 % to the provider’s price." in page("/")
-    settings.MARKUP_PERCENT = Decimal("5.50")
+    settings.MARKUP_PERCENT = Decimal("5.50")  # which prices of before do not have
     forget()
-    assert "We add 5.5 % to the provider’s price." in page("/")
+    assert "You pay these prices, and nothing on top." in page("/")
+    assert "5.5" not in page("/")
 
 
 def test_the_foot_of_a_page_links_to_what_the_operator_has(catalog, settings):
