@@ -1,6 +1,6 @@
 """Invoices as PDF, and the tax in them.
 
 - ``invoices``  an invoice: seller, customer, what was paid
-- ``fonts``     chooses the fonts of names in many scripts
+- ``fonts``     the fonts and lines of names in many scripts
 - ``taxes``     the tax that a payment includes
 """

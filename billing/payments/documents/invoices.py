@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import zip_longest
+from operator import add
 from typing import Any
 
 from billing.payments.documents import fonts
+from billing.payments.documents.fonts import Line
 
 _MARGIN, _WIDTH, _HEIGHT = 56, 595, 842  # points, of A4
-_SIZE, _LEADING = 10, 15
-_LINE_CHARACTERS_MAX, _LINES_MAX = 70, 12  # of an address
+_MIDDLE = _WIDTH / 2  # where the second column begins
+_COLUMN_WIDTH = _MIDDLE - _MARGIN - 12
+_SIZE = 10
 
 
 @dataclass(frozen=True)
@@ -24,65 +28,82 @@ class Invoice:
 
 
 def write(invoice: Invoice) -> bytes:
-    """Return the PDF, on one page."""
+    """Return the PDF, on as many pages as it needs."""
     from reportlab.pdfgen.canvas import Canvas  # here, because it is large, and few requests need it
 
     file = BytesIO()
     canvas = Canvas(file, pagesize=(_WIDTH, _HEIGHT), invariant=True)  # the same bytes each time
     canvas.setTitle(invoice.title)
-    page = _Page(canvas)
-    page.write(invoice.title, size=20, is_bold=True)
-    page.skip()
-    page.write_columns(("From", invoice.seller), ("For", invoice.customer))
-    page.skip()
+    paper = _Paper(canvas)
+    paper.write(invoice.title, size=20, is_bold=True)
+    paper.skip()
+    paper.write_parties(From=invoice.seller, For=invoice.customer)
+    paper.skip()
     for what, value in invoice.facts:
-        page.write_row(what, value)
-    page.skip()
+        paper.write_row(what, value)
+    paper.skip()
     for what, amount in invoice.rows[:-1]:
-        page.write_row(what, amount)
-    page.rule()
-    page.write_row(*invoice.rows[-1], is_bold=True)
-    page.skip()
+        paper.write_row(what, amount)
+    paper.rule()
+    paper.write_row(*invoice.rows[-1], is_bold=True)
+    paper.skip()
     for note in invoice.notes:
-        page.write(note)
+        paper.write(note)
     canvas.showPage()
     canvas.save()
     return file.getvalue()
 
 
-class _Page:
-    """A page that is written from its top downwards."""
+class _Paper:
+    """Pages that are written from their top downwards, one after the other."""
 
     def __init__(self, canvas: Any) -> None:
         self._canvas, self._y = canvas, _HEIGHT - _MARGIN
 
     def write(self, text: str, *, size: int = _SIZE, is_bold: bool = False) -> None:
-        self._y -= size + 5
-        _draw(self._canvas, _MARGIN, self._y, text, size, is_bold=is_bold)
+        for line in _set(text, _WIDTH - 2 * _MARGIN, size, is_bold=is_bold):
+            self._write_line(line, size=size)
 
     def write_row(self, what: str, value: str, *, is_bold: bool = False) -> None:
-        self.write(what, is_bold=is_bold)
-        _draw(self._canvas, _WIDTH / 2, self._y, value, _SIZE, is_bold=is_bold)
+        self._write_columns(*(_set(text, _COLUMN_WIDTH, is_bold=is_bold) for text in (what, value)))
 
-    def write_columns(self, *columns: tuple[str, list[str]]) -> None:
-        """Write columns of lines beside each other, each under its head."""
-        top = self._y
-        for number, (head, lines) in enumerate(columns):
-            x = _MARGIN if number == 0 else _WIDTH / 2
-            for line, text in enumerate([head, *(each[:_LINE_CHARACTERS_MAX] for each in lines[:_LINES_MAX])]):
-                _draw(self._canvas, x, top - _LEADING * (line + 1), text, _SIZE, is_bold=line == 0)
-        self._y = top - _LEADING * (1 + max(min(len(lines), _LINES_MAX) for _, lines in columns))
+    def write_parties(self, **parties: list[str]) -> None:
+        """Write the lines of each beside each other, under its head."""
+        heads = (_set(head, _COLUMN_WIDTH, is_bold=True) for head in parties)
+        bodies = ([line for text in texts for line in _set(text, _COLUMN_WIDTH)] for texts in parties.values())
+        self._write_columns(*map(add, heads, bodies))
 
     def rule(self) -> None:
+        self._make_room(3 * _SIZE)  # with the total on the same page
         self._y -= 6
         self._canvas.line(_MARGIN, self._y, _WIDTH - _MARGIN, self._y)
 
     def skip(self) -> None:
-        self._y -= 2 * _LEADING
+        self._y -= 30
+
+    def _write_columns(self, *columns: list[Line]) -> None:
+        for lines in zip_longest(*columns, fillvalue=[]):
+            self._write_line(*lines)
+
+    def _write_line(self, *columns: Line, size: int = _SIZE) -> None:
+        self._make_room(size * 1.5)
+        self._y -= size + 5
+        for x, parts in zip((_MARGIN, _MIDDLE), columns, strict=False):
+            _draw(self._canvas, x, self._y, parts, size)
+
+    def _make_room(self, points: float) -> None:
+        """Begin a page unless this one has so much room left."""
+        if self._y - points < _MARGIN:
+            self._canvas.showPage()
+            self._y = _HEIGHT - _MARGIN
 
 
-def _draw(canvas: Any, x: float, y: float, text: str, size: int, *, is_bold: bool) -> None:
-    for font, part in fonts.set_in_fonts(text, fonts.BOLD if is_bold else fonts.REGULAR):
+def _set(text: str, width_points: float, size: int = _SIZE, *, is_bold: bool = False) -> list[Line]:
+    return fonts.set_in_lines(text, fonts.BOLD if is_bold else fonts.REGULAR, size, width_points)
+
+
+def _draw(canvas: Any, x: float, y: float, line: Line, size: int) -> None:
+    for font, part in line:
         canvas.setFont(font, size)
         canvas.drawString(x, y, part)
         x += fonts.width(part, font, size)
