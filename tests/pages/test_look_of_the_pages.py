@@ -116,6 +116,7 @@ NOT_PAGES = {
     *(
         "openapi",
         "invoice",
+        "credit-note",
         "export-file",
         "activity-csv",
         "statement-csv",

@@ -704,6 +704,7 @@ def test_forms_show_no_time_for_what_is_not_stored_yet(superuser, alice, path):
 _SHOWN_ELSEWHERE = {"AccountWarning", "WarningDelivery", "WebhookEndpoint", "UsageHour", "UsageMark"}
 _SHOWN_ELSEWHERE |= {"LabelHour", "LabelDay", "UptimeSums", "IncidentUpdate", "FirstTokenHour", "RetentionMark"}
 _SHOWN_ELSEWHERE |= {"EmailChoice", "AccountClosing", "AccountExport", "ExportPart"}  # the activity log has what owners did
+_SHOWN_ELSEWHERE.add("InvoiceFile")  # the PDF of a payment, as it was issued
 _SHOWN_ELSEWHERE.add("AddressChange")  # the activity log says who changed an address
 _READ_BY_THE_AUDIT = {"ManualEntry", "MembershipChange", "AuditedDay", "AuditedLedger", "ArchivedDay"}
 _READ_BY_CALLERS = {"StoredResponse"}

@@ -16,7 +16,8 @@ from tests.cases import undone
 from tests.pages.conftest import key, rows, signed_in  # noqa: F401  fixtures
 
 EVERYBODY, KEYS, PAYS, OWNS = "ODBV", "OD", "OB", "O"
-OF_THE_USER = {"sign-in", "sign-out", "password"}  # pages of a user's own sign-in, which no account has
+# Pages of a user, which no account has: of the sign-in, and of what support asked for about this person.
+OF_THE_USER = {"sign-in", "sign-out", "password", "support-requests", "withdraw-request"}
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ CASES = {
     "payment": Case("billing/payments/{payment}/", PAYS),
     "receipt": Case("billing/payments/{payment}/receipt/", PAYS, get=404),  # it is not paid
     "invoice": Case("billing/payments/{payment}/invoice.pdf", PAYS, get=404),  # it is not paid
+    "credit-note": Case("billing/credit-notes/none.pdf", PAYS, get=404),  # nothing was refunded
     "demo-payment": Case("billing/demo/none/", PAYS, get=404, post=404),
     "alerts": Case("alerts/"),
     "alert-threshold": Case("alerts/threshold/", PAYS, post=302, form={"threshold": "7"}, writes=True),
