@@ -52,7 +52,7 @@ WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal
 _TRIGGER_FUNCTIONS = """
 SELECT DISTINCT tgfoid::regprocedure::text, pronamespace::regnamespace::text
 FROM pg_trigger JOIN pg_proc AS functions ON functions.oid = tgfoid
-WHERE tgrelid = ANY (%(tables)s::regclass[]) AND NOT tgisinternal
+WHERE tgrelid IN (SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name) AND NOT tgisinternal
 """
 _IDENTITIES = """
 SELECT format('ALTER TABLE %%I ALTER COLUMN %%I SET START WITH %%s SET MINVALUE 1 RESTART WITH %%s',
@@ -105,7 +105,7 @@ def fix_functions(number: int) -> None:
     """Let the triggers of a cell look into its own tables, whatever cell the session is in when they run.
 
     Deferred triggers run at the end of a transaction, which may have gone on in another cell. A migration that replaces a
-    function takes this away.
+    function takes this away. Tables that a later migration makes are not there yet.
     """
     with cell.use(number), transaction.atomic():
         for function, schema in cell.execute(_TRIGGER_FUNCTIONS, {"tables": owned_tables()}):

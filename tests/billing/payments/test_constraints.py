@@ -131,3 +131,13 @@ def test_an_invoice_is_issued_once(alice):
     InvoiceFile.objects.create(account=alice, number="0001", content=b"%PDF")
     with refused("an_invoice_is_issued_once"):
         InvoiceFile.objects.create(account=alice, number="0001", content=b"%PDF")
+
+
+def test_payment_events_are_summed_up(payment):
+    digests = []
+    for number in range(2):
+        said = {"event_id": f"evt_{number}", "type": "charge.refunded", "outcome": "IGNORED"}
+        PaymentEvent.objects.create(payment=payment, processor="stripe", **said)
+        payment.refresh_from_db()
+        digests.append(payment.events_digest)
+    assert len({None, *digests}) == 3

@@ -124,7 +124,7 @@ def stolen(user, thief, django_capture_on_commit_callbacks):
     """A thief has changed address and password, and added other ways in. Return the link that the former address got."""
     path = ask_for_change(thief)
     with django_capture_on_commit_callbacks(execute=True):
-        assert use(path).status_code == 302
+        assert use(path, thief).status_code == 302  # all other sessions are over
     form = {"old_password": factories.PASSWORD, "new_password1": OF_THIEF, "new_password2": OF_THIEF}
     assert thief.post("/dashboard/password/", form).status_code == 302
     second_factors.give_app(user)
