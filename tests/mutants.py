@@ -985,10 +985,10 @@ mutant(
     f"{REPLIES}::test_a_stream_whose_charge_waits_for_the_database_tells_no_cost_and_its_repetition_does",
 )
 mutant(
-    "negative_usage",
-    "An upstream that reports fewer tokens than none is believed.",
-    code("completions.providers.wire:token_count", "0 <= value", "-TOKENS_MAX <= value"),
-    f"{RELAY}::test_impossible_usage_is_replaced_by_an_estimate[negative]",
+    "boundless_usage",
+    "An upstream that reports more tokens than a reply can have is believed.",
+    code("completions.providers.wire:token_count", "<= TOKENS_MAX", "<= TOKENS_MAX**2"),
+    f"{RELAY}::test_impossible_usage_is_replaced_by_an_estimate[a million millions]",
 )
 mutant(
     "the_price_of_today",

@@ -157,7 +157,7 @@ def test_heartbeats_cover_a_silent_upstream_after_the_first_event(api, alice, up
 IMPOSSIBLE = {
     "none": None,
     "negative": {**USAGE, "prompt_tokens": -9},
-    "negative completion": {**USAGE, "completion_tokens": -1},
+    "negative completion": {**USAGE, "completion_tokens": -7},
     "a million millions": {**USAGE, "completion_tokens": 10**12},
     "text": {**USAGE, "prompt_tokens": "nine"},
     "a fraction": {**USAGE, "prompt_tokens": 9.5},
