@@ -12,7 +12,7 @@ from uuid import UUID
 from django.contrib.postgres.search import SearchQuery, SearchVector
 from django.db.models import BooleanField, Q, QuerySet, TextField, Value
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Cast, Right
+from django.db.models.functions import Cast
 from django.urls import reverse
 
 from billing.email_addresses import canonical
@@ -108,8 +108,10 @@ def _payments_by_receipt(term: str) -> QuerySet[Payment]:
 def _entries_by_credit_note(term: str) -> QuerySet[LedgerEntry]:
     """Find the entry with such a number of a credit note."""
     match = re.fullmatch(r"(?:credit[ -]note[ -])?(([0-9a-f]{8})-C\d{4,9})(?:\.pdf)?", term, re.IGNORECASE | re.ASCII)
-    accounts = Account.objects.annotate(end=Right(Cast("id", TextField()), 8)).filter(end=match[2].lower()) if match else ()
-    notes = [credit_notes.find(account, match[1]) for account in accounts] if match else []
+    if match is None:
+        return LedgerEntry.objects.none()
+    paid = Payment.objects.annotate(end_of_account=END_OF_ACCOUNT).filter(end_of_account=match[2].lower())
+    notes = [credit_notes.find(account, match[1]) for account in Account.objects.filter(pk__in=paid.values("account"))]
     return LedgerEntry.objects.filter(pk__in=[note.entry.pk for note in notes if note]).select_related("account")
 
 

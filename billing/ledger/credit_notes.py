@@ -7,7 +7,7 @@ without a table. They are a sequence of their own, because the numbers of invoic
 from dataclasses import dataclass
 
 from billing import money
-from billing.ledger import writer
+from billing.ledger import credits, writer
 from billing.models import Account, LedgerEntry, Payment
 from gateway_project import identifiers
 
@@ -29,8 +29,8 @@ class CreditNote:
 
 def read(account: Account) -> list[CreditNote]:
     """Return the credit notes of the account, oldest first. Two queries."""
-    entries = account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT).filter(metadata__has_key="entryId")
-    refunds = list(entries.exclude(reference__startswith=writer.CORRECTION).order_by("seq"))
+    of_credits = [each for each in credits.read_beside_usage(account) if "entryId" in each.metadata]
+    refunds = [each for each in of_credits if not each.reference.startswith(writer.CORRECTION)]
     paid = account.payments.filter(credit_id__in={each.metadata["entryId"] for each in refunds})
     payments = {str(each.credit_id): each for each in paid}
     notes: list[CreditNote] = []

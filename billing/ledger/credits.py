@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db.models import Sum
 
+from billing import money
 from billing.ledger import writer
 from billing.models import Account, LedgerEntry
 
@@ -28,6 +29,11 @@ class Credit:
     def left_nanos(self) -> int:
         """The most that a refund or a correction may take back, used or not."""
         return self.entry.amount_nanos - self.returned_nanos
+
+    @property
+    def unused_cents(self) -> int:
+        """The whole cents of it that are not used, and can be paid back."""
+        return money.floor_cents(self.unused_nanos)
 
     @property
     def is_purchase(self) -> bool:
@@ -48,10 +54,15 @@ def is_corrected(credit: LedgerEntry) -> bool:
     return LedgerEntry.objects.filter(reference=f"{writer.CORRECTION}{credit.pk}").exists()
 
 
+def read_beside_usage(account: Account) -> list[LedgerEntry]:
+    """Return the account's entries but those of usage, oldest first. One query."""
+    # Sorted here: with ORDER BY, PostgreSQL may prefer the index by seq, which has the usage, too.
+    return sorted(account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT), key=lambda entry: entry.seq)
+
+
 def read_credits(account: Account) -> list[Credit]:
     """Return the account's credits, oldest first. One query. To decide by them, lock the account first."""
-    # Sorted here: with ORDER BY, PostgreSQL may prefer the index by seq, which has the usage, too.
-    entries = sorted(account.entries.exclude(type=LedgerEntry.Type.USAGE_DEBIT), key=lambda entry: entry.seq)
+    entries = read_beside_usage(account)
     credits = [entry for entry in entries if is_credit(entry)]
     returned: Counter[str] = Counter()
     for entry in entries:  # refunds and corrections of a credit, and refunds that came back
