@@ -4,7 +4,6 @@ Each table of an account has a word about both (``OwnedModel.kept``), so that a 
 ``BESIDE`` has those of people, and of other packages.
 """
 
-import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from functools import cache, partial
@@ -18,6 +17,7 @@ from billing.account_settings import contributions
 from billing.account_settings.contributions import Read
 from billing.account_settings.tables import TABLES, in_batches
 from billing.models import Account, User
+from billing.warnings.payload import camel_case
 from gateway_project.cells.models import DELETED, EVIDENCE, Kept, OwnedModel
 from gateway_project.text import timestamps
 
@@ -91,7 +91,7 @@ def delete_rows_of_user(user: User) -> None:
 def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iterator[dict[str, Any]]:
     fields = [field for field in model._meta.concrete_fields if _is_read(field.name, unread)]
     people = [field.name for field in fields if field.related_model is User]
-    names = {_camel(field.name): field.name if field.name in people else field.attname for field in fields}
+    names = {camel_case(field.name): field.name if field.name in people else field.attname for field in fields}
     rows = model._default_manager.filter(**{path_to_account(model): account.pk})
     for row in in_batches(rows.select_related(*people) if people else rows):
         yield {shown: _value(getattr(row, name)) for shown, name in names.items()}
@@ -99,10 +99,6 @@ def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iter
 
 def _is_read(name: str, unread: tuple[str, ...]) -> bool:
     return name not in unread and name != "account" and not name.startswith("sealed_") and "digest" not in name
-
-
-def _camel(name: str) -> str:
-    return re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
 
 
 def _value(value: Any) -> Any:

@@ -37,7 +37,7 @@ class Cause(StrEnum):
 
 
 # These let an attempt that is under way go on, and end by themselves.
-PAUSES = (Cause.SILENT, Cause.MONTH)
+PAUSING = (Cause.SILENT, Cause.MONTH)
 
 _STORED = "{rule.stopped_because}"
 _PAY = "Pay with a card to start it again."
@@ -75,12 +75,12 @@ class Stop:
 
     @property
     def is_pause(self) -> bool:
-        return self.cause in PAUSES
+        return self.cause in PAUSING
 
     @property
     def needs_card(self) -> bool:
         """Whether a member must pay, and so show that the card may be charged."""
-        return self.cause not in (*PAUSES, Cause.CLOSED, Cause.NO_PAYMENTS)
+        return self.cause not in (*PAUSING, Cause.CLOSED, Cause.NO_PAYMENTS)
 
 
 def describe(rule: TopUpRule) -> Stop | None:

@@ -102,7 +102,7 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
 def _is_allowed(rule: TopUpRule, processor: Processor) -> bool:
     """Say whether the card may be charged: not after the rule was turned off or stopped."""
     found = stops.annotate(TopUpRule.objects.filter(pk=rule.pk, is_on=True), processor)
-    return found.filter(stop__in=("", *stops.PAUSES)).exists()
+    return found.filter(stop__in=("", *stops.PAUSING)).exists()
 
 
 def _is_forgotten(payment: Payment) -> bool:
@@ -160,7 +160,7 @@ def _untold(processor: Processor | None) -> QuerySet[TopUpRule]:
     The end of a pause is not told, until the next purchase: else a balance about the threshold would mail each time.
     """
     rules = stops.annotate(TopUpRule.objects.filter(is_on=True), processor).exclude(stop=F("stop_told"))
-    return rules.exclude(stop="", stop_told__in=stops.PAUSES)
+    return rules.exclude(stop="", stop_told__in=stops.PAUSING)
 
 
 def _tell(processor: Processor | None, account_id: UUID) -> bool:

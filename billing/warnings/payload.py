@@ -44,11 +44,12 @@ def encode(warning: AccountWarning) -> bytes:
 def _public(name: str, value: Any) -> tuple[str, Any]:
     """Return a fact under its public name: amounts are strings in dollars, exact to the nanodollar."""
     if name.endswith("_nanos"):
-        return f"{_camel_case(name.removesuffix('_nanos'))}InDollars", dollars.format_plain(value)
-    return _camel_case(name), value.replace("+00:00", "Z") if name.endswith("_at") and value else value
+        return f"{camel_case(name.removesuffix('_nanos'))}InDollars", dollars.format_plain(value)
+    return camel_case(name), value.replace("+00:00", "Z") if name.endswith("_at") and value else value
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Return the name of a column as JSON has it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
