@@ -9,26 +9,24 @@ transfer, is left to staff. Support credit is forfeited. The ledger keeps every 
 import contextlib
 import logging
 from datetime import timedelta
-from functools import partial
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
-from billing import locks, money
+from billing import locks
 from billing.accounts import lifecycle, roles
 from billing.accounts.roles import Permission
 from billing.ledger import credits
+from billing.members import notices
 from billing.models import Account, AccountClosing, Payment, TopUpRule
 from billing.payments import configuration, reports
 from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
-from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
-from gateway_project.web import hosts
 
 logger = logging.getLogger("gateway.payments")
 
@@ -41,8 +39,7 @@ class ClosingRefused(Exception):
 
 def unused_cents(account: Account) -> int:
     """Return what of the account's purchases is not used up, in the whole cents of each that can be paid back."""
-    purchases = [credit for credit in credits.read_credits(account) if credit.is_purchase]
-    return sum(money.floor_cents(credit.unused_nanos) for credit in purchases)
+    return sum(credit.unused_cents for credit in credits.read_credits(account) if credit.is_purchase)
 
 
 def refundable_cents(account: Account) -> int:
@@ -69,7 +66,14 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
         lifecycle.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
         log.record(request, Activity.Act.CLOSED, locked, summary, account_id=locked.pk)
-        _tell_owners(locked, closing)
+        notices.tell_owners_of_closing(
+            locked,
+            "account_closed",
+            by=closing.closed_by.email,
+            is_refunded=closing.is_refunded,
+            erase_at=closing.erase_at,
+            is_kept_closed=closing.kept_closed_at is not None,
+        )
     return closing
 
 
@@ -95,21 +99,6 @@ def _lock(request: HttpRequest, account: Account) -> Account:
     if not roles.may(request.user, locked, Permission.CLOSE_ACCOUNT):  # type: ignore[arg-type]
         raise ClosingRefused("You are no longer an owner of the account.")
     return locked
-
-
-def _tell_owners(account: Account, closing: AccountClosing) -> None:
-    if not settings.SENDS_MAIL:
-        return
-    context = {
-        "account": account.name,
-        "by": closing.closed_by.email,
-        "is_refunded": closing.is_refunded,
-        "erase_at": closing.erase_at,
-        "is_kept_closed": closing.kept_closed_at is not None,
-        "link": hosts.mailed_page("settings", "the Settings of your dashboard"),
-    }
-    for email in lifecycle.active_owners(account).values_list("email", flat=True):
-        transaction.on_commit(partial(mails.send, email, "account_closed", cause=mails.Cause.SECURITY, **context))
 
 
 # --- What is left -------------------------------------------------------------------------------------------------
@@ -195,8 +184,8 @@ def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payme
     as the same money.
     """
     account.refresh_from_db()
-    unused = {credit.entry.pk: credit.unused_nanos for credit in credits.read_credits(account) if credit.unused_nanos}
+    unused = {credit.entry.pk: credit.unused_cents for credit in credits.read_credits(account) if credit.unused_cents}
     paid = Payment.objects.filter(credit__in=unused, processor=processor.name, is_live=processor.is_live).order_by("pk")
     alone = [each for each in paid.select_related("credit") if each.credit and not credits.taken_back_by_hand(each.credit)]
-    left = [(each, min(money.floor_cents(unused[each.credit_id]), each.amount_cents - each.debited_cents)) for each in alone]  # type: ignore[index]
+    left = [(each, min(unused[each.credit_id], each.amount_cents - each.debited_cents)) for each in alone]  # type: ignore[index]
     return [(payment, cents) for payment, cents in left if cents > 0]

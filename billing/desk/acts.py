@@ -107,12 +107,12 @@ def close_and_refund(request: HttpRequest, account: Account, staff: User, form: 
         writer.refund_credit(
             account,
             credit.entry,
-            amount_nanos=money.nanos(cents),
+            amount_nanos=money.nanos(credit.unused_cents),
             reference=f"closing:{cleaned['token']}:{credit.entry.seq}",
             reason=cleaned["reason"],
             issued_by=staff,
         ).entry
-        for credit, cents in form.payouts
+        for credit in form.payouts
     ]
     lifecycle.set_active(account, is_active=False)
     _keep_closed(account)

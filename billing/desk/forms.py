@@ -182,14 +182,13 @@ class ClosingRefundForm(AccountForm):
         self.fields["reason"].help_text = f"Why. {_READ_BY_OWNERS}"
 
     @property
-    def payouts(self) -> list[tuple[Credit, int]]:
-        """The purchases that are not used up, oldest first, each with the whole cents of it that can be paid out."""
-        cents = [(credit, money.floor_cents(credit.unused_nanos)) for credit in self.credits if credit.is_purchase]
-        return [each for each in cents if each[1]]
+    def payouts(self) -> list[Credit]:
+        """The purchases of which whole cents are not used, oldest first."""
+        return [credit for credit in self.credits if credit.is_purchase and credit.unused_cents]
 
     @property
     def sum_cents(self) -> int:
-        return sum(cents for _, cents in self.payouts)
+        return sum(credit.unused_cents for credit in self.payouts)
 
     def facts(self) -> dict[str, str]:
         return {"the sum": dollars.format_cents(self.sum_cents)}
@@ -197,7 +196,7 @@ class ClosingRefundForm(AccountForm):
     def context(self) -> dict[str, Any]:
         """Return the credits that are not used up, and how many others there are, to show how the sum comes about."""
         unused = [credit for credit in self.credits if credit.unused_nanos]
-        cents = {credit.entry.pk: dollars.format_cents(cents) for credit, cents in self.payouts}
+        paid_out = {credit.entry.pk: dollars.format_cents(credit.unused_cents) for credit in self.payouts}
         columns = {
             "amount": [credit.entry.amount_nanos for credit in unused],
             "returned": [credit.returned_nanos for credit in unused],
@@ -212,7 +211,7 @@ class ClosingRefundForm(AccountForm):
                     "title": statement.format_entry(credit.entry).title,
                     "created_at": credit.entry.created_at,
                     **{name: dollars.format_usd(column[place], decimals) for name, column in columns.items()},
-                    "paid_out": cents.get(credit.entry.pk, "-"),
+                    "paid_out": paid_out.get(credit.entry.pk, "-"),
                 }
                 for place, credit in enumerate(unused)
             ],
