@@ -1,6 +1,7 @@
 """Invariants of completions, which ``billing.ledger.audit`` checks: completions, holds and keys' spending days agree."""
 
 from billing.ledger.audit import Invariant, Reach, SharedQuery, dollars_sql, guarding
+from completions.pricing import meters, rates_sql
 from keys.audit import KEY_TABLES
 
 COMPLETION_TABLES = {
@@ -32,25 +33,16 @@ LATE_IDS = [
 ]
 
 # Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. What it is to cost
-# is computed as ``pricing.cost`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
+# is computed as ``RateSheet`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
 CHARGES = SharedQuery(
     f"""
     SELECT completion.account_id, completion.id AS completion_id, completion.key_id, key_account_id,
-        hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos, completion.model_id, price_id,
-        price_model_id, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, images,
-        web_searches,
+        hold.account_id AS hold_account_id, settlement, state, cost_nanos, settled_nanos, completion.model_id,
+        completion.price_id, price_model_id, prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens,
+        completion_tokens, images, web_searches,
         hold.amount_nanos AS held_nanos, entry.metadata, entry.spender, repeats, completion.created_at,
         effective_from, superseded_at,
-        least(greatest(ceil((
-            (prompt_tokens - cached_tokens - cache_write_tokens)::numeric * coalesce(tier_input_nanos, input_nanos)
-            + cached_tokens::numeric * coalesce(tier_cached_nanos, tier_input_nanos, cached_input_nanos, input_nanos)
-            + (cache_write_tokens - coalesce(cache_write_1h_tokens, 0))::numeric
-                * coalesce(tier_input_nanos, cache_write_nanos, input_nanos)
-            + coalesce(cache_write_1h_tokens, 0)::numeric
-                * coalesce(tier_input_nanos, cache_write_1h_nanos, cache_write_nanos, input_nanos)
-            + completion_tokens::numeric * coalesce(tier_output_nanos, output_nanos)
-        ) / 1000000) + images::numeric * coalesce(image_nanos, 0)
-            + coalesce(web_searches, 0)::numeric * coalesce(web_search_nanos, 0)
+        least(greatest({rates_sql.cost(meters.count_sql)}
             - charged_before_nanos, 0), hold.amount_nanos) AS due_nanos,
         provider_id, attempts, failed_attempts, completion.held_nanos AS admitted_nanos,
         entry.id IS NOT NULL AND (
@@ -64,22 +56,12 @@ CHARGES = SharedQuery(
     FROM completion
     LEFT JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
     LEFT JOIN (
-        SELECT id AS price_id, model_id AS price_model_id, effective_from, input_nanos, output_nanos, cached_input_nanos,
-            cache_write_nanos, cache_write_1h_nanos, image_nanos, web_search_nanos,
-            flex_input_nanos, flex_cached_input_nanos, flex_output_nanos,
-            priority_input_nanos, priority_cached_input_nanos, priority_output_nanos,
+        SELECT id AS price_id, model_id AS price_model_id, effective_from,
             lead(effective_from) OVER (PARTITION BY model_id ORDER BY effective_from) AS superseded_at
         FROM completions_price
-    ) AS price USING (price_id)
-    CROSS JOIN LATERAL (
-        SELECT
-            CASE service_tier WHEN 'flex' THEN flex_input_nanos WHEN 'priority' THEN priority_input_nanos END
-                AS tier_input_nanos,
-            CASE service_tier WHEN 'flex' THEN flex_cached_input_nanos WHEN 'priority' THEN priority_cached_input_nanos END
-                AS tier_cached_nanos,
-            CASE service_tier WHEN 'flex' THEN flex_output_nanos WHEN 'priority' THEN priority_output_nanos END
-                AS tier_output_nanos
-    ) AS tier
+    ) AS price ON price.price_id = completion.price_id
+    LEFT JOIN ({rates_sql.bands("completions_price")}) AS band
+        ON band.price_id = completion.price_id AND {rates_sql.is_in_band("prompt_tokens", "coalesce(service_tier, '')")}
     LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
     LEFT JOIN booked AS entry ON entry.reference = completion.id
     """,  # noqa: S608  constants of this code
@@ -445,8 +427,8 @@ USAGE_IS_SUMMED_UP_TO_THE_LEDGERS_END = Invariant(
 )
 
 # As ``usage.sums`` adds them: of a correction only what it charges, as the provider bills the tokens of what it corrects.
-_PROVIDED = ["debit.prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens"]
-_PROVIDED += ["debit.completion_tokens", "images", "web_searches"]
+_BOOKED = {"prompt_tokens": "debit.prompt_tokens", "completion_tokens": "debit.completion_tokens"}
+_PROVIDED = [_BOOKED.get(name, name) for name in meters.COLUMNS]
 _SUMS = ", ".join(f"coalesce(sum({figure}) FILTER (WHERE settlement <> 'corrected'), 0)" for figure in _PROVIDED)
 # Days of providers stay in the cell in which they were added up, whoever moves: so with several cells nothing can be asked.
 PROVIDER_DAYS_SUM_TO_THE_LEDGER = Invariant(
@@ -454,8 +436,8 @@ PROVIDER_DAYS_SUM_TO_THE_LEDGER = Invariant(
     "What was charged on a day for a model at a provider, and its tokens, are the sums of the ledger entries and completions.",
     f"""
     SELECT day, provider_id, model_id, service_tier, says, sums FROM (
-        SELECT day, provider_id, model_id, service_tier, jsonb_build_array(completions, charged_nanos, prompt_tokens,
-            cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, images, web_searches) AS says
+        SELECT day, provider_id, model_id, service_tier, jsonb_build_array(completions, charged_nanos,
+            {", ".join(meters.COLUMNS)}) AS says
         FROM completions_providerday WHERE day >= %(provided_since)s AND day < %(until)s
     ) AS summed FULL JOIN (
         SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,

@@ -9,13 +9,16 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import msgspec
 
 from gateway_project import large_work
 from gateway_project.deadline import Deadline
+
+if TYPE_CHECKING:
+    from completions.pricing.rates import RateSheet
 
 _RELEASED = object()  # instead of a value that is only in the bytes
 _KEPT_CHARACTERS_MAX = 1_000  # of a string that is kept when a body is released
@@ -137,12 +140,13 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     def bound_models(self) -> bool:
         return (self.max_input_nanos, self.max_output_nanos, self.min_quality) != (None, None, None)
 
-    def allow_price(self, price: "PriceList", tier: str = "") -> bool:
-        """Return whether a model of this price may answer, at the usual prices and at those of a service tier."""
+    def allow_price(self, price: "RateSheet", tier: str, prompt_tokens_max: int) -> bool:
+        """Return whether a model of this price may answer: at the standard rates and at those of a tier, also a long prompt."""
         return all(
-            maximum is None or nanos <= maximum
-            for each in (price, price.of_tier(tier) or price)
-            for maximum, nanos in ((self.max_input_nanos, each.input_nanos), (self.max_output_nanos, each.output_nanos))
+            maximum is None or price.rate(meter, each, tokens) <= maximum
+            for meter, maximum in (("input", self.max_input_nanos), ("output", self.max_output_nanos))
+            for each in ("", tier)
+            for tokens in (0, prompt_tokens_max)
         )
 
 
@@ -216,7 +220,8 @@ class ChatRequest(msgspec.Struct, frozen=True):
     has_unsigned_thinking: bool = False  # in Anthropic's blocks: of other makers' models
     labels: Labels = Labels()
     reasoning: Reasoning = Reasoning()
-    tier: str = ""  # the service tier that it asks for, of those that have prices of their own
+    tier: str = ""  # the service tier that it asks for, of those that have rates of their own
+    names_standard_tier: bool = False  # else a request without a tier leaves it to the provider
     inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
 
     def max_tokens_of(self, offer: "Offer") -> int | None:
@@ -242,7 +247,8 @@ class Usage(msgspec.Struct, frozen=True):
     """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
 
     These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that was used, if
-    it has a price of its own. ``web_searches`` are those that the provider made.
+    it has rates of its own. ``web_searches`` are those that the provider made, ``others`` the numbers of meters that have no
+    column.
     """
 
     prompt_tokens: int
@@ -253,34 +259,7 @@ class Usage(msgspec.Struct, frozen=True):
     cache_write_1h_tokens: int = 0
     tier: str = ""
     web_searches: int = 0
-
-
-TIERS = ("flex", "priority")  # service tiers that may have prices of their own
-
-
-@dataclass(frozen=True, slots=True)
-class PriceList:
-    """Nanodollars per million tokens. ``image_nanos`` is charged for each image of the prompt, in addition to its tokens, and
-    ``web_search_nanos`` for each search of the web by the provider: without it, none may be asked for.
-
-    ``has_hour_cache``: a price is set for what a cache keeps for an hour, so it may be asked for. So may the service tiers that
-    have prices: ``flex`` and ``priority``.
-    """
-
-    input_nanos: int
-    output_nanos: int
-    cached_input_nanos: int
-    cache_write_nanos: int
-    image_nanos: int = 0
-    cache_write_1h_nanos: int = 0
-    has_hour_cache: bool = False
-    flex: "PriceList | None" = None
-    priority: "PriceList | None" = None
-    web_search_nanos: int | None = None
-
-    def of_tier(self, tier: str) -> "PriceList | None":
-        """Return the prices of a service tier; None when it has none of its own."""
-        return self.flex if tier == "flex" else self.priority if tier == "priority" else None
+    others: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +334,7 @@ class Candidate:
     """A model that an alias may stand for now, with its quality of 0 to 100 in the ranking: None when it was never tested."""
 
     model_id: str
-    price: PriceList
+    price: "RateSheet"
     quality: float | None
 
 
@@ -374,7 +353,7 @@ class Offer:
     image_tokens_max: int
     function_calling: bool
     price_id: int
-    price: PriceList
+    price: "RateSheet"
     routes: tuple[Route, ...]
     preamble_tokens_max: int = 0
     alias: str = ""  # the id in the request, when it is an alias of this model

@@ -14,6 +14,7 @@ from itertools import chain, groupby
 from django.db import connection
 
 from completions.models import LanguageModel, ProviderPrice
+from completions.pricing import meters, rates_sql
 from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -68,7 +69,7 @@ def _read(since: date, until: date) -> list[tuple[tuple[str, str], list[int]]]:
     """Return model and provider, and completions, charged, priced and cost, of this cell."""
     with connection.cursor() as cursor:
         cursor.execute(statement("day >= %(since)s AND day < %(until)s"), {"since": since, "until": until})
-        return [((model, provider), list(map(int, figures))) for model, provider, *figures in cursor.fetchall()]
+        return [((model, provider), list(map(int, figures))) for model, provider, _, _, *figures in cursor.fetchall()]
 
 
 def with_sums(margins: list[Margin]) -> list[Line]:
@@ -124,47 +125,46 @@ def provider_prices(model: LanguageModel) -> list[ProviderPrice]:
     return list(begun.order_by("provider_id", "-since").distinct("provider_id"))
 
 
-# As ``pricing.cost`` computes it, rounded up once for each day. A tier that the provider has no price for is not known.
-_COST = """
-    CASE WHEN price.id IS NOT NULL AND tier.is_priced THEN ceil((
-        (prompt_tokens - cached_tokens - cache_write_tokens)::numeric * tier.input_nanos
-        + cached_tokens::numeric * tier.cached_nanos
-        + (cache_write_tokens - cache_write_1h_tokens)::numeric * tier.write_nanos
-        + cache_write_1h_tokens::numeric * tier.write_1h_nanos
-        + completion_tokens::numeric * tier.output_nanos
-    ) / 1000000) + images::numeric * coalesce(image_nanos, 0) + web_searches::numeric * coalesce(web_search_nanos, 0) END
-"""
+_COUNTS = ", ".join(f"(value ->> '{name}')::bigint" for name in meters.COLUMNS)
+_LONG = ", ".join(
+    f"coalesce(sum((value ->> '{name}')::bigint), 0)" for name in ("completions", "charged_nanos", *meters.COLUMNS)
+)
+_REST = ", ".join(f"sums.{name} - long.{name}" for name in ("completions", "charged_nanos", *meters.COLUMNS))
+_NAMES = ", ".join(meters.COLUMNS)
 
 
 def statement(days: str) -> str:
-    """Return SQL for the margins by model and provider of the days that a condition selects."""
+    """Return SQL for the margins by model, provider, service tier and length band of the days that a condition selects.
+
+    What was used in a band is computed at the provider's rates there, rounded up once for each day. It is not known of a tier
+    that the provider has no rates for.
+    """
     return f"""
-    SELECT model_id, provider_id, sum(completions) AS completions, sum(charged_nanos) AS charged_nanos,
-        coalesce(sum(charged_nanos) FILTER (WHERE cost_nanos IS NOT NULL), 0) AS priced_nanos,
-        coalesce(sum(cost_nanos), 0) AS cost_nanos
+    SELECT used.model_id, used.provider_id, used.service_tier, used.above, sum(used.completions) AS completions,
+        sum(charged_nanos) AS charged_nanos,
+        coalesce(sum(charged_nanos) FILTER (WHERE band.nanos IS NOT NULL), 0) AS priced_nanos,
+        coalesce(sum({rates_sql.cost(meters.count_sql)}), 0) AS cost_nanos
     FROM (
-        SELECT used.model_id, used.provider_id, completions, charged_nanos, {_COST} AS cost_nanos
-        FROM completions_providerday AS used
-        LEFT JOIN LATERAL (
-            SELECT * FROM completions_providerprice
-            WHERE model_id = used.model_id AND provider_id = used.provider_id AND since <= used.day
-            ORDER BY since DESC LIMIT 1
-        ) AS price ON true
+        SELECT sums.day, sums.model_id, sums.provider_id, sums.service_tier, part.*
+        FROM completions_providerday AS sums
         CROSS JOIN LATERAL (
-            SELECT input_nanos, output_nanos, coalesce(cached_input_nanos, input_nanos) AS cached_nanos,
-                coalesce(cache_write_nanos, input_nanos) AS write_nanos,
-                coalesce(cache_write_1h_nanos, cache_write_nanos, input_nanos) AS write_1h_nanos, true AS is_priced
-            WHERE service_tier = ''
+            SELECT {_LONG} FROM jsonb_each(bands) WHERE key <> '0'
+        ) AS long(completions, charged_nanos, {_NAMES})
+        CROSS JOIN LATERAL (
+            SELECT 0 AS above, {_REST}, bands -> '0'
             UNION ALL
-            SELECT flex_input_nanos, flex_output_nanos, coalesce(flex_cached_input_nanos, flex_input_nanos), flex_input_nanos,
-                flex_input_nanos, flex_input_nanos IS NOT NULL
-            WHERE service_tier = 'flex'
-            UNION ALL
-            SELECT priority_input_nanos, priority_output_nanos, coalesce(priority_cached_input_nanos, priority_input_nanos),
-                priority_input_nanos, priority_input_nanos, priority_input_nanos IS NOT NULL
-            WHERE service_tier = 'priority'
-        ) AS tier
+            SELECT key::bigint, (value ->> 'completions')::bigint, (value ->> 'charged_nanos')::bigint, {_COUNTS}, value
+            FROM jsonb_each(bands) WHERE key <> '0'
+        ) AS part(above, completions, charged_nanos, {_NAMES}, other_counts)
         WHERE {days}
-    ) AS days
-    GROUP BY model_id, provider_id
+    ) AS used
+    LEFT JOIN LATERAL (
+        SELECT id FROM completions_providerprice
+        WHERE model_id = used.model_id AND provider_id = used.provider_id AND since <= used.day
+        ORDER BY since DESC LIMIT 1
+    ) AS price ON true
+    LEFT JOIN ({rates_sql.bands("completions_providerprice")}) AS band
+        ON band.price_id = price.id AND {rates_sql.is_in_band("(used.above + 1)", "used.service_tier")}
+    WHERE used.above = 0 OR used.completions > 0 OR used.charged_nanos <> 0
+    GROUP BY used.model_id, used.provider_id, used.service_tier, used.above
 """  # noqa: S608  SQL of this module

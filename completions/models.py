@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -12,11 +12,15 @@ from django.contrib.postgres.indexes import BrinIndex
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Prefetch, Q
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.functional import cached_property
 
 from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, Account, WaitingAct
+from completions.chat import Usage
+from completions.pricing.rates import RateSheet
 from gateway_project import identifiers, secretbox
 from gateway_project.cells.models import Kept, OwnedModel
 from keys.models import ApiKey
@@ -256,70 +260,42 @@ class LanguageModel(models.Model):
             yield Obstacle.UNREACHABLE
 
 
-def _has_whole_prices(tier: str) -> Q:
-    """Return the condition that a service tier has no prices, or one of input and one of output, none of them negative."""
-    names = [f"{tier}_{name}_nanos" for name in ("input", "output", "cached_input")]
-    is_cached_valid = Q(**{f"{names[2]}__isnull": True}) | Q(**{f"{names[2]}__gte": 0})
-    are_set = Q(**{f"{name}__{test}": value for name in names[:2] for test, value in (("isnull", False), ("gte", 0))})
-    return Q(**{f"{name}__isnull": True for name in names}) | (are_set & is_cached_valid)
-
-
-class TitledPrice(NamedTuple):
-    """One price: in nanodollars for a million tokens, or with ``is_each`` for one image or search."""
-
-    title: str
-    nanos: int
-    is_each: bool
-
-
 class TokenPrices(models.Model):
-    """The columns of a price, in nanodollars per million tokens."""
+    """A price: JSON of its rates, each a meter, a service tier, a threshold of the prompt and nanodollars.
 
-    input_nanos = models.BigIntegerField()
-    output_nanos = models.BigIntegerField()
-    cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
-    cache_write_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as input.")
-    cache_write_1h_nanos = models.BigIntegerField(
-        null=True, blank=True, help_text="Of what a cache keeps for an hour. Empty: that is not offered."
-    )
-    # Of service tiers. One that has no prices is refused.
-    flex_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Of the flex tier. Empty: it is not offered.")
-    flex_cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as its input.")
-    flex_output_nanos = models.BigIntegerField(null=True, blank=True)
-    priority_input_nanos = models.BigIntegerField(
-        null=True, blank=True, help_text="Of the priority tier. Empty: it is not offered."
-    )
-    priority_cached_input_nanos = models.BigIntegerField(null=True, blank=True, help_text="Empty: as its input.")
-    priority_output_nanos = models.BigIntegerField(null=True, blank=True)
-    image_nanos = models.BigIntegerField(
-        null=True, blank=True, help_text="Nanodollars for each image, beside its tokens. Empty: nothing."
-    )
-    web_search_nanos = models.BigIntegerField(
-        null=True, blank=True, help_text="Nanodollars for each search of the web. Empty: that is not offered."
-    )
+    They are in one row, so that a rate cannot join a price that something was charged at. The database checks their form.
+    """
+
+    rates = models.JSONField()
 
     class Meta:
         abstract = True
 
+    @cached_property
+    def sheet(self) -> RateSheet:
+        return RateSheet.of_rows(self.rates)
+
     @property
-    def titled(self) -> list[TitledPrice]:
-        """Return the prices that are set, with their titles."""
-        per_million = {
-            "Input": self.input_nanos,
-            "Output": self.output_nanos,
-            "Cached input": self.cached_input_nanos,
-            "Cache write": self.cache_write_nanos,
-            "Cache write for an hour": self.cache_write_1h_nanos,
-            "Flex tier, input": self.flex_input_nanos,
-            "Flex tier, output": self.flex_output_nanos,
-            "Priority tier, input": self.priority_input_nanos,
-            "Priority tier, output": self.priority_output_nanos,
-        }
-        each = {"Image": self.image_nanos, "Web search": self.web_search_nanos}
-        return [TitledPrice(title, nanos, title in each) for title, nanos in (per_million | each).items() if nanos is not None]
+    def input_nanos(self) -> int:
+        return self.sheet.rate("input")
+
+    @property
+    def output_nanos(self) -> int:
+        return self.sheet.rate("output")
+
+
+_IS_FREE = RawSQL(
+    """NOT completions_price.rates @? '$[*] ? (@.tier == "" && @.nanos > 0 && (@.meter == "input" || @.meter == "output"))'""",
+    [],
+    models.BooleanField(),
+)
 
 
 class PriceQuerySet(models.QuerySet["Price"]):
+    def free(self) -> Self:
+        """Those whose tokens cost nothing."""
+        return self.filter(_IS_FREE)
+
     def in_force(self) -> Self:
         """The price of each model that took effect last, by the database's clock."""
         begun = self.filter(effective_from__lte=Now())
@@ -331,7 +307,7 @@ class PriceQuerySet(models.QuerySet["Price"]):
 
 
 class Price(TokenPrices):
-    """A model's price from ``effective_from`` on, in nanodollars per million tokens.
+    """A model's price from ``effective_from`` on.
 
     A completion is charged at the price that was in force at its admission.
     """
@@ -343,23 +319,6 @@ class Price(TokenPrices):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["model", "effective_from"], name="a_model_has_one_price_at_a_time"),
-            models.CheckConstraint(
-                condition=Q(input_nanos__gte=0, output_nanos__gte=0)
-                & (Q(cached_input_nanos__isnull=True) | Q(cached_input_nanos__gte=0))
-                & (Q(cache_write_nanos__isnull=True) | Q(cache_write_nanos__gte=0))
-                & (Q(image_nanos__isnull=True) | Q(image_nanos__gte=0)),
-                name="a_price_is_never_negative",
-            ),
-            models.CheckConstraint(
-                condition=Q(cache_write_1h_nanos__isnull=True) | Q(cache_write_1h_nanos__gte=0),
-                name="a_price_of_an_hour_is_never_negative",
-            ),
-            models.CheckConstraint(
-                condition=Q(web_search_nanos__isnull=True) | Q(web_search_nanos__gte=0),
-                name="a_price_of_a_search_is_never_negative",
-            ),
-            models.CheckConstraint(condition=_has_whole_prices("flex"), name="a_flex_tier_has_whole_prices"),
-            models.CheckConstraint(condition=_has_whole_prices("priority"), name="a_priority_tier_has_whole_prices"),
         ]
 
     def __str__(self) -> str:
@@ -421,17 +380,6 @@ class ProviderPrice(TokenPrices):
         ordering = ["model", "provider", "-since"]
         constraints = [
             models.UniqueConstraint(fields=["model", "provider", "since"], name="a_provider_has_one_price_at_a_time"),
-            models.CheckConstraint(
-                condition=Q(input_nanos__gte=0, output_nanos__gte=0)
-                & (Q(cached_input_nanos__isnull=True) | Q(cached_input_nanos__gte=0))
-                & (Q(cache_write_nanos__isnull=True) | Q(cache_write_nanos__gte=0))
-                & (Q(cache_write_1h_nanos__isnull=True) | Q(cache_write_1h_nanos__gte=0))
-                & (Q(image_nanos__isnull=True) | Q(image_nanos__gte=0))
-                & (Q(web_search_nanos__isnull=True) | Q(web_search_nanos__gte=0)),
-                name="a_providers_price_is_never_negative",
-            ),
-            models.CheckConstraint(condition=_has_whole_prices("flex"), name="a_providers_flex_tier_has_whole_prices"),
-            models.CheckConstraint(condition=_has_whole_prices("priority"), name="a_providers_priority_tier_has_whole_prices"),
         ]
 
     def __str__(self) -> str:
@@ -454,6 +402,11 @@ class ProviderDay(OwnedModel):
     completion_tokens = models.BigIntegerField()
     images = models.BigIntegerField()
     web_searches = models.BigIntegerField()
+    bands = models.JSONField(
+        default=dict,
+        db_default={},
+        help_text='Of these, by threshold, what long prompts used and were charged; at "0", numbers without a column.',
+    )
 
     class Meta:
         default_permissions = ("view",)
@@ -647,6 +600,7 @@ class Completion(OwnedModel):
     cache_write_1h_tokens = models.BigIntegerField(null=True, help_text="Of these, those that the cache keeps for an hour.")
     completion_tokens = models.BigIntegerField(null=True)
     web_searches = models.BigIntegerField(null=True, help_text="Searches of the web by the provider. Empty: none.")
+    other_counts = models.JSONField(null=True, help_text="Numbers of meters that have no column. Empty: none.")
     cost_nanos = models.BigIntegerField(null=True)
     attempts = models.PositiveSmallIntegerField(null=True, help_text="How many times an upstream was asked.")
     first_token_ms = models.PositiveIntegerField(
@@ -691,6 +645,20 @@ class Completion(OwnedModel):
 
     def __str__(self) -> str:
         return self.id
+
+    @property
+    def usage(self) -> Usage:
+        """What was used, as the row says it."""
+        return Usage(
+            self.prompt_tokens or 0,
+            self.completion_tokens or 0,
+            self.cached_tokens or 0,
+            self.cache_write_tokens or 0,
+            cache_write_1h_tokens=self.cache_write_1h_tokens or 0,
+            tier=self.service_tier or "",
+            web_searches=self.web_searches or 0,
+            others=self.other_counts or {},
+        )
 
     @staticmethod
     def least_id(moment: datetime) -> str:

@@ -10,11 +10,11 @@ from django.conf import settings
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_serializer
 from rest_framework import serializers
 
-from billing import money
-from completions.catalog import lookup
 from completions.catalog.lookup import Listing
-from completions.chat import TIERS, PriceList
-from completions.models import Category, Completion, LanguageModel, ModelKind, Price, Route
+from completions.models import Category, Completion, LanguageModel, ModelKind, Route
+from completions.pricing import meters, rates
+from completions.pricing.meters import METERS, Meter
+from completions.pricing.rates import RateSheet
 from completions.request import cache_marks, reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
 from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
@@ -42,13 +42,8 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "context_window": model.context_window,
         "max_output_tokens": model.max_output_tokens,
         "pricing": {
-            "prompt": _per_token(price.input_nanos),
-            "completion": _per_token(price.output_nanos),
-            "input_cache_read": _per_token(price.input_nanos if price.cached_input_nanos is None else price.cached_input_nanos),
-            "input_cache_write": _per_token(price.input_nanos if price.cache_write_nanos is None else price.cache_write_nanos),
-            "image": dollars.format_plain(price.image_nanos or 0),
-            "service_tiers": _tiers(lookup.price_list(price)),
-            **_optional_prices(price),
+            **_pricing(price.sheet, rates.STANDARD, 0),
+            "service_tiers": {tier: _pricing(price.sheet, tier, 0) for tier in price.sheet.tiers},
         },
         "architecture": {
             "modality": f"{'+'.join(inputs)}->{'+'.join(outputs)}",
@@ -73,25 +68,26 @@ def model_object(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _optional_prices(price: Price) -> dict[str, str]:
-    """Return the prices of an hour in the cache and of a search, where there are any: OpenRouter's SDKs refuse null."""
-    hour_nanos, search_nanos = price.cache_write_1h_nanos, price.web_search_nanos
-    hour = {} if hour_nanos is None else {"input_cache_write_1h": _per_token(hour_nanos)}
-    return hour if search_nanos is None else {**hour, "web_search": dollars.format_plain(search_nanos)}
+# OpenRouter's names of meters in ``pricing``. A meter that it does not have keeps its own.
+_PRICING_NAMES = {
+    **{"input": "prompt", "output": "completion", "cached_input": "input_cache_read"},
+    **{"cache_write": "input_cache_write", "cache_write_1h": "input_cache_write_1h"},
+}
 
 
-def _tiers(price: PriceList) -> dict[str, dict[str, str]]:
-    """Return the prices of each service tier that may be asked for."""
-    found = {name: price.of_tier(name) for name in TIERS}
-    return {
-        name: {
-            "prompt": _per_token(tier.input_nanos),
-            "completion": _per_token(tier.output_nanos),
-            "input_cache_read": _per_token(tier.cached_input_nanos),
-        }
-        for name, tier in found.items()
-        if tier
+def _pricing(sheet: RateSheet, tier: str, above: int) -> dict[str, Any]:
+    """Return dollars for each token, image or search, and those of long prompts. OpenRouter's SDKs refuse null."""
+    shown = [meter for meter in METERS if not meter.is_asked_for or sheet.stated(meter.name, tier, above) is not None]
+    pricing: dict[str, Any] = {
+        _PRICING_NAMES.get(meter.name, meter.name): _per_one(meter, sheet.nanos_of(meter.name, tier, above)) for meter in shown
     }
+    if bands := [] if above else sheet.bands(tier):
+        pricing["above"] = [{"prompt_tokens": band, **_pricing(sheet, tier, band)} for band in bands]
+    return pricing
+
+
+def _per_one(meter: Meter, nanos: int) -> str:
+    return f"{(Decimal(nanos) / (dollars.NANOS_PER_DOLLAR * meter.unit.number)).normalize():f}"
 
 
 def _supported_parameters(model: LanguageModel) -> list[str]:
@@ -102,10 +98,6 @@ def _supported_parameters(model: LanguageModel) -> list[str]:
     of_reasoning = ["reasoning", "reasoning_effort"] if model.reasoning else []
     of_chat = [] if any(route.api == Route.Api.RESPONSES for route in model.enabled_routes) else ["stop"]
     return ["max_tokens", *of_chat, "structured_outputs", *of_tools, *of_reasoning]
-
-
-def _per_token(nanos_per_million: int) -> str:
-    return f"{(Decimal(nanos_per_million) / (dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE)).normalize():f}"
 
 
 # --- Shapes for the OpenAPI description -------------------------------------------------------------------------
@@ -713,7 +705,7 @@ class CompletionSerializer(serializers.Serializer[Any]):
     stream = serializers.BooleanField(help_text="Whether its reply was a stream.")
     attempts = serializers.IntegerField(min_value=0, allow_null=True, help_text="How many times a provider was asked.")
     failed_attempts = FailedAttemptSerializer(many=True, help_text="The attempts that failed, in order.")
-    service_tier = serializers.ChoiceField(choices=(*TIERS, "default"), help_text="The tier whose prices were charged.")
+    service_tier = serializers.ChoiceField(choices=(*meters.TIERS, "default"), help_text="The tier whose prices were charged.")
     settlement = serializers.ChoiceField(
         choices=Completion.Settlement.choices,
         allow_null=True,

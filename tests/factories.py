@@ -5,11 +5,12 @@ from typing import Any
 from django.db.models import ProtectedError
 from django.db.models.functions import Now
 
-from billing import money
 from billing.accounts import lifecycle as account_lifecycle
 from billing.ledger import writer
 from billing.models import Account, Membership, Role, User
 from completions.models import LanguageModel, Price, Provider, Route
+from completions.pricing import rates
+from completions.pricing.rates import RateSheet
 from gateway_project import identifiers
 from gateway_project.cells import directory
 from keys import lifecycle
@@ -62,14 +63,15 @@ def make_model(
 ) -> LanguageModel:
     defaults = {"name": model_id, "maker": "Demo", "context_window": 128_000, "max_output_tokens": 4_096}
     model = LanguageModel.objects.create(id=model_id, **{**defaults, **fields})
-    Price.objects.create(
-        model=model,
-        input_nanos=money.price_nanos(input),
-        output_nanos=money.price_nanos(output),
-        cached_input_nanos=None if cached_input is None else money.price_nanos(cached_input),
-    )
+    make_price(model, input=input, output=output, cached_input=cached_input)
     Route.objects.create(model=model, provider=provider or make_provider(), upstream_model=upstream_model)
     return model
+
+
+def make_price(model: LanguageModel, *, since: Any = None, **values: str | None) -> Price:
+    """Return a new price of a model, in force at once or since a time. ``values``: dollars by the names of rates."""
+    begin = {} if since is None else {"effective_from": since}
+    return Price.objects.create(model=model, rates=RateSheet.of_values(values).rows, **begin)
 
 
 def make_large_model(url: str = "http://upstream.invalid/v1") -> LanguageModel:
@@ -80,10 +82,10 @@ def make_large_model(url: str = "http://upstream.invalid/v1") -> LanguageModel:
     )
 
 
-def change_prices(prices: Any, **columns: Any) -> None:
-    """Put prices with other figures in the place of these, or after those that something was charged at.
+def change_prices(prices: Any, *, effective_from: Any = None, **nanos: int | None) -> None:
+    """Put prices with other rates in the place of these, or after those that something was charged at.
 
-    A price itself is never changed.
+    ``nanos``: nanodollars by the names of rates, such as ``flex_input_nanos``; None removes one. A price is never changed.
     """
     for price in prices.all():
         price_id = price.pk
@@ -91,6 +93,12 @@ def change_prices(prices: Any, **columns: Any) -> None:
             price.delete()
         except ProtectedError:
             price_id, price.effective_from = None, Now()
-        for name, value in {"pk": price_id, **columns}.items():
-            setattr(price, name, value)
+        changed = {f"{rate.name}_nanos": rate.nanos for rate in price.sheet} | nanos
+        price.pk, price.rates, price.effective_from = price_id, rates_of(**changed), effective_from or price.effective_from
         price.save(force_insert=True)
+
+
+def rates_of(**nanos: int | None) -> list[dict[str, Any]]:
+    """Return the JSON of rates in nanodollars, by their names: ``input_nanos=...``."""
+    stated = [(rates.parse_name(name.removesuffix("_nanos")), each) for name, each in nanos.items() if each is not None]
+    return RateSheet(rates.Rate(*place, each) for place, each in stated if place).rows

@@ -171,8 +171,8 @@ class PriceInline(PricesInDollars, admin.TabularInline):
     form = PriceForm
     extra = 0
     ordering = ("-effective_from",)
-    fields = ("since", *PRICE_COLUMNS, "tiers")
-    readonly_fields = ("since", "tiers")
+    fields = ("since", *PRICE_COLUMNS, "more_rates")
+    readonly_fields = ("since", "more_rates")
 
     def get_extra(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> int:
         return 0 if obj else 1
@@ -266,13 +266,13 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
             "form": form,
             "later": price_changes.scheduled(model),
             "waiting": price_requests.waiting(model),
-            "effect": price_requests.describe_effect(model, Price(**form.columns)) if form.change else [],
+            "effect": price_requests.describe_effect(model, Price(rates=form.sheet.rows)) if form.change else [],
             "needs_approval": settings.PRICES_NEED_APPROVAL,
         }
         return self.show_action(request, "admin/completions/languagemodel/price.html", "Price", model, **context)
 
     def _set_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
-        writes.set_price(model.pk, None, form.columns, starts_at=form.cleaned_data["starts_at"])
+        writes.set_price(model.pk, None, form.sheet, starts_at=form.cleaned_data["starts_at"])
         text = f"Set the price: {form.change}."
         self.record(request, Activity.Act.PRICED, model, text, before=form.before, after=form.after)
         messages.success(request, text)
@@ -280,7 +280,7 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
     def _ask_for_price(self, request: HttpRequest, model: LanguageModel, form: PriceChangeForm) -> None:
         given = {name: form.cleaned_data[name] for name in ("starts_at", "reason")}
         try:
-            asked = price_requests.ask(model, staff_of(request), **form.columns, **given)
+            asked = price_requests.ask(model, staff_of(request), form.sheet, **given)
         except price_requests.PriceRefused as refusal:
             messages.error(request, str(refusal))
             return
@@ -332,11 +332,11 @@ class LanguageModelAdmin(PreviewedAdmin, UndeletableAdmin):
 
 @admin.register(Price)
 class PriceAdmin(PricesInDollars, ReadOnlyAdmin):
-    list_display = ("model", "since", *PRICE_COLUMNS, "tiers")
+    list_display = ("model", "since", *PRICE_COLUMNS, "more_rates")
     list_select_related = ("model",)
     search_fields = ("model__id",)
     ordering = ("model", "-effective_from")
-    fields = ("model", "since", *PRICE_COLUMNS, "tiers")
+    fields = ("model", "since", *PRICE_COLUMNS, "more_rates")
 
 
 @admin.register(Route)

@@ -41,7 +41,7 @@ def _eligible_or_none(request: ChatRequest, offer: Offer) -> Offer | None:
 def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     """Return the offer with only the routes that can serve the request. Raises InvalidRequest if there is none."""
     if request.provider_preferences and request.provider_preferences.bound_models:
-        offer = _within_bounds(request.provider_preferences, offer, request.tier)
+        offer = _within_bounds(request, request.provider_preferences, offer)
     require_kind(request, offer)
     token_budget.require_possible_max_tokens(request, offer)
     _require_capabilities(request, offer)
@@ -61,18 +61,19 @@ def _require_eligible(request: ChatRequest, offer: Offer) -> Offer:
     return offer if routes == list(offer.routes) else replace(offer, routes=tuple(routes))
 
 
-def _within_bounds(preferences: ProviderPreferences, offer: Offer, tier: str) -> Offer:
+def _within_bounds(request: ChatRequest, preferences: ProviderPreferences, offer: Offer) -> Offer:
     """Return the offer, or of an alias that of the first model with the price and the quality that the caller allows."""
+    asked = request.tier, request.prompt_tokens_max
     if not offer.alias:
         if preferences.min_quality is not None:
             raise errors.wrong("provider.min_quality", "is for aliases, such as cheapest/coding: models have no ranking")
-        if not preferences.allow_price(offer.price, tier):
+        if not preferences.allow_price(offer.price, *asked):
             raise errors.wrong("provider.max_price", f"is below the price of {offer.model_id}")
         return offer
     for candidate in offer.candidates:
-        if preferences.allow_price(candidate.price, tier) and _is_good_enough(preferences, candidate):
+        if preferences.allow_price(candidate.price, *asked) and _is_good_enough(preferences, candidate):
             chosen = lookup.find_offer(candidate.model_id)
-            if not preferences.allow_price(chosen.price, tier):  # it was raised after the alias was read
+            if not preferences.allow_price(chosen.price, *asked):  # it was raised after the alias was read
                 continue
             return replace(chosen, alias=offer.alias, ranking=offer.ranking, candidates=offer.candidates)
     raise errors.wrong("provider", f"leaves no model of {offer.alias}")
@@ -140,10 +141,10 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     for name in ("tools", "functions"):
         if request.fields.get(name) and not offer.function_calling:
             raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")
-    price = offer.price.of_tier(request.tier) if request.tier else offer.price
-    if price is None:
+    price = offer.price
+    if request.tier and request.tier not in price.tiers:
         raise errors.wrong("service_tier", f"must be auto or default: {request.tier} has no price for {offer.model_id}")
-    if request.wants_hour_cache and not price.has_hour_cache:
+    if request.wants_hour_cache and not price.offers("cache_write_1h"):
         raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")
-    if request.web_search_at and price.web_search_nanos is None:
+    if request.web_search_at and not price.offers("web_search"):
         raise errors.wrong(request.web_search_at, f"is web_search, which has no price for {offer.model_id}")

@@ -189,9 +189,9 @@ def _update(row: models.Model, columns: Columns, count: Count) -> None:
 def _write_prices(wanted: Mapping[str, ModelTable], report: Report) -> None:
     in_force = {price.model_id: price for price in Price.objects.in_force().filter(model__in=wanted)}
     for model_id, table in wanted.items():
-        if table.price is None:
+        if not table.prices:
             continue
-        if writes.set_price(model_id, in_force.get(model_id), markup.add_to_columns(table.price.columns)):
+        if writes.set_price(model_id, in_force.get(model_id), markup.add_to_sheet(table.prices[0].sheet)):
             report.prices.created += 1
         else:
             report.prices.unchanged += 1
@@ -221,16 +221,16 @@ def _write_costs(wanted: Mapping[str, ModelTable], report: Report) -> None:
     rows = ProviderPrice.objects.filter(model__in=wanted, since__lte=today).order_by("model_id", "provider_id", "-since")
     in_force = {(row.model_id, row.provider_id): row for row in rows.distinct("model_id", "provider_id")}
     costs = {
-        (model_id, route.provider): route.cost.columns
+        (model_id, route.provider): route.cost.sheet
         for model_id, table in wanted.items()
         for route in table.routes
         if route.cost is not None
     }
-    for (model_id, provider), columns in costs.items():
+    for (model_id, provider), sheet in costs.items():
         known = in_force.get((model_id, provider))
-        if known is not None and all(getattr(known, name) == nanos for name, nanos in columns.items()):
+        if known is not None and known.sheet == sheet:
             report.costs.unchanged += 1
             continue
         key: dict[str, Any] = {"model_id": model_id, "provider_id": provider, "since": today}
-        ProviderPrice.objects.update_or_create(defaults=columns, **key)
+        ProviderPrice.objects.update_or_create(defaults={"rates": sheet.rows}, **key)
         report.costs.created += 1

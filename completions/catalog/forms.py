@@ -1,5 +1,6 @@
 """Admin forms of the catalog: providers with their keys, models, and prices in dollars."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -7,6 +8,8 @@ from django import forms
 from billing import money
 from completions.catalog import rules
 from completions.models import LanguageModel, ModelKind, Price, Provider, ProviderPrice, Route
+from completions.pricing import meters, rates
+from completions.pricing.rates import RateSheet
 from gateway_project.text import dollars
 
 _DEADLINE = "Leave empty for the gateway's setting."
@@ -108,62 +111,111 @@ class DollarField(forms.CharField):
             raise forms.ValidationError(f"{error}.") from None
 
 
-class PriceForm(forms.ModelForm):
-    """The first price of a model. Those of service tiers are set afterwards (``price_changes``)."""
+# The rates that forms have a field for. All others, of long prompts and of other tiers, are lines of one text.
+FIELD_TIERS = ("flex", "priority")
+RATE_NAMES = (
+    *meters.BY_NAME,
+    *(rates.rate_name(name, tier) for tier in FIELD_TIERS for name in ("input", "cached_input", "output")),
+)
+MORE_RATES = "more_rates"
+MORE_RATES_HELP = "One rate a line, by its name: input_above_200000 = 4.00, or us_input = 2.20."
 
-    input_dollars = DollarField(label="Input")
-    output_dollars = DollarField(label="Output")
-    cached_input_dollars = DollarField(label="Cached input", required=False)
-    cache_write_dollars = DollarField(label="Cache write", required=False)
-    cache_write_1h_dollars = DollarField(label="Cache write for an hour", required=False)
-    image_dollars = DollarField(label="Each image", required=False)
-    web_search_dollars = DollarField(label="Each web search", required=False)
+
+def rate_label(name: str) -> str:
+    """Return the label of a rate's field: ``Flex tier, cached input``."""
+    meter, tier, above = rates.parse_name(name) or (name, "", 0)
+    title = rates.Rate(meter, tier, above, 0).title
+    return f"Each {title.lower()}" if meters.BY_NAME[meter].unit is meters.Unit.EACH else title
+
+
+def rate_help(name: str) -> str:
+    """Return what an empty field means."""
+    meter, tier, _ = rates.parse_name(name) or (name, "", 0)
+    if meter in meters.REQUIRED:
+        return "Leave empty to refuse this tier." if tier else ""
+    without = meters.BY_NAME[meter].without_rate
+    return {"refused": "Leave empty to refuse it.", "nothing": "Leave empty for no charge."}.get(
+        without, f"Leave empty to charge it {without}{' of the tier' if tier else ''}."
+    )
+
+
+def more_lines(sheet: RateSheet) -> str:
+    """Return the rates that have no field, a line each."""
+    return "\n".join(f"{name} = {value}" for name, value in sheet.values.items() if name not in RATE_NAMES)
+
+
+def read_sheet(form: forms.BaseForm, cleaned: dict[str, Any], suffix: str = "") -> RateSheet | None:
+    """Return the price that a form states, or None after adding its mistakes to the form."""
+    values = {name: cleaned.get(f"{name}{suffix}") for name in RATE_NAMES}
+    stated = {name: dollars.format_plain(nanos) for name, nanos in values.items() if nanos is not None}
+    for line in filter(str.strip, (cleaned.get(MORE_RATES) or "").splitlines()):
+        name, _, value = map(str.strip, line.partition("="))
+        if name in RATE_NAMES or not rates.parse_name(name) or name in stated:
+            form.add_error(MORE_RATES, f"{name} is given twice." if name in stated else f"{line.strip()} names no other rate.")
+            return None
+        stated[name] = value
+    if place := rates.incomplete_place(stated):
+        field = rates.rate_name("input", *place)
+        message = f"Rates {rates.describe_place(*place)} need one of input and one of output.".replace("  ", " ")
+        form.add_error(f"{field}{suffix}" if field in RATE_NAMES else MORE_RATES, message)
+        return None
+    try:
+        return RateSheet.of_values(stated)
+    except ValueError as error:
+        form.add_error(MORE_RATES, f"{error}.")
+        return None
+
+
+class _RatesForm(forms.ModelForm):
+    """A row with a price, in dollars."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        sheet = self.instance.sheet if self.instance.rates else RateSheet([])
+        for name, value in sheet.values.items():
+            if f"{name}_dollars" in self.fields:
+                self.fields[f"{name}_dollars"].initial = value
+        if MORE_RATES in self.fields:
+            self.fields[MORE_RATES].initial = more_lines(sheet)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if not self.errors and (sheet := read_sheet(self, cleaned, "_dollars")):
+            self.instance.rates = sheet.rows
+            self.instance.__dict__.pop("sheet", None)
+        return cleaned
+
+
+class PriceForm(_RatesForm):
+    """The first price of a model. Its service tiers and long prompts are set afterwards (``price_changes``)."""
 
     class Meta:
         model = Price
         fields = ()
 
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        for kind in ("input", "output", "cached_input", "cache_write", "cache_write_1h", "image", "web_search"):
-            setattr(self.instance, f"{kind}_nanos", cleaned.get(f"{kind}_dollars"))
-        return cleaned
 
-
-class ProviderPriceForm(forms.ModelForm):
+class ProviderPriceForm(_RatesForm):
     """What a provider charges for a model, in dollars."""
+
+    more_rates = forms.CharField(label="More rates", required=False, widget=forms.Textarea, help_text=MORE_RATES_HELP)
 
     class Meta:
         model = ProviderPrice
         fields = ("model", "provider", "since")
         help_texts = {"since": "The first UTC day of this price. With a past day, the margins since then are computed again."}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name in rules.PRICE_FIELDS:
-            nanos = getattr(self.instance, f"{name}_nanos")
-            if f"{name}_dollars" in self.fields and nanos is not None:
-                self.fields[f"{name}_dollars"].initial = dollars.format_plain(nanos)
 
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or self.cleaned_data
-        prices = {name: cleaned.get(f"{name}_dollars") for name in rules.PRICE_FIELDS}
-        if tier := rules.tier_without_price(prices):
-            self.add_error(f"{tier}_input_dollars", "A service tier needs a price of input and one of output.")
-        for name, nanos in prices.items():
-            setattr(self.instance, f"{name}_nanos", nanos)
-        return cleaned
-
-
-def _declare_prices(form: Any) -> None:
-    """Give the form a field for each price. Only those of input and output are required."""
-    for name in rules.PRICE_FIELDS:
-        label = f"{name.replace('_', ' ').replace('1h', 'for an hour').capitalize()}, $"
-        form.base_fields[f"{name}_dollars"] = DollarField(label=label, required=name in ("input", "output"))
+def _declare_rates(form: Any, names: Iterable[str]) -> None:
+    """Give the form a field for each rate. Only those of input and output are required."""
+    for name in names:
+        form.base_fields[f"{name}_dollars"] = DollarField(
+            label=f"{rate_label(name)}, $", required=name in meters.REQUIRED, help_text=rate_help(name)
+        )
         form.declared_fields[f"{name}_dollars"] = form.base_fields[f"{name}_dollars"]
 
 
-_declare_prices(ProviderPriceForm)
+_declare_rates(PriceForm, meters.BY_NAME)
+_declare_rates(ProviderPriceForm, RATE_NAMES)
 
 
 class RouteForm(forms.ModelForm):

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from django.conf import settings
 
 from completions import chat, providers
-from completions.chat import Candidate, Deadlines, Offer, PriceList, ProviderPreferences
+from completions.chat import Candidate, Deadlines, Offer, ProviderPreferences
 from completions.models import (
     Category,
     LanguageModel,
@@ -20,7 +20,6 @@ from completions.models import (
     Provider,
     RoutableAlias,
     Route,
-    TokenPrices,
 )
 from completions.providers import model_rules
 from gateway_project import errors
@@ -171,7 +170,7 @@ def _read_alias_offer(alias: str) -> Offer | None:
     if row is None or not targets:
         return None
     qualities = dict(zip(row.model_ids, row.qualities, strict=False))
-    candidates = tuple(Candidate(model.pk, price_list(model.prices_in_force[0]), qualities.get(model.pk)) for model in targets)
+    candidates = tuple(Candidate(model.pk, model.prices_in_force[0].sheet, qualities.get(model.pk)) for model in targets)
     first = _offer(targets[0], targets[0].prices_in_force[0])
     return replace(first, alias=alias, ranking=_pinned(row), candidates=candidates)
 
@@ -281,7 +280,7 @@ def offer_of(model: LanguageModel, price: Price, offered: Iterable[Route]) -> Of
         image_tokens_max=model.image_tokens_max,
         function_calling=model.function_calling,
         price_id=price.pk,
-        price=price_list(price),
+        price=price.sheet,
         routes=routes,
         preamble_tokens_max=max((providers.ADAPTERS[route.kind].preamble_tokens_max for route in routes), default=0),
         reasoning=model.reasoning,
@@ -321,34 +320,4 @@ def _deadlines(provider: Provider) -> Deadlines:
         idle_seconds=provider.idle_seconds or settings.UPSTREAM_IDLE_SECONDS,
         # Holds expire after the time that the setting allows, so no provider may take longer.
         total_seconds=min(provider.total_seconds or settings.UPSTREAM_TOTAL_SECONDS, settings.UPSTREAM_TOTAL_SECONDS),
-    )
-
-
-def price_list(price: TokenPrices) -> PriceList:
-    """Return the price with its defaults filled in: cached tokens cost as much as input, images nothing."""
-
-    def or_input(nanos: int | None) -> int:
-        return price.input_nanos if nanos is None else nanos
-
-    image_nanos = price.image_nanos or 0
-
-    def tier(input_nanos: int | None, cached_nanos: int | None, output_nanos: int | None) -> PriceList | None:
-        if input_nanos is None or output_nanos is None:
-            return None
-        cached_nanos = input_nanos if cached_nanos is None else cached_nanos
-        of_tokens = PriceList(input_nanos, output_nanos, cached_nanos, input_nanos, image_nanos, input_nanos)
-        return replace(of_tokens, web_search_nanos=price.web_search_nanos)
-
-    cache_write_nanos, hour_nanos = or_input(price.cache_write_nanos), price.cache_write_1h_nanos
-    return PriceList(
-        input_nanos=price.input_nanos,
-        output_nanos=price.output_nanos,
-        cached_input_nanos=or_input(price.cached_input_nanos),
-        cache_write_nanos=cache_write_nanos,
-        image_nanos=image_nanos,
-        cache_write_1h_nanos=cache_write_nanos if hour_nanos is None else hour_nanos,
-        has_hour_cache=hour_nanos is not None,
-        flex=tier(price.flex_input_nanos, price.flex_cached_input_nanos, price.flex_output_nanos),
-        priority=tier(price.priority_input_nanos, price.priority_cached_input_nanos, price.priority_output_nanos),
-        web_search_nanos=price.web_search_nanos,
     )

@@ -10,12 +10,13 @@ from decimal import Decimal
 from django.conf import settings
 
 from billing import money
+from completions.pricing.rates import RateSheet
 from gateway_project.text import dollars
 
 
-def add_to_columns(columns: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Return the prices of a row, in nanodollars, with the mark-up. None stays None."""
-    return {name: None if nanos is None else add(nanos, settings.MARKUP_PERCENT) for name, nanos in columns.items()}
+def add_to_sheet(sheet: RateSheet) -> RateSheet:
+    """Return the price with the mark-up."""
+    return sheet.map(lambda nanos: add(nanos, settings.MARKUP_PERCENT))
 
 
 def add_to_list(prices: Mapping[str, str]) -> dict[str, str]:

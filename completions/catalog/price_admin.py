@@ -1,5 +1,6 @@
 """The admin pages of prices: those that wait for a second person, those of providers, and the margins between."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -11,11 +12,11 @@ from django.template.response import TemplateResponse
 from billing.models import User
 from billing.staff.approval_admin import WaitingActAdmin
 from completions import margins
-from completions.catalog import lookup, price_requests
+from completions.catalog import price_requests
 from completions.catalog.forms import ProviderPriceForm
 from completions.catalog.sync import diff
-from completions.chat import TIERS
 from completions.models import Price, PriceRequest, ProviderDay, ProviderPrice, TokenPrices
+from completions.pricing.meters import METERS, Meter, Unit
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -25,59 +26,35 @@ _SPANS_DAYS = (1, 7, 30, 90, 365)
 
 
 class PricesInDollars:
-    """Price columns in US dollars per million tokens."""
+    """The rates of a price in US dollars: a column for each meter, and one for those of service tiers and long prompts."""
 
     @admin.display(description="Effective from")
     def since(self, price: Price) -> str:
         return f"{price.effective_from:%Y-%m-%d %H:%M:%S} UTC" if price.pk else "now"
 
-    @admin.display(description="Input, $ per million")
-    def input_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.input_nanos)
-
-    @admin.display(description="Output, $ per million")
-    def output_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.output_nanos)
-
-    @admin.display(description="Cached input, $ per million")
-    def cached_input_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.cached_input_nanos, "as input")
-
-    @admin.display(description="Cache write, $ per million")
-    def cache_write_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.cache_write_nanos, "as input")
-
-    @admin.display(description="For an hour, $ per million")
-    def cache_write_1h_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.cache_write_1h_nanos, "refused")
-
-    @admin.display(description="Service tiers, $ per million")
-    def tiers(self, price: TokenPrices) -> str:
-        """Return the input and output of the service tiers that have prices."""
-        found = lookup.price_list(price) if price.pk else None
-        tiers = [(name, found.of_tier(name)) for name in TIERS] if found else []
-        descriptions = [
-            f"{name} {_format_price(tier.input_nanos)} / {_format_price(tier.output_nanos)}" for name, tier in tiers if tier
-        ]
-        return ", ".join(descriptions) or "none"
-
-    @admin.display(description="Each image, $")
-    def image_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.image_nanos, "nothing")
-
-    @admin.display(description="Each web search, $")
-    def web_search_dollars(self, price: TokenPrices) -> str:
-        return _format_price(price.web_search_nanos, "refused")
+    @admin.display(description="Tiers and long prompts, $")
+    def more_rates(self, price: TokenPrices) -> str:
+        """Return the rates of service tiers and of long prompts."""
+        more = [rate for rate in price.sheet if rate.tier or rate.above] if price.rates else []
+        return (
+            ", ".join(f"{rate.title[0].lower()}{rate.title[1:]} {dollars.format_plain(rate.nanos)}" for rate in more) or "none"
+        )
 
 
-PRICE_COLUMNS = (
-    *("input_dollars", "output_dollars", "cached_input_dollars"),
-    *("cache_write_dollars", "cache_write_1h_dollars", "image_dollars", "web_search_dollars"),
-)
+def _column(meter: Meter) -> Callable[[Any, TokenPrices], str]:
+    each = "$ each" if meter.unit is Unit.EACH else "$ per million"
+
+    @admin.display(description=f"{meter.title}, {each}")
+    def column(self: Any, price: TokenPrices) -> str:
+        nanos = price.sheet.stated(meter.name) if price.rates else None
+        return meter.without_rate if nanos is None else dollars.format_plain(nanos)
+
+    return column
 
 
-def _format_price(amount_nanos: int | None, otherwise: str = "") -> str:
-    return otherwise if amount_nanos is None else dollars.format_plain(amount_nanos)
+PRICE_COLUMNS = tuple(f"{meter.name}_dollars" for meter in METERS)
+for _meter in METERS:
+    setattr(PricesInDollars, f"{_meter.name}_dollars", _column(_meter))
 
 
 @admin.register(PriceRequest)
@@ -116,7 +93,7 @@ class ProviderPriceAdmin(PricesInDollars, RecordedAdmin):
     """What providers charge. It is what the operator says, and can be corrected: it moves no money."""
 
     form = ProviderPriceForm
-    list_display = ("model", "provider", "since_day", *PRICE_COLUMNS, "tiers")
+    list_display = ("model", "provider", "since_day", *PRICE_COLUMNS, "more_rates")
     list_select_related = ("model", "provider")
     list_filter = ("provider",)
     search_fields = ("model__id",)

@@ -15,39 +15,34 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from completions import margins
-from completions.catalog import markup, rules
-from completions.catalog.forms import DollarField
+from completions.catalog import markup
+from completions.catalog.forms import (
+    MORE_RATES,
+    MORE_RATES_HELP,
+    RATE_NAMES,
+    DollarField,
+    more_lines,
+    rate_help,
+    rate_label,
+    read_sheet,
+)
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
+from completions.pricing import meters
+from completions.pricing.rates import RateSheet
 from gateway_project.db import pool
-from gateway_project.text import dollars
 
 _KIND = CatalogProposal.Kind.PRICE
 _PERCENT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?", re.ASCII)
 _MARKUP_MAX = 1_000
-_HALF_A_TIER = "A service tier needs a price of input and one of output."
-
-
-def _optional(label: str, purpose: str) -> DollarField:
-    return DollarField(label=label, max_length=30, required=False, help_text=f"Leave empty {purpose}.")
 
 
 class PriceChangeForm(forms.Form):
     """A new price of a model. It opens with today's, and is sent twice: the second time with what the first one showed."""
 
-    input = DollarField(label="Input, $ per million tokens", max_length=30)
-    output = DollarField(label="Output, $ per million tokens", max_length=30)
-    cached_input = _optional("Cached input", "to use the input price")
-    cache_write = _optional("Cache write", "to use the input price")
-    cache_write_1h = _optional("Cache write for an hour", "to refuse one-hour caching")
-    flex_input = _optional("Flex tier, input", "to refuse this tier")
-    flex_cached_input = _optional("Flex tier, cached input", "to use the tier's input price")
-    flex_output = _optional("Flex tier, output", "to refuse this tier")
-    priority_input = _optional("Priority tier, input", "to refuse this tier")
-    priority_cached_input = _optional("Priority tier, cached input", "to use the tier's input price")
-    priority_output = _optional("Priority tier, output", "to refuse this tier")
-    image = _optional("Each image, $", "for no charge")
-    web_search = _optional("Each web search, $", "to refuse searches")
+    more_rates = forms.CharField(
+        label="More rates", max_length=2_000, required=False, widget=forms.Textarea, help_text=MORE_RATES_HELP
+    )
     markup = forms.DecimalField(
         label="Mark-up on the provider's price, %",
         required=False,
@@ -70,8 +65,10 @@ class PriceChangeForm(forms.Form):
     def __init__(self, model: LanguageModel, data: Mapping[str, Any] | None = None) -> None:
         self.model, self.current = model, model.prices.at()
         self.before = diff.price_values(self.current) if self.current else {}
-        super().__init__(data.copy() if data else None, initial={**self.before, "seen": self._seen})  # type: ignore[attr-defined]
+        super().__init__(data.copy() if data else None, initial=self._initial)  # type: ignore[attr-defined]
+        self.fields = {**_rate_fields(), **self.fields}  # they come first
         self._offer_markup()
+        self.sheet = RateSheet([])  # once the form is valid but for its confirmation
         self.change = ""  # in words, once the form is valid but for its confirmation
         self.is_far = False
         self.fields["is_large"].help_text = f"It is more than {settings.CATALOG_SYNC_PRICE_PERCENT} % up or down."
@@ -92,9 +89,10 @@ class PriceChangeForm(forms.Form):
         typed = self.data.get("markup", "")
         if _PERCENT.fullmatch(typed) and Decimal(typed) <= _MARKUP_MAX:
             self.data["markup"] = ""  # type: ignore[index]
-            for name, nanos in ((name, getattr(cost, f"{name}_nanos")) for name in diff.PRICE_FIELDS):
-                filled = "" if nanos is None else dollars.format_plain(markup.add(nanos, Decimal(typed)))
-                self.data[name] = filled  # type: ignore[index]
+            filled = cost.sheet.map(lambda nanos: markup.add(nanos, Decimal(typed)))
+            for name in RATE_NAMES:
+                self.data[name] = filled.values.get(name, "")  # type: ignore[index]
+            self.data[MORE_RATES] = more_lines(filled)  # type: ignore[index]
 
     @property
     def _verb(self) -> str:
@@ -114,8 +112,8 @@ class PriceChangeForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
-        if tier := rules.tier_without_price(cleaned):
-            self.add_error(f"{tier}_input", _HALF_A_TIER)
+        if not self.errors:
+            self.sheet = read_sheet(self, cleaned) or self.sheet
         if cleaned.get("seen") != self._seen:
             self._say_what_changed(cleaned.get("seen", ""))
         elif not self.errors:
@@ -125,17 +123,13 @@ class PriceChangeForm(forms.Form):
         return cleaned
 
     @property
-    def columns(self) -> dict[str, int | None]:
-        """The new price, by column."""
-        return {f"{name}_nanos": self.cleaned_data[name] for name in diff.PRICE_FIELDS}
-
-    @property
     def after(self) -> diff.Values:
         """The new price, as ``diff`` describes it."""
-        return {name: None if nanos is None else dollars.format_plain(nanos) for name, nanos in self._nanos().items()}
+        return {**self.sheet.values}
 
-    def _nanos(self) -> dict[str, int | None]:
-        return {name: self.cleaned_data.get(name) for name in diff.PRICE_FIELDS}
+    @property
+    def _initial(self) -> dict[str, Any]:
+        return {**self.before, MORE_RATES: more_lines(self.current.sheet) if self.current else "", "seen": self._seen}
 
     def _say_what_changed(self, seen: str) -> None:
         """The page is outdated: another price is in force now. It is shown, and what was typed is kept."""
@@ -162,6 +156,15 @@ class PriceChangeForm(forms.Form):
             self.add_error(None, f"Review the change: {self.change}. Send the form again to {self._verb} it.")
         elif self.is_far and not cleaned["is_large"]:
             self.add_error("is_large", "Select this to confirm.")
+
+
+def _rate_fields() -> dict[str, DollarField]:
+    return {
+        name: DollarField(
+            label=f"{rate_label(name)}, $", max_length=30, required=name in meters.REQUIRED, help_text=rate_help(name)
+        )
+        for name in RATE_NAMES
+    }
 
 
 def scheduled(model: LanguageModel) -> QuerySet[Price]:

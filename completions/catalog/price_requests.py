@@ -19,6 +19,8 @@ from completions import margins
 from completions.catalog import open_holds, writes
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
+from completions.pricing import rates
+from completions.pricing.rates import RateSheet
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -34,14 +36,15 @@ def waiting(model: LanguageModel) -> PriceRequest | None:
     return approvals.waiting(PriceRequest).filter(model=model).first()
 
 
-def ask(model: LanguageModel, by: User, **columns: object) -> PriceRequest:
+def ask(model: LanguageModel, by: User, sheet: RateSheet, **columns: object) -> PriceRequest:
     """Ask for a price. The catalog is locked. Raises PriceRefused if another one waits."""
     approvals.decline_lapsed(PriceRequest.objects.filter(model=model), by)
     if (waiting := PriceRequest.objects.filter(model=model, decision="").first()) is not None:
         raise PriceRefused(
             f"{waiting.requested_by} asked for another price, which waits for approval. Decide on that one first."
         )
-    return PriceRequest.objects.create(model=model, before=model.prices.at(), requested_by=by, seen=_state(model), **columns)
+    given = {"before": model.prices.at(), "seen": _state(model), **columns}
+    return PriceRequest.objects.create(model=model, requested_by=by, rates=sheet.rows, **given)
 
 
 def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
@@ -49,10 +52,9 @@ def ask_to_withdraw(price: Price, before: Price, by: User) -> PriceRequest:
 
     Raises PriceRefused if another price waits.
     """
-    staying = diff.price_values(before)
-    change = diff.describe_price_change(diff.price_values(price), staying)
+    change = diff.describe_price_change(diff.price_values(price), diff.price_values(before))
     reason = f"Withdraws the price from {price.effective_from:%Y-%m-%d %H:%M} UTC: {change}."
-    return ask(price.model, by, **diff.price_columns(staying), starts_at=price.effective_from, reason=reason[:500])
+    return ask(price.model, by, before.sheet, starts_at=price.effective_from, reason=reason[:500])
 
 
 def before_it(model: LanguageModel, moment: datetime) -> Price | None:
@@ -79,15 +81,14 @@ def _set(asked: PriceRequest) -> Price:
     if asked.starts_at and (staying := _staying(asked)):
         asked.model.prices.filter(effective_from=asked.starts_at).delete()  # it has not begun: no completion refers to it
         return staying
-    columns = diff.price_columns(diff.price_values(asked))
     starts_at = {"effective_from": asked.starts_at} if asked.starts_at else {}
-    return Price.objects.create(model_id=asked.model_id, **columns, **starts_at)
+    return Price.objects.create(model_id=asked.model_id, rates=asked.rates, **starts_at)
 
 
 def _staying(asked: PriceRequest) -> Price | None:
     """Return the price that stays in force if the request asks for no other: what it withdraws is the next one."""
     before = before_it(asked.model, asked.starts_at) if asked.starts_at else None
-    return before if before and diff.price_values(before) == diff.price_values(asked) else None
+    return before if before and before.sheet == asked.sheet else None
 
 
 def refusal(asked: PriceRequest, by: User) -> str:
@@ -126,8 +127,9 @@ def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
         f" {_example(after)}{f' instead of {_example(before)}' if before else ''}.",
     ]
     for cost in margins.provider_prices(model):
-        if after.input_nanos < cost.input_nanos or after.output_nanos < cost.output_nanos:
-            prices = f"{dollars.format_usd(cost.input_nanos)} for input and {dollars.format_usd(cost.output_nanos)} for output"
+        below = [rate for rate in cost.sheet if after.sheet.nanos_of(*rate[:3]) < rate.nanos]
+        if below:
+            prices = ", ".join(f"{dollars.format_usd(rate.nanos)} for {rates.describe_name(rate.name)}" for rate in below)
             sentences.append(f"It is below what {cost.provider_id} charges: {prices}.")
     return sentences
 

@@ -8,7 +8,6 @@ from completions import providers
 from completions.catalog import lookup
 from completions.chat import Call, ChatRequest, Contents, Inputs, RequestBody, Usage, WholeReply
 from completions.models import ModelKind, Price, Route
-from completions.pricing import cost
 from completions.providers.base import ProviderFailed
 from completions.request import schema
 from gateway_project import errors, secretbox
@@ -56,7 +55,7 @@ def call(route: Route) -> Outcome:
 
 
 def _call_of(route: Route) -> Call:
-    model, price = route.model, route.model.prices.at() or Price(input_nanos=0, output_nanos=0)
+    model, price = route.model, route.model.prices.at() or Price(rates=[])
     offer, is_embedding = lookup.offer_of(model, price, [route]), model.kind == ModelKind.EMBEDDING
     request = _embedding_request(model.pk) if is_embedding else _chat_request(model.pk)
     tokens = min(_TOKENS_MAX, model.max_output_tokens)
@@ -92,7 +91,7 @@ def _facts(asked: Call, reply: WholeReply) -> dict[str, str]:
     facts = {"Reply": _text(reply), "The provider's request id": asked.head.request_id or "none"}
     if isinstance(reply.usage, Usage):
         facts["Tokens"] = f"{reply.usage.prompt_tokens:,} of input, {reply.usage.completion_tokens:,} of output"
-        nanos = cost.usage_cost_nanos(reply.usage, asked.offer.price)
+        nanos = asked.offer.price.cost_nanos(reply.usage)
         facts["What a caller would pay"] = dollars.format_usd(nanos)
     else:
         facts["Tokens"] = "it did not say: usage would be estimated"

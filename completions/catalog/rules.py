@@ -1,20 +1,10 @@
 """Rules for values that come from catalog files and from staff: each returns the value to store, or raises ValueError."""
 
 import re
-from collections.abc import Mapping
 
-from completions.chat import TIERS
 from completions.models import Provider, Route
 from gateway_project.net import addresses
 from gateway_project.text import web_addresses
-
-TIER_PRICES = ("input", "cached_input", "output")
-# The columns of a price, without their unit. "image" and "web_search" are for each of them, the others for a million tokens.
-PRICE_FIELDS = (
-    *("input", "output", "cached_input", "cache_write", "cache_write_1h"),
-    *(f"{tier}_{name}" for tier in TIERS for name in TIER_PRICES),
-    *("image", "web_search"),
-)
 
 
 def clean_model_id(model_id: str) -> str:
@@ -55,12 +45,3 @@ def check_api(api: str, provider_kind: str, *, is_embedding: bool) -> None:
         raise ValueError("must be chat: only providers of the kind openai have Responses")
     if api == Route.Api.RESPONSES and is_embedding:
         raise ValueError("must be chat: Responses makes no embeddings")
-
-
-def tier_without_price(prices: Mapping[str, object]) -> str:
-    """Return a service tier with one price but not both of input and output; empty if there is none."""
-    for tier in TIERS:
-        input_price, cached_price, output_price = (prices.get(f"{tier}_{name}") is not None for name in TIER_PRICES)
-        if (input_price or cached_price or output_price) and not (input_price and output_price):
-            return tier
-    return ""

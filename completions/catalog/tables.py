@@ -6,8 +6,8 @@ fields are errors.
 
 import datetime
 import re
-from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, get_args, get_origin
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Self, get_args, get_origin
 
 import msgspec
 from pydantic import (
@@ -30,6 +30,8 @@ from billing import money
 from completions import chat
 from completions.catalog import rules
 from completions.models import Category, ModelKind, Provider, Route
+from completions.pricing import meters, rates
+from completions.pricing.rates import Rate, RateSheet
 
 Columns = dict[str, Any]  # column -> value
 IMAGE_TOKENS_MAX = 6_000  # of a model whose table does not say
@@ -131,32 +133,85 @@ class HttpProviderTable(ProviderTable):
     passes_unknown_fields: bool = False
 
 
-class PriceTable(_Table):
-    """The ``price`` of a model, in nanodollars per million tokens; ``image`` and ``web_search`` in nanodollars for each."""
+_Threshold = Annotated[int, _between_1_and(rates.ABOVE_MAX)]
+_RATES: dict[str, Any] = {name: (_PriceNanos | None, None) for name in meters.BY_NAME}
+# What every table of rates has: a rate for each meter.
+_RatesTable: Any = create_model("_RatesTable", __base__=_Table, **_RATES)
 
-    input: _PriceNanos
-    output: _PriceNanos
-    cached_input: _PriceNanos | None = None
-    cache_write: _PriceNanos | None = None
-    cache_write_1h: _PriceNanos | None = None
-    flex_input: _PriceNanos | None = None
-    flex_cached_input: _PriceNanos | None = None
-    flex_output: _PriceNanos | None = None
-    priority_input: _PriceNanos | None = None
-    priority_cached_input: _PriceNanos | None = None
-    priority_output: _PriceNanos | None = None
-    image: _PriceNanos | None = None
-    web_search: _PriceNanos | None = None
+
+class BandTable(_RatesTable):  # type: ignore[misc]  # made of the list of meters
+    """One of ``above``: the rates of a prompt with more tokens than ``prompt_tokens``."""
+
+    prompt_tokens: _Threshold
+
+
+class TierTable(_RatesTable):  # type: ignore[misc]
+    """The rates of a service tier, in nanodollars per million tokens; ``image`` and ``web_search`` in nanodollars for each."""
+
+    above: list[BandTable] = []
+
+    @field_validator("above")
+    @classmethod
+    def _are_different(cls, bands: list[BandTable]) -> list[BandTable]:
+        if len({band.prompt_tokens for band in bands}) < len(bands):
+            raise ValueError("has two tables with the same prompt_tokens")
+        return bands
+
+    def rates(self, tier: str) -> Iterator[Rate]:
+        for table, threshold in ((self, 0), *((band, band.prompt_tokens) for band in self.above)):
+            for name in meters.BY_NAME:
+                if (nanos := getattr(table, name)) is not None:
+                    yield Rate(name, tier, threshold, nanos)
+
+
+_TIERS: dict[str, Any] = {tier: (TierTable | None, None) for tier in meters.TIERS}
+# ``flex_input`` is another way to write ``input`` of the table ``flex``.
+_FLAT: dict[str, Any] = {f"{tier}_{name}": (_PriceNanos | None, None) for tier in meters.TIERS for name in meters.BY_NAME}
+_WithTiers: Any = create_model("_WithTiers", __base__=TierTable, **_TIERS, **_FLAT)
+
+
+class CostTable(_WithTiers):  # type: ignore[misc]
+    """The ``cost`` of a route."""
 
     @model_validator(mode="after")
-    def _has_whole_tiers(self) -> "PriceTable":
-        if tier := rules.tier_without_price(dict(self)):
-            raise ValueError(f"has no {tier}_input, or no {tier}_output: a service tier needs both")
+    def _has_whole_places(self) -> Self:
+        stated = [rate.name for rate in self._all_rates()]
+        if len(set(stated)) < len(stated):
+            raise ValueError(f"has {next(name for name in stated if stated.count(name) > 1)} twice")
+        if place := rates.incomplete_place(stated):
+            words = rates.describe_place(*place)
+            raise ValueError(f"has no input, or no output{f' {words}' if words else ''}: both are needed there")
         return self
 
+    def _all_rates(self) -> list[Rate]:
+        flat = ((tier, name, getattr(self, f"{tier}_{name}")) for tier in meters.TIERS for name in meters.BY_NAME)
+        tables = ((tier, getattr(self, tier)) for tier in meters.TIERS)
+        return [
+            *self.rates(rates.STANDARD),
+            *(Rate(name, tier, 0, nanos) for tier, name, nanos in flat if nanos is not None),
+            *(rate for tier, table in tables if table for rate in table.rates(tier)),
+        ]
+
     @property
-    def columns(self) -> Columns:
-        return {f"{name}_nanos": nanos for name, nanos in self}
+    def sheet(self) -> RateSheet:
+        return RateSheet(self._all_rates())
+
+
+def _moment(day: object) -> datetime.datetime:
+    """The begin of a price: a day in UTC, or a date with a time and its offset."""
+    if isinstance(day, datetime.datetime):
+        if day.tzinfo is None:
+            raise ValueError("needs an offset after its time, such as Z")
+        return day
+    if not isinstance(day, datetime.date):
+        raise PydanticKnownError("date_type")
+    return datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+
+
+class PriceTable(CostTable):
+    """A ``price`` of a model. ``starts_at`` is when it begins: ``from`` in the file; None: it holds already."""
+
+    starts_at: Annotated[datetime.datetime | None, PlainValidator(_moment)] = Field(None, alias="from")
 
 
 def _stated(rule: msgspec.structs.FieldInfo) -> Any:
@@ -178,7 +233,7 @@ class RouteTable(_Table):
     api: Annotated[str, _one_of(Route.Api.values)] = Route.Api.CHAT.value
     priority: _SmallCount = 1
     weight: _SmallCount = 1
-    cost: PriceTable | None = None
+    cost: CostTable | None = None
     rules: RulesTable | None = None
 
     @field_validator("provider")
@@ -193,10 +248,15 @@ class RouteTable(_Table):
 _NO_OUTPUT = {"max_output_tokens": 1, "reasoning": False}  # one, because every model has a maximum
 
 
-def _without_output(values: Any, name: str) -> Any:
-    """Return the table with a price of output in its table ``name``, if it has that one: nothing."""
-    found = values.get(name) if isinstance(values, dict) else None
-    return {**values, name: {"output": "0", **found}} if isinstance(found, dict) else values
+def _without_output(values: Any, inner: str = "") -> Any:
+    """Return a table of rates, or the table ``inner`` in it, with a price of output, if it has none: nothing."""
+    if not isinstance(values, dict):
+        return values
+    if inner:
+        return {**values, inner: _without_output(values[inner])} if inner in values else values
+    places = {name: _without_output(values[name]) for name in meters.TIERS if name in values}
+    bands = {"above": [_without_output(band) for band in values["above"]]} if isinstance(values.get("above"), list) else {}
+    return {"output": "0", **values, **places, **bands}
 
 
 class ModelTable(_Table):
@@ -216,9 +276,16 @@ class ModelTable(_Table):
     commercial_use: bool = False
     license: Annotated[str, _text(100)] | None = None
     is_enabled: bool | None = Field(None, alias="enabled")
-    price: PriceTable | None = None
+    prices: list[PriceTable] = Field([], alias="price")
     rules: RulesTable | None = None
     routes: list[RouteTable] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_list_of_prices(cls, values: Any) -> Any:
+        """One table of a price is a list of one."""
+        is_one = isinstance(values, dict) and isinstance(values.get("price"), dict)
+        return {**values, "price": [values["price"]]} if is_one else values
 
     @model_validator(mode="before")
     @classmethod
@@ -227,10 +294,18 @@ class ModelTable(_Table):
         if not isinstance(values, dict) or values.get("kind") != ModelKind.EMBEDDING:
             return values
         given: dict[str, Any] = {name: value for name, value in _NO_OUTPUT.items() if name not in values}
-        price, routes = values.get("price"), values.get("routes")
-        if isinstance(routes, list):
-            given["routes"] = [_without_output(route, "cost") for route in routes]
-        return {**values, **given, **_without_output({"price": price} if isinstance(price, dict) else {}, "price")}
+        for name, inner in (("price", ""), ("routes", "cost")):
+            if isinstance(values.get(name), list):
+                given[name] = [_without_output(each, inner) for each in values[name]]
+        return {**values, **given}
+
+    @field_validator("prices")
+    @classmethod
+    def _begin_at_different_times(cls, prices: list[PriceTable]) -> list[PriceTable]:
+        starts = [price.starts_at for price in prices]
+        if len(set(starts)) < len(starts):
+            raise ValueError("has two tables that begin at the same time: only one may have no from")
+        return prices
 
     @field_validator("max_output_tokens")
     @classmethod
@@ -253,7 +328,7 @@ class ModelTable(_Table):
     @field_validator("routes")
     @classmethod
     def _are_different(cls, routes: list[RouteTable]) -> list[RouteTable]:
-        costs: dict[str, PriceTable] = {}
+        costs: dict[str, CostTable] = {}
         for route in routes:
             if route.cost is not None and costs.setdefault(route.provider, route.cost) != route.cost:
                 raise ValueError(f"declares two costs of {route.provider!r}: a provider has one for each model")
@@ -271,7 +346,7 @@ class ModelTable(_Table):
     @property
     def columns(self) -> Columns:
         """The columns of the model. ``is_enabled`` is among them only if the table has ``enabled``."""
-        columns = self.model_dump(exclude={"price", "routes", "rules"})
+        columns = self.model_dump(exclude={"prices", "routes", "rules"})
         return {name: value for name, value in columns.items() if (name, value) != ("is_enabled", None)}
 
     def rules_of(self, route: RouteTable) -> Columns:
@@ -386,12 +461,12 @@ def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> typ
             return ProviderTable if tagged[2] == "echo" else HttpProviderTable
         case ["models", _]:
             return ModelTable
-        case ["models", _, "price"]:
-            return PriceTable
         case ["models", _, "routes", _]:
             return RouteTable
-        case ["models", _, "routes", _, "cost"]:
-            return PriceTable
+        case ["models", _, "price", _] | ["models", _, "routes", _, "cost"]:
+            return PriceTable if location[2] == "price" else CostTable
+        case ["models", _, "price" | "routes", *inner]:
+            return BandTable if "above" in inner else TierTable
         case ["models", _, "rules"] | ["models", _, "routes", _, "rules"]:
             table: type[_Table] = RulesTable
             return table

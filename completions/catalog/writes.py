@@ -1,11 +1,11 @@
 """Writes that catalog files and catalog proposals share."""
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from django.db import connection
 
 from completions.models import Price
+from completions.pricing.rates import RateSheet
 
 
 def lock_catalog() -> None:
@@ -14,14 +14,12 @@ def lock_catalog() -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('completions.catalog'))")
 
 
-def set_price(
-    model_id: str, current: Price | None, columns: Mapping[str, int | None], *, starts_at: datetime | None = None
-) -> bool:
+def set_price(model_id: str, current: Price | None, sheet: RateSheet, *, starts_at: datetime | None = None) -> bool:
     """Insert a price, effective now or later, if it differs from ``current``, the one in force then. Return whether it did.
 
     Older rows stay: completions refer to them, and running ones are charged at the price of their admission.
     """
-    if current and all(getattr(current, name) == nanos for name, nanos in columns.items()):
+    if current and current.sheet == sheet:
         return False
-    Price.objects.create(model_id=model_id, **columns, **({"effective_from": starts_at} if starts_at else {}))
+    Price.objects.create(model_id=model_id, rates=sheet.rows, **({"effective_from": starts_at} if starts_at else {}))
     return True

@@ -19,14 +19,12 @@ from msgspec import structs
 
 from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
-from completions.catalog import lookup
 from completions.charging import batch
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import SWEPT, Resolution
 from completions.chat import Usage
 from completions.models import Completion
-from completions.pricing import cost
 from gateway_project import identifiers, metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import Skipped
@@ -172,16 +170,7 @@ def _cost_nanos(run: Completion) -> int:
     """Return what a run would have cost alone."""
     if run.completion_tokens is None or run.settlement in (Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED):
         return 0
-    usage = Usage(
-        run.prompt_tokens or 0,
-        run.completion_tokens,
-        run.cached_tokens or 0,
-        run.cache_write_tokens or 0,
-        cache_write_1h_tokens=run.cache_write_1h_tokens or 0,
-        tier=run.service_tier or "",
-        web_searches=run.web_searches or 0,
-    )
-    return cost.usage_cost_nanos(usage, lookup.price_list(run.price), run.images)
+    return run.price.sheet.cost_nanos(run.usage, run.images)
 
 
 def _report(first: Completion, correction: "Correction", charged_nanos: int) -> None:

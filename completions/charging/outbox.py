@@ -39,8 +39,9 @@ from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import TIERS, Usage
+from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing import meters
 from gateway_project import errors, metrics
 from gateway_project.cells import directory, known
 from gateway_project.db import cell, pool, repetition
@@ -182,8 +183,8 @@ def dumps(resolution: Resolution) -> str:
 
 
 def _written(usage: Usage) -> dict[str, Any]:
-    """Return the usage. Without searches, a process of the former release can read it, too."""
-    return {name: value for name, value in structs.asdict(usage).items() if name != "web_searches" or value}
+    """Return the usage. Without searches and others, a process of the former release can read it, too."""
+    return {name: value for name, value in structs.asdict(usage).items() if value or name not in ("web_searches", "others")}
 
 
 # --- Read --------------------------------------------------------------------------------------------------------
@@ -263,11 +264,16 @@ def _require_whole_numbers(usage: Usage | None, cost_nanos: Any, unpaid_nanos: A
         raise ValueError("unpaid_nanos is no whole number")
     if usage is None and cost_nanos is None:
         return
-    numbers = [cost_nanos, *(value for name, value in structs.asdict(usage).items() if name != "tier")] if usage else [None]
+    numbers = [cost_nanos, *_numbers(usage)] if usage else [None]
     if not all(type(number) is int and number >= 0 for number in numbers):
         raise ValueError("usage and cost are no whole numbers")
-    if usage and usage.tier not in ("", *TIERS):
+    if usage and usage.tier not in ("", *meters.TIERS):
         raise ValueError("there is no such service tier")
+
+
+def _numbers(usage: Usage) -> list[Any]:
+    counts = structs.asdict(usage)
+    return [*counts.pop("others").values(), *(value for name, value in counts.items() if name != "tier")]
 
 
 # --- Drain -------------------------------------------------------------------------------------------------------

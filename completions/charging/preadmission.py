@@ -137,9 +137,8 @@ def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
 
 
 def _is_any_model_free() -> bool:
-    free = Price.objects.filter(input_nanos=0, output_nanos=0)
     enabled = Price.objects.filter(model__is_enabled=True)
-    return free.filter(pk__in=enabled.in_force().values("pk")).exists()
+    return Price.objects.free().filter(pk__in=enabled.in_force().values("pk")).exists()
 
 
 def _lacks_money(keys: dict[str, Any], windows: dict[str, SpendingWindow | None]) -> bool:

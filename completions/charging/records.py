@@ -85,6 +85,7 @@ class CompletionOutcome(msgspec.Struct, frozen=True):
     cost_nanos: int
     service_tier: str | None
     web_searches: int | None
+    other_counts: dict[str, int] | None
 
 
 class ServedBy(NamedTuple):
@@ -125,7 +126,7 @@ _UPDATE = f"""
         attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
         provider_request_id text, settlement text,
         prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
-        completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint)
+        completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint, other_counts jsonb)
     WHERE completions_completion.id = ended.id
     """  # noqa: S608  names of this code
 

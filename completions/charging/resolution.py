@@ -152,6 +152,7 @@ class Resolution(CompletionOperation):
             hold.settled_nanos or 0,
             usage.tier or None,
             usage.web_searches or None,
+            usage.others or None,
         )
 
     def _entry(self, hold: Hold, usage: Usage, account: Account) -> NewEntry:

@@ -12,16 +12,16 @@ import gevent
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
-from completions.catalog import lookup
 from completions.charging import batch, corrections, idempotency, journal, outbox
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import PriceList, Usage
+from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
+from completions.pricing.rates import RateSheet
 from gateway_project import errors, metrics
 from gateway_project.cells import directory
 from gateway_project.db import cell, pool
@@ -38,7 +38,7 @@ def settle(
     completion: CompletionRecord,
     served_by: ServedBy,
     usage: Usage,
-    price: PriceList,
+    price: RateSheet,
     settlement: Completion.Settlement,
     *,
     idempotency_key: IdempotencyKey | None = None,
@@ -54,7 +54,7 @@ def settle(
     and gets again for the same Idempotency-Key. Without a reply, a retry under that key runs again; with one that is not
     stored, it is refused. ``response`` is stored for later requests. Raises the database's error when the disk refuses, too.
     """
-    cost_nanos = cost.usage_cost_nanos(usage, price, completion.images)
+    cost_nanos = price.cost_nanos(usage, completion.images)
     reply_retention = None
     if idempotency_key:
         sealed_reply = idempotency.seal(reply) if reply is not None and stores_reply else None
@@ -79,7 +79,7 @@ def recover(completion: Completion, relayed_bytes: int) -> bool:
     Does not wait. ``completion`` has its price loaded. Return False when the hold was resolved before.
     """
     usage = Usage(completion.prompt_estimate, cost.estimate_tokens(relayed_bytes), tier=completion.service_tier or "")
-    cost_nanos = cost.usage_cost_nanos(usage, lookup.price_list(completion.price), completion.images)
+    cost_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
     return _resolve_row(completion, Completion.Settlement.RECOVERED, usage, cost_nanos, ReplyRetention(None, is_kept=False))
 
 

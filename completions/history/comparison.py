@@ -7,7 +7,7 @@ from billing.models import Hold
 from completions.history import explanation
 from completions.history.explanation import Charge
 from completions.models import Completion
-from completions.pricing.cost import CostPart
+from completions.pricing.rates import CostPart
 from gateway_project.text import dollars, timestamps
 
 

@@ -7,11 +7,8 @@ from typing import Any
 
 from billing import money
 from billing.models import Hold
-from completions.catalog import lookup
-from completions.chat import Usage
 from completions.models import Completion
-from completions.pricing import cost
-from completions.pricing.cost import CostPart
+from completions.pricing.rates import CostPart
 from gateway_project.text import dollars, shares
 from gateway_project.text.dollars import Amount
 
@@ -147,19 +144,10 @@ def total_ms(completion: Completion) -> int | None:
 
 def explain_charge(completion: Completion, hold: Hold) -> Charge:
     """Explain the charge. ``completion`` has its price loaded."""
-    usage = Usage(
-        completion.prompt_tokens or 0,
-        completion.completion_tokens or 0,
-        completion.cached_tokens or 0,
-        completion.cache_write_tokens or 0,
-        cache_write_1h_tokens=completion.cache_write_1h_tokens or 0,
-        tier=completion.service_tier or "",
-        web_searches=completion.web_searches or 0,
-    )
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission
-    parts = [part for part in cost.usage_parts(usage, lookup.price_list(completion.price), images) if part.number]
-    computed_nanos = cost.parts_cost_nanos(parts)
+    sheet = completion.price.sheet
+    parts, computed_nanos = sheet.parts(completion.usage, images), sheet.cost_nanos(completion.usage, images)
     before_nanos = min(completion.charged_before_nanos, computed_nanos)
     return Charge(
         parts=parts,

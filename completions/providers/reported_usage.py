@@ -158,7 +158,7 @@ def of(call: Call, spoken: Reading | None = None) -> "Report":
     """Return a report of nothing yet. ``spoken`` is what the counts mean at all servers of a format; else the host says it."""
     route, price = call.route, call.offer.price
     reading = spoken or _of_host(route.base_url)
-    return Report(reading, route.provider_slug, call.request.web_searches_max > 0, price.web_search_nanos or 0)
+    return Report(reading, route.provider_slug, call.request.web_searches_max > 0, price.rate("web_search"))
 
 
 @lru_cache(maxsize=1_024)

@@ -48,9 +48,9 @@ class ListedModel:
     def prices(self) -> list[tuple[str, str, str]]:
         """Titles, exact prices in US dollars, and for how much, of what has a price."""
         return [
-            (title, dollars.format_usd(nanos), "each" if is_each else "per million tokens")
-            for title, nanos, is_each in self.price.titled
-            if not (self.is_embedding and title == "Output")
+            (rate.title, dollars.format_usd(rate.nanos), rate.unit.words)
+            for rate in self.price.sheet
+            if not (self.is_embedding and rate.meter == "output")
         ]
 
     @property
@@ -68,7 +68,7 @@ class ListedModel:
 
     @property
     def cached_price(self) -> str:
-        cached_nanos = self.price.cached_input_nanos
+        cached_nanos = self.price.sheet.stated("cached_input")
         return "" if cached_nanos is None else dollars.format_usd(cached_nanos)
 
     @property

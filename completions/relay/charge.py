@@ -37,7 +37,7 @@ Settlement = Completion.Settlement
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what ``settle`` will charge for a usage, if nothing goes wrong. The stored reply names this charge."""
     admitted = dispatch.admitted
-    return admitted.charge_nanos(cost.usage_cost_nanos(usage, dispatch.call.offer.price, admitted.completion.images))
+    return admitted.charge_nanos(dispatch.call.offer.price.cost_nanos(usage, admitted.completion.images))
 
 
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
@@ -90,8 +90,8 @@ def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, 
     is_unseen = dispatch.reasons or not dispatch.admitted.request.stream
     if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:
         usage = structs.replace(arrived, completion_tokens=max(arrived.completion_tokens, dispatch.completion_tokens_max))
-    paid_nanos = cost.usage_cost_nanos(arrived, price, images) if is_paid else 0
-    lost_nanos = cost.usage_cost_nanos(usage, price, images) - paid_nanos
+    paid_nanos = price.cost_nanos(arrived, images) if is_paid else 0
+    lost_nanos = price.cost_nanos(usage, images) - paid_nanos
     metrics.record_provider_loss(dispatch.call.route.provider_slug, lost_nanos)
     if failure.is_cut_off:
         dispatch.unseen_nanos += dispatch.accountable_nanos(lost_nanos)

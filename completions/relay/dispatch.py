@@ -16,7 +16,6 @@ from completions.charging.admission import Admitted
 from completions.charging.records import FailedAttempt, ServedBy
 from completions.charging.stored_responses import ResponseRecord
 from completions.chat import Call, Chunk, Route, Usage
-from completions.pricing import cost
 from completions.providers.base import ProviderFailed
 from completions.relay import circuit_breaker, fair_queue
 from completions.request import reasoning
@@ -164,7 +163,7 @@ class Dispatch:
         completion = self.admitted.completion
         tokens = self.completion_tokens_max if is_unseen else 0
         usage = Usage(completion.prompt_estimate, tokens, tier=self.call.request.tier)
-        return cost.usage_cost_nanos(usage, self.call.offer.price, completion.images)
+        return self.call.offer.price.cost_nanos(usage, completion.images)
 
     def give_up(self, call: Call, upstream: ChunkStream) -> None:
         """Keep a stream that did not begin in time, until it is known whether another provider answers."""

@@ -20,6 +20,9 @@ from datetime import timedelta
 
 from django.db import connection, transaction
 
+from completions.pricing import meters
+from completions.pricing.meters import OTHERS
+
 HOURS_KEPT = timedelta(days=3)
 ENTRIES_MAX = 10_000  # of an account in one statement, and as many failures
 _ROWS_MAX = 10_000  # that are moved in one statement
@@ -36,7 +39,7 @@ ENDED = """
         CASE WHEN first_token_ms IS NULL THEN 0 ELSE 1 END AS first_tokens, coalesce(first_token_ms, 0) AS first_token_ms,
         end_user, tags, provider_id, coalesce(service_tier, '') AS service_tier, coalesce(cached_tokens, 0) AS cached_tokens,
         coalesce(cache_write_tokens, 0) AS cache_write_tokens, coalesce(cache_write_1h_tokens, 0) AS cache_write_1h_tokens,
-        images, coalesce(web_searches, 0) AS web_searches, settlement = 'corrected' AS is_corrected
+        images, coalesce(web_searches, 0) AS web_searches, other_counts, price_id, settlement = 'corrected' AS is_corrected
     FROM span CROSS JOIN LATERAL (
         SELECT reference, created_at AS at, spender, metadata ->> 'model' AS model, 0 AS errors,
             (metadata ->> 'promptTokens')::bigint AS prompt_tokens,
@@ -50,7 +53,7 @@ ENDED = """
     ) AS booked
     LEFT JOIN LATERAL (
         SELECT key_id, model_id, first_token_ms, end_user, tags, provider_id, service_tier, cached_tokens, cache_write_tokens,
-            cache_write_1h_tokens, images, web_searches, settlement
+            cache_write_1h_tokens, images, web_searches, other_counts, price_id, settlement
         FROM completions_completion WHERE id = reference LIMIT 1
     ) AS completion ON true
 """
@@ -77,17 +80,28 @@ MILLISECONDS = "round(exp(round(ln(greatest(first_token_ms, 1)) * 50) / 50))::in
 COLUMNS = ("requests", "errors", "prompt_tokens", "completion_tokens", "cost_nanos", "first_tokens", "first_token_ms")
 SUMS = ", ".join(f"sum({column})::bigint AS {column}" for column in COLUMNS)
 _COLUMNS = ", ".join(COLUMNS)
-# Of a day of a provider: what it bills.
-_PROVIDED_COLUMNS = (
-    "prompt_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "completion_tokens",
-    "images",
-    "web_searches",
-)
-_PROVIDED = ", ".join(_PROVIDED_COLUMNS)
+_PROVIDED = ", ".join(meters.COLUMNS)  # of a day of a provider: what it bills
+# What long prompts of the day used, by threshold, and at "0" numbers without a column.
+_BAND = ", ".join(f"'{name}', {name}" for name in ("completions", "charged_nanos", *meters.COLUMNS))
+_BAND += "".join(f", '{meter.count}', {meter.count}" for meter in OTHERS)
+_IS_BAND = " OR ".join(["prompt_above > 0", *(f"{meter.count} > 0" for meter in OTHERS)])
+_ADDED_BANDS = """(
+    SELECT coalesce(jsonb_object_agg(above, counts), '{}') FROM (
+        SELECT above, jsonb_object_agg(name, number) AS counts FROM (
+            SELECT band.key AS above, counted.key AS name, sum(counted.value::bigint) AS number
+            FROM (SELECT * FROM jsonb_each(total.bands) UNION ALL SELECT * FROM jsonb_each(EXCLUDED.bands)) AS band
+            CROSS JOIN LATERAL jsonb_each_text(band.value) AS counted GROUP BY band.key, counted.key
+        ) AS summed GROUP BY above
+    ) AS merged
+)"""
+# The highest threshold that a prompt exceeds, of the price that it was charged at and of what its provider charges.
+_PROMPT_ABOVE = """
+    SELECT coalesce(max((rate ->> 'above')::bigint), 0) AS prompt_above FROM (
+        SELECT rates FROM completions_price WHERE id = ended.price_id
+        UNION ALL SELECT rates FROM completions_providerprice
+        WHERE model_id = ended.model_id AND provider_id = ended.provider_id
+    ) AS price CROSS JOIN LATERAL jsonb_array_elements(rates) AS rate WHERE (rate ->> 'above')::bigint < ended.prompt_tokens
+"""
 
 
 def _added_to(table: str, columns: Sequence[str] = COLUMNS) -> str:
@@ -95,7 +109,9 @@ def _added_to(table: str, columns: Sequence[str] = COLUMNS) -> str:
 
 
 def _provided_sums() -> str:
-    return ", ".join(f"coalesce(sum({column}) FILTER (WHERE NOT is_corrected), 0)" for column in _PROVIDED_COLUMNS)
+    others = {meter.count: meters.count_sql(meter) for meter in OTHERS}
+    counts = {name: name for name in meters.COLUMNS} | others
+    return ", ".join(f"coalesce(sum({each}) FILTER (WHERE NOT is_corrected), 0) AS {name}" for name, each in counts.items())
 
 
 def sum_up() -> int:
@@ -171,16 +187,24 @@ _SUM_UP = f"""
         GROUP BY hour, milliseconds ORDER BY hour, milliseconds
         ON CONFLICT (hour, milliseconds) DO UPDATE SET streams = total.streams + EXCLUDED.streams
     ),
+    provided AS (
+        SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, service_tier, prompt_above,
+            count(*) FILTER (WHERE NOT is_corrected) AS completions, sum(cost_nanos) AS charged_nanos, {_provided_sums()}
+        FROM ended CROSS JOIN LATERAL ({_PROMPT_ABOVE}) AS band WHERE errors = 0 AND provider_id IS NOT NULL
+        GROUP BY day, provider_id, model_id, service_tier, prompt_above
+    ),
     provider_days AS (
         INSERT INTO completions_providerday AS total (day, provider_id, model_id, service_tier, completions, charged_nanos,
-            {_PROVIDED})
-        SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, service_tier,
-            count(*) FILTER (WHERE NOT is_corrected), sum(cost_nanos), {_provided_sums()}
-        FROM ended WHERE errors = 0 AND provider_id IS NOT NULL
+            {_PROVIDED}, bands)
+        SELECT day, provider_id, model_id, service_tier, sum(completions), sum(charged_nanos),
+            {", ".join(f"sum({name})" for name in meters.COLUMNS)},
+            coalesce(jsonb_object_agg(prompt_above, jsonb_build_object({_BAND})) FILTER (WHERE {_IS_BAND}), '{{}}')
+        FROM provided
         GROUP BY day, provider_id, model_id, service_tier ORDER BY day, provider_id, model_id, service_tier
         ON CONFLICT (day, provider_id, model_id, service_tier) DO UPDATE
         SET completions = total.completions + EXCLUDED.completions,
-            charged_nanos = total.charged_nanos + EXCLUDED.charged_nanos, {_added_to("total", _PROVIDED_COLUMNS)}
+            charged_nanos = total.charged_nanos + EXCLUDED.charged_nanos, {_added_to("total", meters.COLUMNS)},
+            bands = {_ADDED_BANDS}
     ),
     marks AS (
         UPDATE completions_usagemark AS mark

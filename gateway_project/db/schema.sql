@@ -242,17 +242,59 @@ END $$;
 CREATE FUNCTION public.completions_check_price_request() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
+    BEGIN
+        
+        IF TG_OP = 'UPDATE' AND OLD.rates IS NULL AND to_jsonb(NEW) - 'rates' = to_jsonb(OLD) - 'rates' THEN
+            RETURN NEW;
+        END IF;
+
+        IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
+            RAISE EXCEPTION 'the price request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
+        END IF;
+        IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id'] IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id'] THEN
+            RAISE EXCEPTION 'the terms of price request % are fixed', OLD.id USING ERRCODE = 'check_violation';
+        END IF;
+        RETURN NEW;
+    END $$;
+
+CREATE FUNCTION public.completions_keep_rates() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    stated jsonb;
 BEGIN
-    IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
-        RAISE EXCEPTION 'the price request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
-    END IF;
-    IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id']
-        IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id']
+    IF NEW.rates IS NULL OR TG_OP = 'UPDATE' AND NEW.rates = OLD.rates
+        AND completions_rates_of(to_jsonb(NEW)) IS DISTINCT FROM completions_rates_of(to_jsonb(OLD))
     THEN
-        RAISE EXCEPTION 'the terms of price request % are fixed', OLD.id USING ERRCODE = 'check_violation';
+        NEW.rates := completions_rates_of(to_jsonb(NEW));
+    ELSE
+        SELECT jsonb_object_agg(tier || ':' || meter, nanos) INTO stated
+        FROM jsonb_to_recordset(NEW.rates) AS rate(meter text, tier text, above bigint, nanos bigint) WHERE above = 0;
+        NEW.input_nanos := stated -> ':input';
+        NEW.output_nanos := stated -> ':output';
+        NEW.cached_input_nanos := stated -> ':cached_input';
+        NEW.cache_write_nanos := stated -> ':cache_write';
+        NEW.cache_write_1h_nanos := stated -> ':cache_write_1h';
+        NEW.image_nanos := stated -> ':image';
+        NEW.web_search_nanos := stated -> ':web_search';
+        NEW.flex_input_nanos := stated -> 'flex:input';
+        NEW.flex_output_nanos := stated -> 'flex:output';
+        NEW.flex_cached_input_nanos := stated -> 'flex:cached_input';
+        NEW.priority_input_nanos := stated -> 'priority:input';
+        NEW.priority_output_nanos := stated -> 'priority:output';
+        NEW.priority_cached_input_nanos := stated -> 'priority:cached_input';
     END IF;
     RETURN NEW;
 END $$;
+
+CREATE FUNCTION public.completions_rates_of(columns jsonb) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT jsonb_agg(jsonb_build_object('meter', meter, 'tier', tier, 'above', 0, 'nanos', nanos))
+    FROM jsonb_to_record(columns) AS price(input_nanos bigint, output_nanos bigint, cached_input_nanos bigint, cache_write_nanos bigint, cache_write_1h_nanos bigint, image_nanos bigint, web_search_nanos bigint, flex_input_nanos bigint, flex_output_nanos bigint, flex_cached_input_nanos bigint, priority_input_nanos bigint, priority_output_nanos bigint, priority_cached_input_nanos bigint)
+    CROSS JOIN LATERAL (VALUES ('input', '', price.input_nanos), ('output', '', price.output_nanos), ('cached_input', '', price.cached_input_nanos), ('cache_write', '', price.cache_write_nanos), ('cache_write_1h', '', price.cache_write_1h_nanos), ('image', '', price.image_nanos), ('web_search', '', price.web_search_nanos), ('input', 'flex', price.flex_input_nanos), ('output', 'flex', price.flex_output_nanos), ('cached_input', 'flex', price.flex_cached_input_nanos), ('input', 'priority', price.priority_input_nanos), ('output', 'priority', price.priority_output_nanos), ('cached_input', 'priority', price.priority_cached_input_nanos)) AS stated(meter, tier, nanos)
+    WHERE nanos IS NOT NULL
+$$;
 
 CREATE FUNCTION public.completions_refuse_change() RETURNS trigger
     LANGUAGE plpgsql
@@ -1001,6 +1043,7 @@ CREATE TABLE public.completions_completion (
     service_tier character varying(10),
     web_searches bigint,
     held_nanos bigint,
+    other_counts jsonb,
     CONSTRAINT a_completion_is_finished_when_it_is_settled CHECK ((((finished_at IS NULL) AND (settlement IS NULL)) OR ((finished_at IS NOT NULL) AND (settlement IS NOT NULL)))),
     CONSTRAINT completions_completion_attempts_check CHECK ((attempts >= 0)),
     CONSTRAINT completions_completion_first_token_ms_check CHECK ((first_token_ms >= 0)),
@@ -1181,7 +1224,9 @@ CREATE TABLE public.completions_price (
     priority_cached_input_nanos bigint,
     priority_output_nanos bigint,
     web_search_nanos bigint,
+    rates jsonb NOT NULL,
     CONSTRAINT a_flex_tier_has_whole_prices CHECK ((((flex_cached_input_nanos IS NULL) AND (flex_input_nanos IS NULL) AND (flex_output_nanos IS NULL)) OR ((flex_input_nanos >= 0) AND (flex_input_nanos IS NOT NULL) AND (flex_output_nanos >= 0) AND (flex_output_nanos IS NOT NULL) AND ((flex_cached_input_nanos IS NULL) OR (flex_cached_input_nanos >= 0))))),
+    CONSTRAINT a_price_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!((((@."nanos".type() == "number" && @."nanos" >= 0) && @."above" >= 0) && @."meter".type() == "string") && @."tier".type() == "string"))'::jsonpath)))),
     CONSTRAINT a_price_is_never_negative CHECK (((input_nanos >= 0) AND (output_nanos >= 0) AND ((cached_input_nanos IS NULL) OR (cached_input_nanos >= 0)) AND ((cache_write_nanos IS NULL) OR (cache_write_nanos >= 0)) AND ((image_nanos IS NULL) OR (image_nanos >= 0)))),
     CONSTRAINT a_price_of_a_search_is_never_negative CHECK (((web_search_nanos IS NULL) OR (web_search_nanos >= 0))),
     CONSTRAINT a_price_of_an_hour_is_never_negative CHECK (((cache_write_1h_nanos IS NULL) OR (cache_write_1h_nanos >= 0))),
@@ -1225,7 +1270,9 @@ CREATE TABLE public.completions_pricerequest (
     price_id bigint,
     requested_by_id bigint NOT NULL,
     seen jsonb DEFAULT '{}'::jsonb NOT NULL,
+    rates jsonb NOT NULL,
     CONSTRAINT a_price_waits_until_it_is_decided CHECK ((((decided_at IS NULL) AND (decided_by_id IS NULL) AND ((decision)::text = ''::text)) OR ((decided_at IS NOT NULL) AND (decided_by_id IS NOT NULL) AND ((decision)::text = ANY ((ARRAY['APPROVED'::character varying, 'DECLINED'::character varying])::text[]))))),
+    CONSTRAINT a_pricerequest_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!((((@."nanos".type() == "number" && @."nanos" >= 0) && @."above" >= 0) && @."meter".type() == "string") && @."tier".type() == "string"))'::jsonpath)))),
     CONSTRAINT nobody_approves_a_price_they_asked_for CHECK (((NOT ((decision)::text = 'APPROVED'::text)) OR (NOT ((decided_by_id = requested_by_id) AND (decided_by_id IS NOT NULL))))),
     CONSTRAINT only_an_approved_price_is_set CHECK (((((decision)::text = 'APPROVED'::text) AND (price_id IS NOT NULL)) OR ((NOT ((decision)::text = 'APPROVED'::text)) AND (price_id IS NULL))))
 );
@@ -1268,7 +1315,8 @@ CREATE TABLE public.completions_providerday (
     images bigint NOT NULL,
     web_searches bigint NOT NULL,
     model_id character varying(200) NOT NULL,
-    provider_id character varying(50) NOT NULL
+    provider_id character varying(50) NOT NULL,
+    bands jsonb DEFAULT '{}'::jsonb NOT NULL
 );
 
 ALTER TABLE public.completions_providerday ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -1298,6 +1346,8 @@ CREATE TABLE public.completions_providerprice (
     since date NOT NULL,
     model_id character varying(200) NOT NULL,
     provider_id character varying(50) NOT NULL,
+    rates jsonb NOT NULL,
+    CONSTRAINT a_providerprice_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!((((@."nanos".type() == "number" && @."nanos" >= 0) && @."above" >= 0) && @."meter".type() == "string") && @."tier".type() == "string"))'::jsonpath)))),
     CONSTRAINT a_providers_flex_tier_has_whole_prices CHECK ((((flex_cached_input_nanos IS NULL) AND (flex_input_nanos IS NULL) AND (flex_output_nanos IS NULL)) OR ((flex_input_nanos >= 0) AND (flex_input_nanos IS NOT NULL) AND (flex_output_nanos >= 0) AND (flex_output_nanos IS NOT NULL) AND ((flex_cached_input_nanos IS NULL) OR (flex_cached_input_nanos >= 0))))),
     CONSTRAINT a_providers_price_is_never_negative CHECK (((input_nanos >= 0) AND (output_nanos >= 0) AND ((cached_input_nanos IS NULL) OR (cached_input_nanos >= 0)) AND ((cache_write_nanos IS NULL) OR (cache_write_nanos >= 0)) AND ((cache_write_1h_nanos IS NULL) OR (cache_write_1h_nanos >= 0)) AND ((image_nanos IS NULL) OR (image_nanos >= 0)) AND ((web_search_nanos IS NULL) OR (web_search_nanos >= 0)))),
     CONSTRAINT a_providers_priority_tier_has_whole_prices CHECK ((((priority_cached_input_nanos IS NULL) AND (priority_input_nanos IS NULL) AND (priority_output_nanos IS NULL)) OR ((priority_input_nanos >= 0) AND (priority_input_nanos IS NOT NULL) AND (priority_output_nanos >= 0) AND (priority_output_nanos IS NOT NULL) AND ((priority_cached_input_nanos IS NULL) OR (priority_cached_input_nanos >= 0)))))
@@ -3223,13 +3273,19 @@ CREATE TRIGGER a_changed_address_ends_sessions BEFORE UPDATE OF email, sessions_
 
 CREATE TRIGGER a_payment_keeps_its_amount BEFORE DELETE OR UPDATE ON public.billing_payment FOR EACH ROW EXECUTE FUNCTION public.billing_keep_payment();
 
+CREATE TRIGGER a_price_keeps_rates BEFORE INSERT ON public.completions_price FOR EACH ROW EXECUTE FUNCTION public.completions_keep_rates();
+
+CREATE TRIGGER a_pricerequest_keeps_rates BEFORE INSERT ON public.completions_pricerequest FOR EACH ROW EXECUTE FUNCTION public.completions_keep_rates();
+
+CREATE TRIGGER a_providerprice_keeps_rates BEFORE INSERT OR UPDATE ON public.completions_providerprice FOR EACH ROW EXECUTE FUNCTION public.completions_keep_rates();
+
 CREATE CONSTRAINT TRIGGER accounts_agree_with_their_book AFTER INSERT OR UPDATE OF id, balance_nanos, last_seq ON public.billing_account DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.billing_check_balance();
 
 CREATE TRIGGER acts_are_never_changed BEFORE DELETE OR UPDATE ON public.activity_activity FOR EACH ROW EXECUTE FUNCTION public.activity_refuse_change();
 
 CREATE TRIGGER acts_are_never_truncated BEFORE TRUNCATE ON public.activity_activity FOR EACH STATEMENT EXECUTE FUNCTION public.activity_refuse_change();
 
-CREATE TRIGGER charges_are_never_changed AFTER UPDATE ON public.completions_completion FOR EACH ROW WHEN (((old.settlement IS NOT NULL) AND ((((((((((((((((((((((old.id)::text IS DISTINCT FROM (new.id)::text) OR (old.account_id IS DISTINCT FROM new.account_id)) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text)) OR ((old.model_id)::text IS DISTINCT FROM (new.model_id)::text)) OR (old.price_id IS DISTINCT FROM new.price_id)) OR ((old.settlement)::text IS DISTINCT FROM (new.settlement)::text)) OR (old.prompt_tokens IS DISTINCT FROM new.prompt_tokens)) OR (old.cached_tokens IS DISTINCT FROM new.cached_tokens)) OR (old.cache_write_tokens IS DISTINCT FROM new.cache_write_tokens)) OR (old.completion_tokens IS DISTINCT FROM new.completion_tokens)) OR (old.images IS DISTINCT FROM new.images)) OR (old.cost_nanos IS DISTINCT FROM new.cost_nanos)) OR ((old.repeats)::text IS DISTINCT FROM (new.repeats)::text)) OR (old.charged_before_nanos IS DISTINCT FROM new.charged_before_nanos)) OR (old.spending_day IS DISTINCT FROM new.spending_day)) OR (old.limit_nanos IS DISTINCT FROM new.limit_nanos)) OR (old.limit_since IS DISTINCT FROM new.limit_since)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR (old.cache_write_1h_tokens IS DISTINCT FROM new.cache_write_1h_tokens)) OR ((old.service_tier)::text IS DISTINCT FROM (new.service_tier)::text)) OR (old.web_searches IS DISTINCT FROM new.web_searches)))) EXECUTE FUNCTION public.completions_refuse_change();
+CREATE TRIGGER charges_are_never_changed AFTER UPDATE ON public.completions_completion FOR EACH ROW WHEN (((old.settlement IS NOT NULL) AND (((((((((((((((((((((((old.id)::text IS DISTINCT FROM (new.id)::text) OR (old.account_id IS DISTINCT FROM new.account_id)) OR ((old.key_id)::text IS DISTINCT FROM (new.key_id)::text)) OR ((old.model_id)::text IS DISTINCT FROM (new.model_id)::text)) OR (old.price_id IS DISTINCT FROM new.price_id)) OR ((old.settlement)::text IS DISTINCT FROM (new.settlement)::text)) OR (old.prompt_tokens IS DISTINCT FROM new.prompt_tokens)) OR (old.cached_tokens IS DISTINCT FROM new.cached_tokens)) OR (old.cache_write_tokens IS DISTINCT FROM new.cache_write_tokens)) OR (old.completion_tokens IS DISTINCT FROM new.completion_tokens)) OR (old.images IS DISTINCT FROM new.images)) OR (old.cost_nanos IS DISTINCT FROM new.cost_nanos)) OR ((old.repeats)::text IS DISTINCT FROM (new.repeats)::text)) OR (old.charged_before_nanos IS DISTINCT FROM new.charged_before_nanos)) OR (old.spending_day IS DISTINCT FROM new.spending_day)) OR (old.limit_nanos IS DISTINCT FROM new.limit_nanos)) OR (old.limit_since IS DISTINCT FROM new.limit_since)) OR (old.created_at IS DISTINCT FROM new.created_at)) OR (old.cache_write_1h_tokens IS DISTINCT FROM new.cache_write_1h_tokens)) OR ((old.service_tier)::text IS DISTINCT FROM (new.service_tier)::text)) OR (old.web_searches IS DISTINCT FROM new.web_searches)) OR (old.other_counts IS DISTINCT FROM new.other_counts)))) EXECUTE FUNCTION public.completions_refuse_change();
 
 CREATE TRIGGER completions_are_never_deleted BEFORE DELETE ON public.completions_completion FOR EACH ROW EXECUTE FUNCTION public.completions_refuse_change();
 
@@ -3261,7 +3317,7 @@ CREATE TRIGGER payment_events_are_summed_up AFTER INSERT ON public.billing_payme
 
 CREATE TRIGGER price_requests_are_decided_once BEFORE DELETE OR UPDATE ON public.completions_pricerequest FOR EACH ROW EXECUTE FUNCTION public.completions_check_price_request();
 
-CREATE TRIGGER prices_are_never_changed BEFORE UPDATE ON public.completions_price FOR EACH ROW EXECUTE FUNCTION public.completions_refuse_change();
+CREATE TRIGGER prices_are_never_changed BEFORE UPDATE ON public.completions_price FOR EACH ROW WHEN (((old.rates IS NOT NULL) OR ((to_jsonb(old.*) - 'rates'::text) IS DISTINCT FROM (to_jsonb(new.*) - 'rates'::text)))) EXECUTE FUNCTION public.completions_refuse_change();
 
 CREATE TRIGGER refunds_fit_their_credit BEFORE INSERT ON public.billing_ledgerentry FOR EACH ROW WHEN ((((new.type)::text = 'REFUND_DEBIT'::text) AND (new.metadata ? 'entryId'::text))) EXECUTE FUNCTION public.billing_check_refund();
 
@@ -3717,6 +3773,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0020_completions_keep_their_providers_request', now()),
 	('completions', '0020_completions_say_what_was_held', now()),
 	('completions', '0021_completions_are_found_by_key', now()),
+	('completions', '0021_prices_are_rates', now()),
 	('completions', '0022_ready_groups', now()),
 	('completions', '0023_hours_of_completions', now()),
 	('completions', '0024_groups_see_hours', now()),

@@ -210,7 +210,8 @@ def _source_and_board_order(entry: Entry) -> tuple[int, int]:
 def _prices(price: Price) -> list[tuple[str, str]]:
     """Return titles and prices, in exact US dollars per million tokens, or for each image or web search."""
     return [
-        (f"Each {title.lower()}" if is_each else title, dollars.format_usd(nanos)) for title, nanos, is_each in price.titled
+        (rate.title if rate.is_of_tokens else f"Each {rate.title.lower()}", dollars.format_usd(rate.nanos))
+        for rate in price.sheet
     ]
 
 

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from completions.chat import Call, ChatRequest, Deadlines, Offer, PriceList, Route
+from completions.chat import Call, ChatRequest, Deadlines, Offer, Route
+from completions.pricing import rates
+from completions.pricing.rates import Rate, RateSheet
 from completions.providers import model_rules
 
 
-def make_offer(kind: str = "openai", upstream_model: str = "m", price: PriceList | None = None, **fields: Any) -> Offer:
+def make_offer(kind: str = "openai", upstream_model: str = "m", price: RateSheet | None = None, **fields: Any) -> Offer:
     base_url = fields.pop("base_url", "http://127.0.0.1:9")
     rules = model_rules.of_route(kind, base_url, upstream_model, fields.pop("rules", None))
     route = Route(1, kind, kind, base_url, "k", upstream_model, Deadlines(5, 120, 120, 900), rules=rules)
@@ -15,7 +17,7 @@ def make_offer(kind: str = "openai", upstream_model: str = "m", price: PriceList
         model_id="acme/m",
         function_calling=True,
         price_id=1,
-        price=price or PriceList(1, 1, 1, 1),
+        price=price or sheet_of(input=1, output=1),
         routes=(route,),
         **{**defaults, **fields},
     )
@@ -23,3 +25,8 @@ def make_offer(kind: str = "openai", upstream_model: str = "m", price: PriceList
 
 def make_call(request: ChatRequest, offer: Offer, max_tokens: int) -> Call:
     return Call(request, offer, offer.routes[0], max_tokens)
+
+
+def sheet_of(**nanos: int) -> RateSheet:
+    """Return a price with these rates, in nanodollars by their names."""
+    return RateSheet(Rate(*rates.parse_name(name), each) for name, each in nanos.items())  # type: ignore[misc]

@@ -78,7 +78,9 @@ def test_what_failed_is_not_counted(api: Any, large: LanguageModel, upstream: An
 def test_the_cost_is_that_of_the_tokens_at_the_price_of_the_day(echo_model: LanguageModel) -> None:
     today = pool.database_time().date()
     ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today - timedelta(days=3), **PRICE)
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today, input_nanos=1, output_nanos=0)
+    ProviderPrice.objects.create(
+        model=echo_model, provider_id="echo", since=today, rates=factories.rates_of(input_nanos=1, output_nanos=0)
+    )
     use_day()
     use_day(day=today - timedelta(days=1))
     [found] = days()
@@ -161,7 +163,9 @@ def test_the_page_needs_its_permission(echo_model: LanguageModel) -> None:
 
 
 def test_metrics_have_the_sums_of_30_days(echo_model: LanguageModel) -> None:
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=0, output_nanos=10**9)
+    ProviderPrice.objects.create(
+        model=echo_model, provider_id="echo", since="2020-01-01", rates=factories.rates_of(input_nanos=0, output_nanos=10**9)
+    )
     use_day()
     use_day(day=pool.database_time().date() - timedelta(days=30))
     assert facts() == {
@@ -184,7 +188,9 @@ def facts() -> dict[str, list[Any]]:
 def test_a_model_that_sells_below_cost_shows_its_loss_whatever_it_earned_before(echo_model: LanguageModel) -> None:
     today = pool.database_time().date()
     dear = {"input_nanos": 0, "output_nanos": 1_001 * 10**9}  # of a million tokens: $1.001 for the thousand of a day
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=0, output_nanos=0)
+    ProviderPrice.objects.create(
+        model=echo_model, provider_id="echo", since="2020-01-01", rates=factories.rates_of(input_nanos=0, output_nanos=0)
+    )
     use_day(day=today - timedelta(days=2))
     use_day(day=today)
     assert facts()["gateway_margin_loss_nanos"] == []

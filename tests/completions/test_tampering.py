@@ -469,8 +469,10 @@ def make_rows() -> dict[str, Any]:
     price = Completion.objects.earliest("id").price
     others = factories.make_model("demo/other", input="1", output="7").prices
     images = others.create(input_nanos=1, output_nanos=1, image_nanos=1)
-    old = price.model.prices.create(input_nanos=1, output_nanos=1, effective_from="2026-01-01T00:00:00Z")
-    price.model.prices.create(input_nanos=1, output_nanos=1, effective_from="2026-01-02T00:00:00Z")
+    old = price.model.prices.create(
+        effective_from="2026-01-01T00:00:00Z", rates=factories.rates_of(input_nanos=1, output_nanos=1)
+    )
+    price.model.prices.create(effective_from="2026-01-02T00:00:00Z", rates=factories.rates_of(input_nanos=1, output_nanos=1))
     approved = price_requests.approve(
         price_requests.ask(others.first().model, staff, input_nanos=1, output_nanos=3, reason="dearer").pk, by=lead
     )

@@ -90,7 +90,9 @@ def _of_completions(account, completion_id):
         output_nanos=2_000,
         reason="dearer",
     )
-    ProviderPrice.objects.create(model=model, provider=provider, input_nanos=400, output_nanos=1_000, since=today)
+    ProviderPrice.objects.create(
+        model=model, provider=provider, since=today, rates=factories.rates_of(input_nanos=400, output_nanos=1000)
+    )
     sums = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens")
     used = dict.fromkeys((*sums, "images", "web_searches"), 1)
     ProviderDay.objects.create(day=today, model=model, provider=provider, completions=1, charged_nanos=1_000, **used)

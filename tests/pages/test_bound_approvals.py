@@ -90,7 +90,9 @@ def _price(model, asker, later, **_):
 
 
 def _withdrawal(model, asker, later, **_):
-    price = Price.objects.create(model=model, input_nanos=700_000_000, output_nanos=1_500_000_000, effective_from=later)
+    price = Price.objects.create(
+        model=model, effective_from=later, rates=factories.rates_of(input_nanos=700000000, output_nanos=1500000000)
+    )
     writes.lock_catalog()
     return price_requests.ask_to_withdraw(price, model.prices.at(), asker)
 
@@ -159,17 +161,21 @@ def _payment_is_booked(account, asker, **_):
 
 
 def _price_changes(model, **_):
-    Price.objects.create(model=model, input_nanos=510_000_000, output_nanos=1_500_000_000)
+    Price.objects.create(model=model, rates=factories.rates_of(input_nanos=510000000, output_nanos=1500000000))
 
 
 def _price_is_scheduled(model, later, **_):
     at = later + timedelta(days=3)
-    Price.objects.create(model=model, input_nanos=510_000_000, output_nanos=1_500_000_000, effective_from=at)
+    Price.objects.create(
+        model=model, effective_from=at, rates=factories.rates_of(input_nanos=510000000, output_nanos=1500000000)
+    )
 
 
 def _price_is_replaced(model, later, **_):
     model.prices.filter(effective_from=later).delete()
-    Price.objects.create(model=model, input_nanos=510_000_000, output_nanos=1_500_000_000, effective_from=later)
+    Price.objects.create(
+        model=model, effective_from=later, rates=factories.rates_of(input_nanos=510000000, output_nanos=1500000000)
+    )
 
 
 ALICE, ANN, ASKER = "alice@example.org", "ann@example.org", "asker@example.org"

@@ -31,9 +31,8 @@ def volume(alice):
         ProviderPrice.objects.create(
             model=model,
             provider=providers[0],
-            input_nanos=12_347,
-            output_nanos=654_321,
             since=timezone.now().date() - timedelta(2),
+            rates=factories.rates_of(input_nanos=12347, output_nanos=654321),
         )
     usage.pay(alice, 3_000, "pi_1")
     keys = [factories.make_key(alice, name) for name in ("laptop", "server", "idle")]

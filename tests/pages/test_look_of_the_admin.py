@@ -144,7 +144,9 @@ def all_ids(ids):
     """The ids in all paths, with a row of each table."""
     admin_rows.fill(ApiKey.objects.get(pk=ids["key"]), ids["completion"])
     model = LanguageModel.objects.get(pk="acme/large")
-    coming = model.prices.create(input_nanos=1, output_nanos=1, effective_from=timezone.now() + timedelta(days=1))
+    coming = model.prices.create(
+        effective_from=timezone.now() + timedelta(days=1), rates=factories.rates_of(input_nanos=1, output_nanos=1)
+    )
     requests = {"owner_request": OwnerRequest, "factor_request": SecondFactorRequest, "price_request": PriceRequest}
     return ids | {name: table._default_manager.get().pk for name, table in requests.items()} | {"coming_price": coming.pk}
 

@@ -11,14 +11,12 @@ from billing import money
 from completions.catalog import rules
 from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
-from completions.chat import TIERS
 from completions.models import CatalogProposal, LanguageModel, TokenPrices
-from gateway_project.text import dollars
+from completions.pricing import rates
+from completions.pricing.rates import RateSheet
 
 Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
-PRICE_FIELDS = rules.PRICE_FIELDS
-_AS_INPUT = ("cached_input", "cache_write")  # where they have no price of their own
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def _capabilities(model: LanguageModel, listed_model: ListedModel) -> tuple[Valu
 
 def _price(model: LanguageModel, listed: Mapping[str, str]) -> tuple[Values, Values]:
     old = price_values(model.prices_in_force[0]) if model.prices_in_force else {}
-    return old, {**dict.fromkeys(PRICE_FIELDS), **old, **listed}
+    return old, {**old, **listed}
 
 
 def _becomes_free(old: Values, new: Values) -> bool:
@@ -132,7 +130,7 @@ def _new_values(model_id: str, listed_model: ListedModel) -> Values:
         "max_output_tokens": listed_model.max_output_tokens or listed_model.context_window,
         "image_support": bool(listed_model.image_support),
         "function_calling": bool(listed_model.function_calling),
-        "price": None if free else {**dict.fromkeys(PRICE_FIELDS), **(listed_model.price or {})},
+        "price": None if free else listed_model.price,
     }
 
 
@@ -140,15 +138,7 @@ def _new_values(model_id: str, listed_model: ListedModel) -> Values:
 
 
 def price_values(price: TokenPrices) -> Values:
-    return {name: None if nanos is None else dollars.format_plain(nanos) for name, nanos in _columns(price)}
-
-
-def price_columns(values: Values) -> dict[str, int | None]:
-    return {f"{name}_nanos": _nanos(values.get(name)) for name in PRICE_FIELDS}  # older proposals have fewer
-
-
-def _columns(price: TokenPrices) -> Iterator[tuple[str, int | None]]:
-    return ((name, getattr(price, f"{name}_nanos")) for name in PRICE_FIELDS)
+    return {**price.sheet.values}
 
 
 def _nanos(dollars: str | None) -> int | None:
@@ -167,16 +157,16 @@ def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int
     """
     match kind:
         case Kind.PRICE:
-            return bool(old) and all(_is_near(*_effective(name, old, new), percent) for name in PRICE_FIELDS)
+            return bool(old) and all(_is_near(*_effective(name, old, new), percent) for name in {**old, **new})
         case Kind.LIMITS | Kind.CAPABILITIES:
             return all(new[name] >= old[name] for name in old)
     return False
 
 
 def _effective(name: str, old: Values, new: Values) -> tuple[int, int]:
-    """The price in nanodollars before and after. A cached token without its own price costs as much as input."""
-    default = "input" if name in _AS_INPUT else None
-    before, after = (_nanos(values.get(name) or (default and values[default])) or 0 for values in (old, new))
+    """Return what holds for a rate before and after, in nanodollars: where it is not stated, what it is a part of."""
+    place = rates.parse_name(name)
+    before, after = (RateSheet.of_values(values).nanos_of(*place) if place else 0 for values in (old, new))
     return before, after
 
 
@@ -187,14 +177,6 @@ def _is_near(before_nanos: int, after_nanos: int, percent: int) -> bool:
 # --- Descriptions ---------------------------------------------------------------------------------------------------
 
 _LABELS = {
-    "input": "input",
-    "output": "output",
-    "cached_input": "cached input",
-    "cache_write": "cache write",
-    "cache_write_1h": "cache write for an hour",
-    **{f"{tier}_{name}": f"{name.replace('_', ' ')} of the {tier} tier" for tier in TIERS for name in rules.TIER_PRICES},
-    "image": "each image",
-    "web_search": "each web search",
     "context_window": "context window",
     "max_output_tokens": "output at most",
     "image_support": "images",
@@ -202,10 +184,19 @@ _LABELS = {
 }
 
 
+def _described_names(values: Values) -> list[str]:
+    """Return the names that are described: those of rates, and then the others."""
+    return [*rates.sort_names(values), *(name for name in _LABELS if name in values)]
+
+
+def _label(name: str) -> str:
+    return _LABELS.get(name) or rates.describe_name(name)
+
+
 def describe_values(values: Values) -> list[str]:
     """Describe each value: "input $0.15", "images yes"."""
     flat = {**(values.get("price") or {}), **values}
-    return [f"{label} {_described(flat[name])}" for name, label in _LABELS.items() if flat.get(name) is not None]
+    return [f"{_label(name)} {_described(flat[name])}" for name in _described_names(flat) if flat[name] is not None]
 
 
 def describe_change(kind: str, old: Values, new: Values) -> str:
@@ -214,15 +205,15 @@ def describe_change(kind: str, old: Values, new: Values) -> str:
         return "no longer listed"
     if kind == Kind.NEW_MODEL:
         return f"new: {', '.join(describe_values(new)) or 'nothing said of it'}"
-    changed = [name for name in _LABELS if old.get(name) != new.get(name)]
-    return ", ".join(f"{_LABELS[name]} {_described(old.get(name))} -> {_described(new.get(name))}" for name in changed)
+    changed = [name for name in _described_names({**old, **new}) if old.get(name) != new.get(name)]
+    return ", ".join(f"{_label(name)} {_described(old.get(name))} -> {_described(new.get(name))}" for name in changed)
 
 
 def describe_price_change(old: Values, new: Values) -> str:
     """Describe what changes of a price, in percent: "input $0.50 -> $0.60 (+20 %)"."""
-    changed = [name for name in PRICE_FIELDS if old.get(name) != new.get(name)]
+    changed = [name for name in rates.sort_names({**old, **new}) if old.get(name) != new.get(name)]
     return ", ".join(
-        f"{_LABELS[name]} {_described(old.get(name))} -> {_described(new.get(name))}{_percent(name, old, new)}"
+        f"{_label(name)} {_described(old.get(name))} -> {_described(new.get(name))}{_percent(name, old, new)}"
         for name in changed
     )
 

@@ -25,6 +25,7 @@ from completions.catalog.sync import diff, parse
 from completions.catalog.sync.diff import Comparison, Difference
 from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, Provider, Route, UpstreamList
+from completions.pricing.rates import RateSheet
 from gateway_project import secretbox
 from gateway_project.db import pool
 from gateway_project.net import background_http
@@ -277,7 +278,7 @@ def _write_price(proposal: CatalogProposal) -> None:
     model = LanguageModel.objects.with_price_and_routes().get(pk=proposal.model_id)
     current = model.prices_in_force[0] if model.prices_in_force else None
     _require_unchanged(proposal, diff.price_values(current) if current else {})
-    writes.set_price(model.pk, current, diff.price_columns(proposal.new))
+    writes.set_price(model.pk, current, RateSheet.of_values(proposal.new))
 
 
 def _write_model(proposal: CatalogProposal) -> None:
@@ -289,7 +290,7 @@ def _write_model(proposal: CatalogProposal) -> None:
 
 
 def _require_unchanged(proposal: CatalogProposal, current: dict[str, Any]) -> None:
-    if current != proposal.old:
+    if current != {name: value for name, value in proposal.old.items() if value is not None}:  # as the last release wrote
         raise DecisionRefused("is outdated: the catalog has changed since, and the next sync compares again")
 
 
@@ -309,7 +310,7 @@ def _write_new(proposal: CatalogProposal) -> None:
     proposal.model = LanguageModel.objects.create(pk=model_id, is_enabled=False, **columns)
     Route.objects.create(model=proposal.model, provider=proposal.provider, upstream_model=proposal.upstream_model)
     if price:
-        writes.set_price(model_id, None, diff.price_columns(price))
+        writes.set_price(model_id, None, RateSheet.of_values(price))
 
 
 _WRITERS: dict[CatalogProposal.Kind, Callable[[CatalogProposal], None]] = {

@@ -213,9 +213,13 @@ def test_one_available_route_is_enough_and_is_used(api, echo_model):
 def test_the_price_shown_and_charged_is_the_latest_in_force(api, echo_model):
     factories.change_prices(Price.objects, effective_from=Now() - timedelta(days=2))
     Price.objects.create(
-        model=echo_model, input_nanos=0, output_nanos=4_000_000_000_000, effective_from=Now() - timedelta(days=1)
+        model=echo_model,
+        effective_from=Now() - timedelta(days=1),
+        rates=factories.rates_of(input_nanos=0, output_nanos=4000000000000),
     )
-    Price.objects.create(model=echo_model, input_nanos=0, output_nanos=0, effective_from=Now() + timedelta(days=1))
+    Price.objects.create(
+        model=echo_model, effective_from=Now() + timedelta(days=1), rates=factories.rates_of(input_nanos=0, output_nanos=0)
+    )
     assert api.get(f"{LIST}/demo/echo").json()["pricing"]["completion"] == "0.004"
     chat.ask(api, max_tokens=2)
     assert api.get("/v1/usage").json()["usage"]["total"]["costInDollars"] == "0.008"

@@ -115,7 +115,7 @@ def test_a_form_sent_twice_sets_one_price(echo_model: LanguageModel, root: Clien
 
 def test_an_outdated_page_says_what_changed_and_sets_nothing(echo_model: LanguageModel, root: Client) -> None:
     shown = send(root, input="0.60")
-    factories.Price.objects.create(model=echo_model, input_nanos=550_000_000, output_nanos=1_500_000_000)
+    factories.Price.objects.create(model=echo_model, rates=factories.rates_of(input_nanos=550000000, output_nanos=1500000000))
     reply = confirm(root, shown)
     assert "The price was changed since you opened this page: input $0.50 -> $0.55 (+10 %)." in text(reply)
     assert len(prices()) == 2
@@ -220,6 +220,8 @@ def test_a_mark_up_fills_in_the_prices_from_what_the_provider_charges(echo_model
 
 @pytest.mark.parametrize("typed", ["-1", "1001", "1.234", "much"])
 def test_a_mark_up_that_is_not_possible_is_refused(echo_model: LanguageModel, root: Client, typed: str) -> None:
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=1, output_nanos=1)
+    ProviderPrice.objects.create(
+        model=echo_model, provider_id="echo", since="2020-01-01", rates=factories.rates_of(input_nanos=1, output_nanos=1)
+    )
     assert "markup" in send(root, markup=typed).context["form"].errors
     assert prices() == [BEFORE]

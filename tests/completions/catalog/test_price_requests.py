@@ -130,7 +130,7 @@ def test_a_price_that_others_changed_meanwhile_is_not_approved(
     echo_model: LanguageModel, asker: Client, second: Client
 ) -> None:
     ask(asker)
-    factories.Price.objects.create(model=echo_model, input_nanos=1, output_nanos=1)
+    factories.Price.objects.create(model=echo_model, rates=factories.rates_of(input_nanos=1, output_nanos=1))
     assert "Another price was set since this was asked for." in text(second.get(page("approve")))
     second.post(page("approve"))
     assert prices() == [BEFORE, 1]
@@ -192,7 +192,9 @@ def test_a_temporary_price_does_not_stay_because_one_person_withdraws_the_next(
     later: Price, asker: Client, second: Client
 ) -> None:
     after = Price.objects.create(
-        model_id="demo/echo", input_nanos=1, output_nanos=1, effective_from=later.effective_from + timedelta(days=1)
+        model_id="demo/echo",
+        effective_from=later.effective_from + timedelta(days=1),
+        rates=factories.rates_of(input_nanos=1, output_nanos=1),
     )
     asker.post(f"{PAGE}{after.pk}/")
     assert prices() == [BEFORE, 600_000_000, 1]
@@ -216,7 +218,10 @@ def test_one_person_withdraws_a_price_that_has_none_before(echo_model: LanguageM
 
 def test_both_pages_say_what_it_does_to_holds_and_margins(echo_model: LanguageModel, asker: Client, second: Client) -> None:
     ProviderPrice.objects.create(
-        model=echo_model, provider_id="echo", since="2020-01-01", input_nanos=650_000_000, output_nanos=0
+        model=echo_model,
+        provider_id="echo",
+        since="2020-01-01",
+        rates=factories.rates_of(input_nanos=650000000, output_nanos=0),
     )
     shown = asker.post(PAGE, {"seen": str(Price.objects.get().pk), "input": "0.60", "output": "1.50"})
     ask(asker)

@@ -80,7 +80,7 @@ def test_a_recovered_completion_is_charged_at_its_admitted_price(api, echo_model
     reply = begin(api)
     checkpoints.write()
     grow_old()
-    echo_model.prices.create(input_nanos=1, output_nanos=1)
+    echo_model.prices.create(rates=factories.rates_of(input_nanos=1, output_nanos=1))
     assert tasks.release_expired_holds() == 1
     done = Completion.objects.get()
     assert done.cost_nanos == done.prompt_estimate * 500 + 2 * 1_500

@@ -192,7 +192,7 @@ def test_a_run_that_is_refused_or_fails_leaves_what_was_charged_to_the_next(api,
 
 
 def test_money_for_one_run_pays_for_another_after_a_death(bob, echo_model):
-    echo_model.prices.create(input_nanos=500_000_000, output_nanos=240_000_000_000)  # for a million
+    echo_model.prices.create(rates=factories.rates_of(input_nanos=500000000, output_nanos=240000000000))  # for a million
     factories.credit(bob, 1)
     api = client_for(factories.make_key(bob)[1])
     die(api, "a", 30)

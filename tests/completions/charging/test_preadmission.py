@@ -69,7 +69,7 @@ def test_a_price_of_nothing_that_nobody_pays_admits_no_account_without_credits(s
         LanguageModel.objects.filter(pk=model.pk).update(is_enabled=False)
     elif end == "it was replaced":
         factories.change_prices(model.prices, effective_from=Now() - timedelta(days=1))
-        model.prices.create(input_nanos=1, output_nanos=1)
+        model.prices.create(rates=factories.rates_of(input_nanos=1, output_nanos=1))
     else:
         factories.change_prices(model.prices, effective_from=Now() + timedelta(days=1))
     request = TABLE["too few credits"][0](scenario)

@@ -324,7 +324,9 @@ def test_each_image_is_charged_when_the_process_dies(api, alice, upstream, large
     reply = ask_streamed(api, messages=question_with(IMAGE, IMAGE))
     begin(reply, "abcdefgh")
     checkpoints.write()
-    Price.objects.create(model=large, input_nanos=1, output_nanos=1, image_nanos=1)  # of later completions
+    Price.objects.create(
+        model=large, rates=factories.rates_of(input_nanos=1, output_nanos=1, image_nanos=1)
+    )  # of later completions
     Completion.objects.update(checkpointed_at=Now() - checkpoints.ABANDONED_AFTER - timedelta(seconds=1))
     assert tasks.release_expired_holds() == 1
     assert_charged(alice, "recovered", **estimated(Completion.objects.get().completion_tokens))

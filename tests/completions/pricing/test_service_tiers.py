@@ -264,7 +264,7 @@ def test_the_list_of_models_has_the_prices_of_tiers(api, tiered):
 )
 def test_half_a_tier_and_a_negative_price_are_not_stored(large, columns):
     with pytest.raises(IntegrityError), transaction.atomic():
-        Price.objects.create(model=large, input_nanos=1, output_nanos=1, **columns)
+        Price.objects.create(model=large, **columns, rates=factories.rates_of(input_nanos=1, output_nanos=1))
 
 
 @pytest.mark.one_cell

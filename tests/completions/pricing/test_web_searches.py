@@ -254,7 +254,7 @@ def test_a_completion_tells_its_searches(api, searching, upstream):
 
 def test_a_negative_price_is_not_stored(model):
     with pytest.raises(IntegrityError), transaction.atomic():
-        Price.objects.create(model=model, input_nanos=1, output_nanos=1, web_search_nanos=-1)
+        Price.objects.create(model=model, rates=factories.rates_of(input_nanos=1, output_nanos=1, web_search_nanos=-1))
 
 
 def test_what_was_charged_for_searches_is_never_changed(api, searching, upstream):

@@ -61,7 +61,7 @@ def charged(completion=None):
 
 @STREAMED
 def test_a_reply_tells_its_exact_cost_as_a_number(api, large, upstream, is_streamed):
-    large.prices.create(input_nanos=37_000_000, output_nanos=1_000_000)  # for a million tokens
+    large.prices.create(rates=factories.rates_of(input_nanos=37000000, output_nanos=1000000))  # for a million tokens
     upstream.will(replies(is_streamed, reported()))
     assert told(send(api, is_streamed)) == charged() == Decimal("0.000000335")
 
@@ -74,7 +74,7 @@ def test_the_header_of_a_whole_reply_tells_the_same(api, large):
 
 @STREAMED
 def test_a_free_reply_costs_a_zero(api, large, upstream, is_streamed):
-    large.prices.create(input_nanos=0, output_nanos=0)
+    large.prices.create(rates=factories.rates_of(input_nanos=0, output_nanos=0))
     upstream.will(replies(is_streamed, reported()))
     assert told(send(api, is_streamed)) == charged() == 0
 

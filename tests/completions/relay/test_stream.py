@@ -257,7 +257,7 @@ def test_the_last_possible_usage_is_charged(api, alice, upstream):
 def test_a_price_change_does_not_affect_a_running_completion(api, alice, upstream, large):
     upstream.will(streamed())
     answer = ask_streamed(api)
-    large.prices.create(input_nanos=1, output_nanos=1)
+    large.prices.create(rates=factories.rates_of(input_nanos=1, output_nanos=1))
     events(answer)
     assert_charged(alice, "reported", **REPORTED)
 

@@ -224,7 +224,7 @@ def test_of_two_concurrent_approvals_one_succeeds(large, clerk):
 
 def test_a_proposal_is_not_applied_if_the_catalog_has_changed_since(large, office):
     proposal = propose()
-    Price.objects.create(model=large, input_nanos=1, output_nanos=1)
+    Price.objects.create(model=large, rates=factories.rates_of(input_nanos=1, output_nanos=1))
     before = catalog()
 
     reply = press(office, "approve", proposal)

@@ -42,7 +42,7 @@ def test_a_redirect_is_not_followed(large, lists, caplog):
 def test_an_unchanged_list_is_not_sent_again_and_is_compared_again(large, lists, sync):
     lists.lists(entry(), ETag='"v1"')
     sync()
-    Price.objects.create(model=large, input_nanos=1, output_nanos=1)
+    Price.objects.create(model=large, rates=factories.rates_of(input_nanos=1, output_nanos=1))
     lists.will(reply(status=304))
 
     report = sync()
