@@ -13,7 +13,7 @@ from rest_framework import serializers
 from completions.catalog.lookup import Listing
 from completions.models import Category, Completion, LanguageModel, ModelKind, Route
 from completions.pricing import meters, rates
-from completions.pricing.meters import METERS, Meter
+from completions.pricing.meters import METERS, Meter, Unit
 from completions.pricing.rates import RateSheet
 from completions.request import cache_marks, reasoning, schema, serving
 from completions.request.fields import NAME_PATTERN
@@ -749,27 +749,32 @@ class QuoteSerializer(serializers.Serializer[Any]):
     routes = QuotedRouteSerializer(many=True, help_text="In the order of their priority, then those of fallback models.")
 
 
-_UNIT_PRICE = "US dollars per token, exactly."
-
-
-class TierPricingSerializer(serializers.Serializer[Any]):
-    prompt = serializers.CharField(help_text=_UNIT_PRICE)
-    completion = serializers.CharField(help_text=_UNIT_PRICE)
-    input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
-
-
-class ModelPricingSerializer(serializers.Serializer[Any]):
-    prompt = serializers.CharField(help_text=_UNIT_PRICE)
-    completion = serializers.CharField(help_text=_UNIT_PRICE)
-    input_cache_read = serializers.CharField(help_text=_UNIT_PRICE)
-    input_cache_write = serializers.CharField(help_text=_UNIT_PRICE)
-    input_cache_write_1h = serializers.CharField(
-        required=False, help_text=f"Of what a cache keeps for an hour. {_UNIT_PRICE} Absent: that is refused."
+def _price_field(meter: Meter) -> serializers.CharField:
+    unit = "token" if meter.unit is Unit.TOKENS else meter.title.lower()
+    absent = " Absent: it is refused." if meter.is_asked_for else ""
+    return serializers.CharField(
+        required=not meter.is_asked_for, help_text=f"{meter.explanation} US dollars for each {unit}, exactly.{absent}"
     )
-    image = serializers.CharField(help_text="US dollars for each image of the prompt, beside its tokens.")
-    web_search = serializers.CharField(
-        required=False, help_text="US dollars for each search of the web by the provider. Absent: they are refused."
+
+
+class _PricingSerializer(serializers.Serializer[Any]):
+    """Has a field for each meter."""
+
+    def get_fields(self) -> dict[str, Any]:
+        return {_PRICING_NAMES.get(meter.name, meter.name): _price_field(meter) for meter in METERS} | super().get_fields()
+
+
+class BandPricingSerializer(_PricingSerializer):
+    prompt_tokens = serializers.IntegerField(
+        min_value=1, help_text="A prompt with more tokens is charged whole at these prices."
     )
+
+
+class TierPricingSerializer(_PricingSerializer):
+    above = BandPricingSerializer(many=True, required=False, help_text="Of long prompts. Absent: as of short ones.")
+
+
+class ModelPricingSerializer(TierPricingSerializer):
     service_tiers = serializers.DictField(
         child=TierPricingSerializer(),
         help_text="Those of service tiers that have prices of their own, by the name of the tier.",

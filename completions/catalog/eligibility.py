@@ -144,7 +144,7 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     price = offer.price
     if request.tier and request.tier not in price.tiers:
         raise errors.wrong("service_tier", f"must be auto or default: {request.tier} has no price for {offer.model_id}")
-    if request.wants_hour_cache and not price.offers("cache_write_1h"):
+    if request.wants_hour_cache and not price.offers("cache_write_1h", request.tier):
         raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")
-    if request.web_search_at and not price.offers("web_search"):
+    if request.web_search_at and not price.offers("web_search", request.tier):
         raise errors.wrong(request.web_search_at, f"is web_search, which has no price for {offer.model_id}")

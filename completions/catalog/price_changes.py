@@ -41,7 +41,7 @@ class PriceChangeForm(forms.Form):
     """A new price of a model. It opens with today's, and is sent twice: the second time with what the first one showed."""
 
     more_rates = forms.CharField(
-        label="More rates", max_length=2_000, required=False, widget=forms.Textarea, help_text=MORE_RATES_HELP
+        label="More rates", max_length=20_000, required=False, widget=forms.Textarea, help_text=MORE_RATES_HELP
     )
     markup = forms.DecimalField(
         label="Mark-up on the provider's price, %",

@@ -134,8 +134,10 @@ class HttpProviderTable(ProviderTable):
 
 
 _Threshold = Annotated[int, _between_1_and(rates.ABOVE_MAX)]
-_RATES: dict[str, Any] = {name: (_PriceNanos | None, None) for name in meters.BY_NAME}
-# What every table of rates has: a rate for each meter.
+_RATES: dict[str, Any] = {
+    name: (_PriceNanos, ...) if name in meters.REQUIRED else (_PriceNanos | None, None) for name in meters.BY_NAME
+}
+# What every table of rates has: a rate for each meter, in nanodollars.
 _RatesTable: Any = create_model("_RatesTable", __base__=_Table, **_RATES)
 
 
@@ -146,15 +148,17 @@ class BandTable(_RatesTable):  # type: ignore[misc]  # made of the list of meter
 
 
 class TierTable(_RatesTable):  # type: ignore[misc]
-    """The rates of a service tier, in nanodollars per million tokens; ``image`` and ``web_search`` in nanodollars for each."""
+    """The rates of a service tier. ``above`` that is stated, though empty, says that there is no other band."""
 
     above: list[BandTable] = []
 
     @field_validator("above")
     @classmethod
     def _are_different(cls, bands: list[BandTable]) -> list[BandTable]:
-        if len({band.prompt_tokens for band in bands}) < len(bands):
-            raise ValueError("has two tables with the same prompt_tokens")
+        thresholds = [band.prompt_tokens for band in bands]
+        for threshold in thresholds:
+            if thresholds.count(threshold) > 1:
+                raise ValueError(f"has two tables with prompt_tokens = {threshold}")
         return bands
 
     def rates(self, tier: str) -> Iterator[Rate]:
@@ -165,36 +169,38 @@ class TierTable(_RatesTable):  # type: ignore[misc]
 
 
 _TIERS: dict[str, Any] = {tier: (TierTable | None, None) for tier in meters.TIERS}
-# ``flex_input`` is another way to write ``input`` of the table ``flex``.
-_FLAT: dict[str, Any] = {f"{tier}_{name}": (_PriceNanos | None, None) for tier in meters.TIERS for name in meters.BY_NAME}
-_WithTiers: Any = create_model("_WithTiers", __base__=TierTable, **_TIERS, **_FLAT)
+_WithTiers: Any = create_model("_WithTiers", __base__=TierTable, **_TIERS)
+
+
+def _with_tier_tables(values: Any) -> Any:
+    """Return a price with a table for each tier that is written flat, as ``flex_input``. One beside its table stays."""
+    if not isinstance(values, dict):
+        return values
+    flat = {name: place for name in values if (place := rates.parse_name(name)) and place[1] not in values and not place[2]}
+    tables: dict[str, dict[str, Any]] = {}
+    for name, (meter, tier, _) in flat.items():
+        if tier:
+            tables.setdefault(tier, {})[meter] = values[name]
+    return {name: value for name, value in values.items() if name not in flat or not flat[name][1]} | tables
 
 
 class CostTable(_WithTiers):  # type: ignore[misc]
     """The ``cost`` of a route."""
 
-    @model_validator(mode="after")
-    def _has_whole_places(self) -> Self:
-        stated = [rate.name for rate in self._all_rates()]
-        if len(set(stated)) < len(stated):
-            raise ValueError(f"has {next(name for name in stated if stated.count(name) > 1)} twice")
-        if place := rates.incomplete_place(stated):
-            words = rates.describe_place(*place)
-            raise ValueError(f"has no input, or no output{f' {words}' if words else ''}: both are needed there")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _has_tables_of_tiers(cls, values: Any) -> Any:
+        return _with_tier_tables(values)
 
-    def _all_rates(self) -> list[Rate]:
-        flat = ((tier, name, getattr(self, f"{tier}_{name}")) for tier in meters.TIERS for name in meters.BY_NAME)
-        tables = ((tier, getattr(self, tier)) for tier in meters.TIERS)
-        return [
-            *self.rates(rates.STANDARD),
-            *(Rate(name, tier, 0, nanos) for tier, name, nanos in flat if nanos is not None),
-            *(rate for tier, table in tables if table for rate in table.rates(tier)),
-        ]
+    @property
+    def places(self) -> dict[str, TierTable]:
+        """The table of each service tier, of which "" is the standard one."""
+        tables = {tier: getattr(self, tier) for tier in meters.TIERS}
+        return {rates.STANDARD: self, **{tier: table for tier, table in tables.items() if table is not None}}
 
     @property
     def sheet(self) -> RateSheet:
-        return RateSheet(self._all_rates())
+        return RateSheet(rate for tier, table in self.places.items() for rate in table.rates(tier))
 
 
 def _moment(day: object) -> datetime.datetime:
@@ -202,7 +208,10 @@ def _moment(day: object) -> datetime.datetime:
     if isinstance(day, datetime.datetime):
         if day.tzinfo is None:
             raise ValueError("needs an offset after its time, such as Z")
-        return day
+        try:
+            return day.astimezone(datetime.UTC)
+        except OverflowError:
+            raise ValueError(f"{day} is not a possible time") from None
     if not isinstance(day, datetime.date):
         raise PydanticKnownError("date_type")
     return datetime.datetime.combine(day, datetime.time(), datetime.UTC)
@@ -250,6 +259,7 @@ _NO_OUTPUT = {"max_output_tokens": 1, "reasoning": False}  # one, because every 
 
 def _without_output(values: Any, inner: str = "") -> Any:
     """Return a table of rates, or the table ``inner`` in it, with a price of output, if it has none: nothing."""
+    values = _with_tier_tables(values)
     if not isinstance(values, dict):
         return values
     if inner:
@@ -284,7 +294,7 @@ class ModelTable(_Table):
     @classmethod
     def _has_list_of_prices(cls, values: Any) -> Any:
         """One table of a price is a list of one."""
-        is_one = isinstance(values, dict) and isinstance(values.get("price"), dict)
+        is_one = isinstance(values, dict) and "price" in values and not isinstance(values["price"], list)
         return {**values, "price": [values["price"]]} if is_one else values
 
     @model_validator(mode="before")
@@ -302,9 +312,12 @@ class ModelTable(_Table):
     @field_validator("prices")
     @classmethod
     def _begin_at_different_times(cls, prices: list[PriceTable]) -> list[PriceTable]:
+        if not prices:
+            raise ValueError("has no table: leave it out to keep the price that there is")
         starts = [price.starts_at for price in prices]
-        if len(set(starts)) < len(starts):
-            raise ValueError("has two tables that begin at the same time: only one may have no from")
+        for start in starts:
+            if starts.count(start) > 1:
+                raise ValueError(f"has two tables {f'from {start:%Y-%m-%d %H:%M:%S} UTC' if start else 'without from'}")
         return prices
 
     @field_validator("max_output_tokens")
@@ -330,7 +343,7 @@ class ModelTable(_Table):
     def _are_different(cls, routes: list[RouteTable]) -> list[RouteTable]:
         costs: dict[str, CostTable] = {}
         for route in routes:
-            if route.cost is not None and costs.setdefault(route.provider, route.cost) != route.cost:
+            if route.cost is not None and costs.setdefault(route.provider, route.cost).sheet != route.cost.sheet:
                 raise ValueError(f"declares two costs of {route.provider!r}: a provider has one for each model")
         targets = [(route.provider, route.upstream_model) for route in routes]
         for provider, upstream_model in targets:
@@ -385,7 +398,7 @@ def validate(values: dict[str, Any], *, known_providers: Mapping[str, Any]) -> C
     try:
         return CatalogFile.model_validate(values, context=known_providers)
     except ValidationError as invalid:
-        raise InvalidFile([_sentence(error) for error in invalid.errors(include_url=False)]) from None
+        raise InvalidFile([_sentence(error, values) for error in invalid.errors(include_url=False)]) from None
 
 
 # --- Sentences ------------------------------------------------------------------------------------------------------
@@ -412,12 +425,27 @@ _FOUND = {
 }
 
 
-def _sentence(error: ErrorDetails) -> str:
+def _sentence(error: ErrorDetails, values: dict[str, Any]) -> str:
     """Name table, field and mistake: ``[models.m] price.input: is missing``. Repeats no value that may be a secret."""
     location = error["loc"]
     if location[0] == "providers" and location[2:3] != ("[key]",):
         location = (*location[:2], *location[3:])  # without the tag of the kind
-    return f"{_place(location)} {_problem(error, location)}"
+    return f"{_place(_as_written(location, values))} {_problem(error, location)}"
+
+
+def _as_written(location: Sequence[str | int], values: Any) -> list[str | int]:
+    """Return the location in the file, where one table stands for a list, and ``flex_input`` for ``input`` of a table."""
+    path: list[str | int] = []
+    tier = ""
+    for step in location:
+        if isinstance(step, int) and not isinstance(values, list):
+            continue
+        if step in meters.TIERS and isinstance(values, dict) and step not in values:
+            tier = f"{step}_"
+            continue
+        path.append(f"{tier}{step}" if tier else step)
+        values = values.get(step) if isinstance(values, dict) else values[step] if isinstance(values, list) else None
+    return path
 
 
 def _place(location: Sequence[str | int]) -> str:
@@ -443,6 +471,8 @@ def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
         return "is missing"
     if kind == "extra_forbidden" and location[0] == "providers" and location[-1] == "drains":
         return "is no longer known: delete it. Every reply is read to its end now, unless you write cancels = true"
+    if kind == "extra_forbidden" and (place := rates.parse_name(str(location[-1]))) and place[1] and not place[2]:
+        return f"is given beside the table {place[1]}: write it into that"
     if kind == "extra_forbidden":
         fields = _table_at(location[:-1], error["loc"]).model_fields
         return f"is not known here; known are {', '.join(field.alias or name for name, field in fields.items())}"
@@ -463,11 +493,15 @@ def _table_at(location: Sequence[str | int], tagged: Sequence[str | int]) -> typ
             return ModelTable
         case ["models", _, "routes", _]:
             return RouteTable
-        case ["models", _, "price", _] | ["models", _, "routes", _, "cost"]:
-            return PriceTable if location[2] == "price" else CostTable
-        case ["models", _, "price" | "routes", *inner]:
-            return BandTable if "above" in inner else TierTable
         case ["models", _, "rules"] | ["models", _, "routes", _, "rules"]:
             table: type[_Table] = RulesTable
             return table
+        case ["models", _, "price", _]:
+            return PriceTable
+        case ["models", _, "routes", _, "cost"]:
+            return CostTable
+        case ["models", *_, "above", _]:
+            return BandTable
+        case ["models", *_]:
+            return TierTable
     return CatalogFile

@@ -47,10 +47,15 @@ class Meter:
         return f"as {BY_NAME[self.part_of].title.lower()}" if self.part_of else "nothing"
 
 
+# In the order of pages; what a meter is a part of comes before it.
 METERS = (
     Meter(
         *("input", "Input", "input tokens", "prompt_tokens"),
         explanation="Tokens of the prompt that were neither read from a cache nor written to one.",
+    ),
+    Meter(
+        *("output", "Output", "output tokens", "completion_tokens"),
+        explanation="Tokens that the model generated, with its reasoning.",
     ),
     Meter(
         *("cached_input", "Cached input", "cached input tokens", "cached_tokens"),
@@ -67,10 +72,6 @@ METERS = (
         part_of="cache_write",
         is_asked_for=True,
         explanation="Tokens of the prompt that the provider wrote to its cache for an hour.",
-    ),
-    Meter(
-        *("output", "Output", "output tokens", "completion_tokens"),
-        explanation="Tokens that the model generated, with its reasoning.",
     ),
     Meter(
         *("image", "Image", "images", "images", Unit.EACH),

@@ -28,6 +28,7 @@ _METER_ORDER = {meter.name: place for place, meter in enumerate(METERS)}
 # Numbers in the order in which they are multiplied. Images are counted at admission, and the others are few.
 _COUNTED = tuple(meter for meter in METERS if meter.count in meters.COLUMNS and meter.count != "images")
 _ORDER = (*_COUNTED, BY_NAME["image"], *OTHERS)
+_BY_FAMILY = sorted(METERS, key=lambda meter: _METER_ORDER[meters.lineage(meter)[-1]])  # what is a part follows its whole
 _read_counts = attrgetter(*(meter.count for meter in _COUNTED))
 Values = dict[str, str]  # dollars by the names of rates, as JSON and forms have them
 
@@ -49,15 +50,25 @@ class Rate(NamedTuple):
     def title(self) -> str:
         """Its title on pages: ``Flex tier, cached input, above 200,000 tokens``."""
         words = [meters.TIERS[self.tier], BY_NAME[self.meter].title.lower()] if self.tier else [BY_NAME[self.meter].title]
-        return ", ".join([*words, *([f"above {self.above:,} tokens"] if self.above else [])])
+        return ", ".join([*words, *([_above(self.above)] if self.above else [])])
+
+    @property
+    def place(self) -> str:
+        """The title of its service tier and its length band: ``Flex tier, prompts above 200,000 tokens``; "" for neither."""
+        words = [meters.TIERS[self.tier]] if self.tier else []
+        return ", ".join([*words, *([f"prompts {_above(self.above)}"] if self.above else [])])
+
+    @property
+    def meter_title(self) -> str:
+        return BY_NAME[self.meter].title
 
     @property
     def unit(self) -> Unit:
         return BY_NAME[self.meter].unit
 
-    @property
-    def is_of_tokens(self) -> bool:
-        return self.unit is Unit.TOKENS
+
+def _above(tokens: int) -> str:
+    return f"above {tokens:,} tokens"
 
 
 class CostPart(msgspec.Struct, frozen=True):
@@ -149,7 +160,7 @@ class RateSheet:
         nanos = self._band(usage.tier, usage.prompt_tokens).nanos
         return [
             CostPart(self._described(meter, usage), numbers[meter.name], nanos[meter.name], meter.unit.number)
-            for meter in METERS
+            for meter in _BY_FAMILY
             if numbers[meter.name]
         ]
 
@@ -170,9 +181,10 @@ class RateSheet:
         """Return the nanodollars that hold for a meter in a length band; without the tier or the band those of what holds."""
         return self.rate(meter, tier, above + 1 if above else 0)
 
-    def offers(self, meter: str) -> bool:
-        """Return whether a caller may ask for what this meter counts."""
-        return meter in self._stated[STANDARD, 0]
+    def offers(self, meter: str, tier: str = STANDARD) -> bool:
+        """Return whether a caller may ask for what this meter counts, at this service tier."""
+        is_of_all_tiers = BY_NAME[meter].unit is Unit.EACH and meter in self._stated[STANDARD, 0]
+        return is_of_all_tiers or meter in self._stated.get((tier, 0), ())
 
     def bands(self, tier: str) -> list[int]:
         """Return the thresholds of a tier, the lowest first."""
@@ -243,7 +255,7 @@ def _dearest(band: _Band, root: str, has_hour_cache: bool) -> int:
     return max(
         nanos
         for name, nanos in band.nanos.items()
-        if root == meters.lineage(BY_NAME[name])[-1] and (has_hour_cache or name != "cache_write_1h")
+        if root == meters.lineage(BY_NAME[name])[-1] and (name == root or has_hour_cache or not BY_NAME[name].is_asked_for)
     )
 
 

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
 
 from completions import measurements
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.measurements import MeasuredModel
 from completions.models import LanguageModel, ModelKind, Price
+from completions.pricing.rates import STANDARD
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -45,13 +47,19 @@ class ListedModel:
         return [title for title, has in given.items() if has]
 
     @property
-    def prices(self) -> list[tuple[str, str, str]]:
-        """Titles, exact prices in US dollars, and for how much, of what has a price."""
+    def prices(self) -> list[tuple[str, list[tuple[str, str, str]]]]:
+        """By service tier and length of the prompt: titles, exact prices in US dollars, and for how much."""
+        stated = [rate for rate in self.price.sheet if not (self.is_embedding and rate.meter == "output")]
         return [
-            (rate.title, dollars.format_usd(rate.nanos), rate.unit.words)
-            for rate in self.price.sheet
-            if not (self.is_embedding and rate.meter == "output")
+            (place, [(rate.meter_title, dollars.format_usd(rate.nanos), rate.unit.words) for rate in of_place])
+            for place, of_place in groupby(stated, key=lambda rate: rate.place)
         ]
+
+    @property
+    def long_prompts(self) -> str:
+        """From how many tokens of a prompt on another price holds; empty if none does."""
+        bands = self.price.sheet.bands(STANDARD)
+        return f"{bands[0]:,}" if bands else ""
 
     @property
     def input_price(self) -> str:

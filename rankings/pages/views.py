@@ -207,12 +207,9 @@ def _source_and_board_order(entry: Entry) -> tuple[int, int]:
     return list(Source).index(Source(entry.source)), list(Category).index(Category(entry.board))
 
 
-def _prices(price: Price) -> list[tuple[str, str]]:
-    """Return titles and prices, in exact US dollars per million tokens, or for each image or web search."""
-    return [
-        (rate.title if rate.is_of_tokens else f"Each {rate.title.lower()}", dollars.format_usd(rate.nanos))
-        for rate in price.sheet
-    ]
+def _prices(price: Price) -> list[tuple[str, str, str]]:
+    """Return titles, exact prices in US dollars, and for how much."""
+    return [(rate.title, dollars.format_usd(rate.nanos), rate.unit.words) for rate in price.sheet]
 
 
 def _days(model: LanguageModel, query: RankingsQuery) -> list[DailyRank]:

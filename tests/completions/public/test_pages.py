@@ -281,8 +281,8 @@ def test_a_models_page_shows_the_prices_of_an_hour_in_the_cache_of_tiers_and_of_
     others = {"cache_write_1h_nanos": 10_000_000_000, "web_search_nanos": 10_000_000}
     factories.change_prices(LanguageModel.objects.get(pk="acme/large").prices, **others, **tier)
     text = page("/models/acme/large")
-    assert "Cache write for an hour $10.00 per million tokens Flex tier, input $2.50 per million tokens" in text
-    assert "Flex tier, output $12.50 per million tokens Web search $0.01 each" in text
+    assert "Cache write for an hour $10.00 per million tokens Web search $0.01 each" in text
+    assert "Flex tier Input $2.50 per million tokens Output $12.50 per million tokens" in text
     assert "Priority" not in text
 
 

@@ -466,7 +466,9 @@ def test_the_other_replies_describe_their_fields(document):
 
 
 def test_the_described_model_has_the_fields_of_a_served_one(document, api, echo_model):
-    factories.change_prices(echo_model.prices, cache_write_1h_nanos=2_000_000_000, web_search_nanos=10_000_000)
+    of_all_kinds = {"cache_write_1h_nanos": 2_000_000_000, "web_search_nanos": 10_000_000}
+    above = {f"{name}_above_200000_nanos": 9_000_000_000 for name in ("input", "output", "cache_write_1h", "web_search")}
+    factories.change_prices(echo_model.prices, **of_all_kinds, **above)
     fields = reply_fields(document, "/v1/models/{model_id}")
     served = served_names(api.get("/v1/models/demo/echo").json())
     for name in ("pricing", "architecture", "capabilities"):
