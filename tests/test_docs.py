@@ -32,6 +32,7 @@ from completions.inbound.embeddings.serializers import EmbeddingRequestSerialize
 from completions.inbound.messages.serializers import MessageRequestSerializer
 from completions.inbound.responses.serializers import ModelResponseRequestSerializer
 from completions.models import Completion, Price, Provider
+from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
@@ -300,6 +301,12 @@ def test_documented_settlements_are_exactly_the_charged_ones():
     free = {Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED}  # no entry says so
     assert {name for row in table for name in code(row[2])} == set(Completion.Settlement) - free
     assert [row for row in table if row[1].startswith("nothing") and row[2]] == []
+
+
+def test_documented_meters_are_those_of_the_code():
+    without = {meter.name: "" if meter.name in meters.REQUIRED else meter.without_rate for meter in meters.METERS}
+    told = [[each.title, each.explanation, each.unit.words, without[each.name]] for each in meters.METERS]
+    assert rows(CHARGING.partition("## Before")[0]) == told
 
 
 def usage_rows() -> tuple[list[list[str]], list[list[str]]]:
