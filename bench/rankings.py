@@ -15,12 +15,14 @@ MODELS = 500
 FILL = """
 from django.utils import timezone
 from completions.models import Category, LanguageModel, Price, Provider, Route
+from completions.pricing.rates import RateSheet
 from rankings.models import Entry, Publication
 provider, _ = Provider.objects.get_or_create(slug="echo", defaults={"kind": "echo"})
+rates = RateSheet.of_values({"input": "1.00", "output": "1.00"}).rows
 for number in range(%d):
     model = LanguageModel.objects.create(id=f"lab/model-{number}", name=f"Model {number}", maker=f"Lab {number %% 40}",
         context_window=128_000, max_output_tokens=4_096)
-    Price.objects.create(model=model, input_nanos=10**9, output_nanos=10**9)
+    Price.objects.create(model=model, rates=rates)
     Route.objects.create(model=model, provider=provider, upstream_model="echo")
     Entry.objects.create(source="INTERNAL", board=Category.GENERAL, model=model, rank=number + 1, board_rank=number + 1,
         overall=100 - number / 5, quality=80.0, speed=50.0, cost=50.0, confidence=0.5, last_updated=timezone.now())

@@ -32,6 +32,8 @@ LATE_IDS = [
     " AND spending_day >= %(since)s AND spending_day < %(until)s AND NOT (id >= %(since_id)s AND id < %(until_id)s)"
 ]
 
+# A tier without rates costs what the standard one does.
+_TIER = "CASE WHEN rates @> jsonb_build_array(jsonb_build_object('tier', service_tier)) THEN service_tier ELSE '' END"
 # Each completion with its key, its price, the hold under its id, of whatever account, and its usage entry. What it is to cost
 # is computed as ``RateSheet`` and ``records.due_nanos`` do it. numeric, because forged figures may be of any size.
 CHARGES = SharedQuery(
@@ -56,12 +58,12 @@ CHARGES = SharedQuery(
     FROM completion
     LEFT JOIN (SELECT id AS key_id, account_id AS key_account_id FROM keys_apikey) AS key ON key.key_id = completion.key_id
     LEFT JOIN (
-        SELECT id AS price_id, model_id AS price_model_id, effective_from,
+        SELECT id AS price_id, model_id AS price_model_id, effective_from, rates,
             lead(effective_from) OVER (PARTITION BY model_id ORDER BY effective_from) AS superseded_at
         FROM completions_price
     ) AS price ON price.price_id = completion.price_id
     LEFT JOIN ({rates_sql.bands("completions_price")}) AS band
-        ON band.price_id = completion.price_id AND {rates_sql.is_in_band("prompt_tokens", "coalesce(service_tier, '')")}
+        ON band.price_id = completion.price_id AND {rates_sql.is_in_band("prompt_tokens", _TIER)}
     LEFT JOIN billing_hold AS hold ON hold.reference = completion.id
     LEFT JOIN booked AS entry ON entry.reference = completion.id
     """,  # noqa: S608  constants of this code
@@ -309,18 +311,17 @@ REPLIES_ARE_OF_THEIR_ACCOUNTS = Invariant(
 )
 
 # A price that was withdrawn before it began is not there.
-_FIGURES = "(SELECT jsonb_object_agg(key, value) FROM jsonb_each(to_jsonb({})) WHERE key LIKE '%%nanos')"
 APPROVED_PRICES_ARE_SET = Invariant(
     "approved_prices_are_set",
-    "A price that a second person approved has the figures that were approved.",
-    f"""
+    "A price that a second person approved has the rates that were approved.",
+    """
     SELECT request.id AS request_id, request.model_id, price.id AS price_id
     FROM completions_pricerequest AS request JOIN completions_price AS price ON price.id = request.price_id
     WHERE decision = 'APPROVED' AND %(account)s::uuid IS NULL AND (
         decided_by_id IS NULL OR decided_by_id = requested_by_id OR price.model_id <> request.model_id
-        OR {_FIGURES.format("price")} <> {_FIGURES.format("request")}
+        OR NOT (price.rates @> request.rates AND price.rates <@ request.rates)
     )
-    """,  # noqa: S608  constants of this code
+    """,
     tables=COMPLETION_TABLES,
 )
 

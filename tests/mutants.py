@@ -838,26 +838,28 @@ mutant(
 mutant(
     "cached_tokens_are_charged_twice",
     "Cached tokens cost the price of cached tokens, and that of the prompt as well.",
-    code("completions.pricing.cost:usage_parts", "usage.prompt_tokens - usage.cached_tokens", "usage.prompt_tokens"),
+    code("completions.pricing.rates:_Band.__init__", "(self.nanos[meter.part_of] if meter.part_of else 0)", "0"),
     f"{PRICING}::test_a_cost_is_exact_and_rounded_up_once",
     f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
 )
 mutant(
     "an_hour_costs_five_minutes",
     "What a cache keeps for an hour is charged as if it were five minutes.",
-    code("completions.pricing.cost:usage_parts", "price.cache_write_1h_nanos", "price.cache_write_nanos"),
+    code(
+        "completions.pricing.rates:_resolve", "meters.lineage(meter)", "meters.lineage(meter)[meter.name == 'cache_write_1h' :]"
+    ),
     f"{HOUR}::test_an_hour_is_charged_apart_from_five_minutes[whole]",
 )
 mutant(
     "an_hour_is_held_as_five_minutes",
     "The hold of a request for an hour in the cache is that of five minutes.",
-    code("completions.pricing.cost:_max_prompt_cost_unrounded", "if request.wants_hour_cache", "if False"),
+    code("completions.pricing.rates:_dearest", "has_hour_cache or", "False or"),
     f"{HOUR}::test_the_hold_is_for_the_whole_prompt_at_the_dearest_price_that_was_asked_for[an hour]",
 )
 mutant(
     "an_hour_needs_no_price",
     "An hour in the cache may be asked for of a model that has no price for it.",
-    code("completions.catalog.eligibility:_require_capabilities", "not price.has_hour_cache", "False"),
+    code("completions.catalog.eligibility:_require_capabilities", 'not price.offers("cache_write_1h")', "False"),
     f"{HOUR}::test_without_a_price_an_hour_is_refused_by_name[in a message]",
     f"{HOUR}::test_a_fallback_without_a_price_is_not_asked",
     dangerous=True,
@@ -865,7 +867,11 @@ mutant(
 mutant(
     "a_search_is_free",
     "A search of the web by the provider is not charged.",
-    code("completions.pricing.cost:usage_parts", "if usage.web_searches", "if False"),
+    code(
+        "completions.pricing.rates:_multiple",
+        "money.TOKENS_PER_PRICE //",
+        "(meter.name != 'web_search') * money.TOKENS_PER_PRICE //",
+    ),
     f"{SEARCHES}::test_each_search_is_charged_as_the_provider_reports[1-whole]",
     f"{SEARCHES}::test_each_search_is_charged_as_the_provider_reports[1-streamed]",
     dangerous=True,
@@ -920,7 +926,7 @@ mutant(
 mutant(
     "a_search_needs_no_price",
     "A search of the web may be asked for of a model that has no price for it.",
-    code("completions.catalog.eligibility:_require_capabilities", "price.web_search_nanos is None", "False"),
+    code("completions.catalog.eligibility:_require_capabilities", 'not price.offers("web_search")', "False"),
     f"{SEARCHES}::test_without_a_price_a_search_is_refused_by_name",
     f"{SEARCHES}::test_a_fallback_without_a_price_is_not_asked",
     dangerous=True,
@@ -928,14 +934,14 @@ mutant(
 mutant(
     "a_tier_needs_no_price",
     "A service tier may be asked for of a model that has no prices for it.",
-    code("completions.catalog.eligibility:_require_capabilities", "if price is None", "if not (price := price or offer.price)"),
+    code("completions.catalog.eligibility:_require_capabilities", "request.tier not in price.tiers", "False"),
     f"{SERVICE_TIERS}::test_without_prices_a_tier_is_refused_by_name[priority]",
     dangerous=True,
 )
 mutant(
     "a_tier_is_held_at_the_usual_price",
     "The hold of a request for a dearer tier is that of the usual prices.",
-    code("completions.pricing.cost:_held_price", "offer.price.of_tier(request.tier) or offer.price", "offer.price"),
+    code("completions.pricing.rates:RateSheet.held", "*(self.tiers if tier is None else [tier])", ""),
     f"{SERVICE_TIERS}::test_the_hold_is_at_the_dearest_price_that_may_be_used[priority-priority]",
 )
 mutant(
@@ -948,9 +954,9 @@ mutant(
     "reasoning_is_charged_twice",
     "Reasoning tokens, which are part of the completion, are charged beside it.",
     code(
-        "completions.pricing.cost:usage_parts",
-        "usage.completion_tokens,",
-        "usage.completion_tokens + usage.reasoning_tokens,",
+        "completions.pricing.rates:RateSheet.cost_nanos",
+        "money.round_up(",
+        "money.round_up(usage.reasoning_tokens * self.rate('output') + ",
     ),
     f"{RELAY}::test_reasoning_tokens_are_reported_and_not_charged_twice",
 )
@@ -995,9 +1001,8 @@ mutant(
     "A completion costs what its model costs when it ends, not what it cost when it was admitted.",
     code(
         "completions.charging.settlement:settle",
-        "cost.usage_cost_nanos(usage, ",
-        "(lambda usage, price, *more: "
-        "cost.usage_cost_nanos(usage, lookup.price_list(lookup.Price.objects.latest('pk')), *more))(usage, ",
+        "price.cost_nanos(",
+        "__import__('completions.models').models.Price.objects.latest('pk').sheet.cost_nanos(",
     ),
     f"{RELAY}::test_a_price_change_does_not_affect_a_running_completion",
 )
@@ -1006,8 +1011,8 @@ mutant(
     "What the sweeper recovers costs what its model costs then.",
     code(
         "completions.charging.settlement:recover",
-        "lookup.price_list(completion.price)",
-        "lookup.find_offer(completion.model_id).price",
+        "completion.price.sheet",
+        "__import__('completions.catalog.lookup').catalog.lookup.find_offer(completion.model_id).price",
     ),
     "completions/charging/test_checkpoints.py::test_a_recovered_completion_is_charged_at_its_admitted_price",
 )

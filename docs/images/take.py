@@ -159,15 +159,13 @@ def _id(name: str) -> str:
 
 
 def _make(name: str, input: str, output: str) -> None:
-    from billing import money
     from completions.models import LanguageModel, Price, Route
+    from completions.pricing.rates import RateSheet
 
     model = LanguageModel.objects.create(
         id=_id(name), name=name, maker="Example Lab", context_window=200_000, max_output_tokens=8_192, commercial_use=True
     )
-    Price.objects.create(
-        model=model, rates=factories.rates_of(input_nanos=money.price_nanos(input), output_nanos=money.price_nanos(output))
-    )
+    Price.objects.create(model=model, rates=RateSheet.of_values({"input": input, "output": output}).rows)
     Route.objects.create(model=model, provider_id="echo", upstream_model="echo")
 
 

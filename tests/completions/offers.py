@@ -29,4 +29,4 @@ def make_call(request: ChatRequest, offer: Offer, max_tokens: int) -> Call:
 
 def sheet_of(**nanos: int) -> RateSheet:
     """Return a price with these rates, in nanodollars by their names."""
-    return RateSheet(Rate(*rates.parse_name(name), each) for name, each in nanos.items())  # type: ignore[misc]
+    return RateSheet(Rate(*rates.parse_name(name), each) for name, each in nanos.items())

@@ -18,7 +18,7 @@ from tests import chat, factories, sessions
 from tests.upstream import refusal
 
 PAGE = "/admin/completions/providerday/"
-PRICE = {"input_nanos": 400_000_000, "output_nanos": 1_000_000_000}
+RATES = {"input_nanos": 400_000_000, "output_nanos": 1_000_000_000}
 
 
 @pytest.fixture
@@ -31,6 +31,12 @@ def root(db: None) -> Client:
 def days(count: int = 30) -> list[Margin]:
     until = pool.database_time().date() + timedelta(days=1)
     return margins.read(until - timedelta(days=count), until)
+
+
+def price(model: LanguageModel, since: Any = "2020-01-01", **nanos: int) -> ProviderPrice:
+    """Write what the provider charges since a day, at RATES where nothing else is said."""
+    rates = factories.rates_of(**{**RATES, **nanos})
+    return ProviderPrice.objects.create(model=model, provider_id="echo", since=since, rates=rates)
 
 
 def use_day(**columns: Any) -> None:
@@ -77,10 +83,8 @@ def test_what_failed_is_not_counted(api: Any, large: LanguageModel, upstream: An
 
 def test_the_cost_is_that_of_the_tokens_at_the_price_of_the_day(echo_model: LanguageModel) -> None:
     today = pool.database_time().date()
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today - timedelta(days=3), **PRICE)
-    ProviderPrice.objects.create(
-        model=echo_model, provider_id="echo", since=today, rates=factories.rates_of(input_nanos=1, output_nanos=0)
-    )
+    price(echo_model, today - timedelta(days=3))
+    price(echo_model, today, input_nanos=1, output_nanos=0)
     use_day()
     use_day(day=today - timedelta(days=1))
     [found] = days()
@@ -92,24 +96,25 @@ def test_the_cost_is_that_of_the_tokens_at_the_price_of_the_day(echo_model: Lang
 def test_every_part_of_a_price_counts(echo_model: LanguageModel) -> None:
     parts = {"cached_input_nanos": 10**6, "cache_write_nanos": 10**7, "cache_write_1h_nanos": 10**8, "image_nanos": 7}
     parts["web_search_nanos"] = 11
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **PRICE, **parts)
+    price(echo_model, **parts)
     use_day(cached_tokens=100, cache_write_tokens=300, cache_write_1h_tokens=200, images=3, web_searches=2)
     [found] = days()
     assert found.cost_nanos == 600 * 400 + 100 * 1 + 100 * 10 + 200 * 100 + 1_000 * 1_000 + 21 + 22
 
 
 def test_a_tier_without_a_price_of_its_own_is_not_known(echo_model: LanguageModel) -> None:
-    price = ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **PRICE)
+    standard = price(echo_model)
     use_day(service_tier="flex")
     [found] = days()
     assert (found.priced_nanos, found.cost_nanos, found.is_known) == (0, 0, False)
-    ProviderPrice.objects.filter(pk=price.pk).update(flex_input_nanos=2_000_000, flex_output_nanos=0)
+    standard.delete()
+    price(echo_model, flex_input_nanos=2_000_000, flex_output_nanos=0)
     assert [each.cost_nanos for each in days()] == [2_000]
 
 
 def test_a_day_without_a_price_is_not_in_the_margin(echo_model: LanguageModel) -> None:
     today = pool.database_time().date()
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today, **PRICE)
+    price(echo_model, today)
     use_day()
     use_day(day=today - timedelta(days=1), charged_nanos=5)
     [found] = days()
@@ -122,8 +127,7 @@ def test_the_page_shows_charge_cost_and_margin(echo_model: LanguageModel, root: 
     use_day()
     shown = " ".join(re.sub(r"<[^>]+>", " ", root.get(PAGE).content.decode()).split())
     assert "demo/echo echo 1 $1.00 not known - -" in shown
-    price = {"input_nanos": 0, "output_nanos": 25 * 10**10}
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **price)
+    price(echo_model, input_nanos=0, output_nanos=25 * 10**10)
     shown = " ".join(re.sub(r"<[^>]+>", " ", root.get(f"{PAGE}?days=7").content.decode()).split())
     assert "demo/echo echo 1 $1.00 $0.25 $0.75 75.0" in shown
     assert "All models all 1 $1.00 $0.25 $0.75 75.0" in shown
@@ -163,9 +167,7 @@ def test_the_page_needs_its_permission(echo_model: LanguageModel) -> None:
 
 
 def test_metrics_have_the_sums_of_30_days(echo_model: LanguageModel) -> None:
-    ProviderPrice.objects.create(
-        model=echo_model, provider_id="echo", since="2020-01-01", rates=factories.rates_of(input_nanos=0, output_nanos=10**9)
-    )
+    price(echo_model, input_nanos=0, output_nanos=10**9)
     use_day()
     use_day(day=pool.database_time().date() - timedelta(days=30))
     assert facts() == {
@@ -187,14 +189,11 @@ def facts() -> dict[str, list[Any]]:
 
 def test_a_model_that_sells_below_cost_shows_its_loss_whatever_it_earned_before(echo_model: LanguageModel) -> None:
     today = pool.database_time().date()
-    dear = {"input_nanos": 0, "output_nanos": 1_001 * 10**9}  # of a million tokens: $1.001 for the thousand of a day
-    ProviderPrice.objects.create(
-        model=echo_model, provider_id="echo", since="2020-01-01", rates=factories.rates_of(input_nanos=0, output_nanos=0)
-    )
+    price(echo_model, input_nanos=0, output_nanos=0)
     use_day(day=today - timedelta(days=2))
     use_day(day=today)
     assert facts()["gateway_margin_loss_nanos"] == []
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since=today, **dear)
+    price(echo_model, today, input_nanos=0, output_nanos=1_001 * 10**9)  # $1.001 for the thousand tokens of a day
     assert facts()["gateway_margin_loss_nanos"] == [("demo/echo", "echo", 1_000_000)]
     use_day(day=today - timedelta(days=1))  # it earned more yesterday, at no cost
     assert facts()["gateway_margin_loss_nanos"] == []
@@ -205,11 +204,11 @@ def test_staff_enter_and_correct_what_a_provider_charges(echo_model: LanguageMod
     fields = {"model": "demo/echo", "provider": "echo", "since": "2026-01-01", "input_dollars": "0.40", "output_dollars": "1"}
     assert root.post(f"{where}add/", fields).status_code == 302
     row = ProviderPrice.objects.get()
-    assert (row.input_nanos, row.output_nanos, row.cached_input_nanos) == (400_000_000, 1_000_000_000, None)
+    assert row.sheet.values == {"input": "0.40", "output": "1.00"}
     page = root.get(f"{where}{row.pk}/change/").content.decode()
     assert 'value="0.40"' in page
     assert root.post(f"{where}{row.pk}/change/", {**fields, "cached_input_dollars": "0.04"}).status_code == 302
-    assert ProviderPrice.objects.get().cached_input_nanos == 40_000_000
+    assert ProviderPrice.objects.get().sheet.values["cached_input"] == "0.04"
     half = root.post(f"{where}{row.pk}/change/", {**fields, "flex_input_dollars": "1"})
     assert list(half.context["adminform"].form.errors) == ["flex_input_dollars"]
-    assert ProviderPrice.objects.get().flex_input_nanos is None
+    assert ProviderPrice.objects.get().sheet.tiers == ()

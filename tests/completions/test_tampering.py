@@ -28,6 +28,7 @@ from gateway_project.db import pool
 from tests import chat, factories, sessions, usage
 from tests.billing.payments import stripe_server
 from tests.billing.payments.conftest import begin, outcome
+from tests.completions.offers import sheet_of
 from tests.conftest import client_for
 from tests.ledger_audit import assert_ledger_is_consistent
 
@@ -83,6 +84,13 @@ def more(reference: str) -> str:
     """Put a member more into the metadata of the account's entries with this beginning of their reference."""
     changed = """metadata = metadata || '{{"note": "x"}}'"""
     return f"UPDATE billing_ledgerentry SET {changed} WHERE account_id = {{alice}} AND reference LIKE '{reference}%'"
+
+
+def price(price_id: str, meter: str, nanos: int, table: str = "completions_price") -> str:
+    """Change a rate of the standard tier."""
+    rate = f"""'{{{{"tier": "", "above": 0, "meter": "{meter}", "nanos": {nanos}}}}}'"""
+    others = f"SELECT * FROM jsonb_array_elements(rates) WHERE value ->> 'meter' <> '{meter}' UNION ALL SELECT {rate}::jsonb"
+    return f"UPDATE {table} SET rates = (SELECT jsonb_agg(value) FROM ({others}) AS rate) WHERE id = {price_id}"
 
 
 def hold(columns: str) -> str:
@@ -369,17 +377,20 @@ TAMPERINGS: dict[str, tuple[str, set[str]]] = {
     "a completion was paid before": (settled("charged_before_nanos = 1"), {COST, "reruns_pay_the_difference"}),
     "a completion counts on another day": (settled("spending_day = spending_day - 1"), {DAYS}),
     "a completion is deleted": (f"DELETE FROM completions_completion {OF_THE_SETTLED}", {FORGED_HOLD, DAYS, PROVIDED}),
-    "a price is lowered": ("UPDATE completions_price SET output_nanos = output_nanos - 1000000 WHERE id = {price}", {COST}),
+    "a price is lowered": (price("{price}", "output", 1), {COST}),
     "a price begins later": (
         "UPDATE completions_price SET effective_from = now() + interval '1 day' WHERE id = {price}",
         {PRICED},
     ),
     "a price is another model's": ("UPDATE completions_price SET model_id = 'demo/other' WHERE id = {price}", {PRICED}),
     "a price is not what was approved": (
-        "UPDATE completions_price SET image_nanos = 1 WHERE id = {approved_price}",
+        price("{approved_price}", "output", 1),
         {APPROVED_PRICE},
     ),
-    "what was approved is not the price": ("UPDATE completions_pricerequest SET input_nanos = 2", {APPROVED_PRICE}),
+    "what was approved is not the price": (
+        price("{approved_request}", "output", 1, "completions_pricerequest"),
+        {APPROVED_PRICE},
+    ),
     "a price is approved by who asked": (
         "ALTER TABLE completions_pricerequest DROP CONSTRAINT nobody_approves_a_price_they_asked_for;"
         "UPDATE completions_pricerequest SET decided_by_id = requested_by_id",
@@ -468,15 +479,20 @@ def make_rows() -> dict[str, Any]:
     tasks.sum_up_usage()
     price = Completion.objects.earliest("id").price
     others = factories.make_model("demo/other", input="1", output="7").prices
-    images = others.create(input_nanos=1, output_nanos=1, image_nanos=1)
+    images = others.create(rates=factories.rates_of(input_nanos=1, output_nanos=1, image_nanos=1))
     old = price.model.prices.create(
         effective_from="2026-01-01T00:00:00Z", rates=factories.rates_of(input_nanos=1, output_nanos=1)
     )
     price.model.prices.create(effective_from="2026-01-02T00:00:00Z", rates=factories.rates_of(input_nanos=1, output_nanos=1))
-    approved = price_requests.approve(
-        price_requests.ask(others.first().model, staff, input_nanos=1, output_nanos=3, reason="dearer").pk, by=lead
-    )
-    ids = {"alice": alice.pk, "bob": bob.pk, "first": alice.entries.get(seq=1).pk, "other_key": factories.make_key(bob)[0].pk}
+    request = price_requests.ask(others.first().model, staff, sheet_of(input=1, output=3), reason="dearer")
+    approved = price_requests.approve(request.pk, by=lead)
+    ids: dict[str, Any] = {
+        "alice": alice.pk,
+        "bob": bob.pk,
+        "first": alice.entries.get(seq=1).pk,
+        "approved_request": request.pk,
+    }
+    ids["other_key"] = factories.make_key(bob)[0].pk
     numbers = {"bobs_user": bobs_user.pk, "alices_user": alices_user.pk, "price": price.pk, "old_price": old.pk}
     numbers |= {"other_price": others.first().pk, "image_price": images.pk, "approved_price": approved.pk}
     return {**{name: f"'{value}'" for name, value in ids.items()}, **numbers, "intent": intent_id}

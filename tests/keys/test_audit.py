@@ -65,6 +65,8 @@ def unsettle(account: Account, key: ApiKey) -> None:
 def _unguarded(story: ApiKey) -> None:
     guards.remove("billing_account", "billing_ledgerentry", "billing_hold", "keys_apikey", "keys_spendingday")
     guards.remove("completions_completion", "completions_price")
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE completions_price ENABLE TRIGGER a_price_keeps_rates")  # it fills columns that are required
 
 
 def found(account_id: Any = None) -> set[str]:
@@ -185,7 +187,7 @@ def give_back_what_was_not_charged(key: ApiKey) -> None:
 
 
 def cost_other_tokens(key: ApiKey) -> None:
-    Price.objects.update(output_nanos=F("output_nanos") + 10**9)
+    Price.objects.update(rates=factories.rates_of(input_nanos=10**9, output_nanos=10**9))
 
 
 def be_charged_at_another_models_price(key: ApiKey) -> None:
@@ -199,10 +201,9 @@ def be_charged_at_a_price_of_later(key: ApiKey) -> None:
 
 def be_charged_at_a_price_of_the_past(key: ApiKey) -> None:
     like = Price.objects.get()
-    figures = {"input_nanos": like.input_nanos, "output_nanos": like.output_nanos}
     yesterday, before = (datetime.now(UTC) - timedelta(days=days) for days in (1, 2))
-    old = Price.objects.create(model=like.model, effective_from=before, **figures)
-    Price.objects.create(model=like.model, effective_from=yesterday, **figures)
+    old = Price.objects.create(model=like.model, effective_from=before, rates=like.rates)
+    Price.objects.create(model=like.model, effective_from=yesterday, rates=like.rates)
     completions("charged", price=old)
 
 
@@ -311,5 +312,5 @@ def test_a_price_and_what_was_charged_are_never_changed(story):
     with pytest.raises(IntegrityError, match="DELETE of completions_completion is refused"), transaction.atomic():
         Completion.objects.filter(pk=charged.pk).delete()
     with pytest.raises(IntegrityError, match="UPDATE of completions_price is refused"), transaction.atomic():
-        Price.objects.update(output_nanos=1)
+        Price.objects.update(rates=[])
     Completion.objects.filter(pk=charged.pk).update(relayed_bytes=1)  # it moves no money

@@ -86,12 +86,11 @@ def _of_completions(account, completion_id):
     PriceRequest.objects.create(
         model=model,
         requested_by=factories.make_user("prices@example.org"),
-        input_nanos=800,
-        output_nanos=2_000,
+        rates=factories.rates_of(input_nanos=800, output_nanos=2_000),
         reason="dearer",
     )
     ProviderPrice.objects.create(
-        model=model, provider=provider, since=today, rates=factories.rates_of(input_nanos=400, output_nanos=1000)
+        model=model, provider=provider, since=today, rates=factories.rates_of(input_nanos=400, output_nanos=1_000)
     )
     sums = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "cache_write_1h_tokens", "completion_tokens")
     used = dict.fromkeys((*sums, "images", "web_searches"), 1)

@@ -16,6 +16,7 @@ from billing.sign_in import addresses
 from billing.staff import owners, second_factor_removals, support_credit
 from completions.catalog import price_requests, writes
 from completions.models import Price
+from completions.pricing.rates import RateSheet
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -85,14 +86,12 @@ def _factor(request, account, asker, **_):
 
 def _price(model, asker, later, **_):
     writes.lock_catalog()
-    columns = {"input_nanos": 600_000_000, "output_nanos": 1_500_000_000}
-    return price_requests.ask(model, asker, starts_at=later + timedelta(days=9), reason="dearer", **columns)
+    sheet = RateSheet.of_values({"input": "0.60", "output": "1.50"})
+    return price_requests.ask(model, asker, sheet, starts_at=later + timedelta(days=9), reason="dearer")
 
 
 def _withdrawal(model, asker, later, **_):
-    price = Price.objects.create(
-        model=model, effective_from=later, rates=factories.rates_of(input_nanos=700000000, output_nanos=1500000000)
-    )
+    price = factories.make_price(model, since=later, input="0.70", output="1.50")
     writes.lock_catalog()
     return price_requests.ask_to_withdraw(price, model.prices.at(), asker)
 
@@ -161,21 +160,17 @@ def _payment_is_booked(account, asker, **_):
 
 
 def _price_changes(model, **_):
-    Price.objects.create(model=model, rates=factories.rates_of(input_nanos=510000000, output_nanos=1500000000))
+    factories.make_price(model, input="0.51", output="1.50")
 
 
 def _price_is_scheduled(model, later, **_):
     at = later + timedelta(days=3)
-    Price.objects.create(
-        model=model, effective_from=at, rates=factories.rates_of(input_nanos=510000000, output_nanos=1500000000)
-    )
+    factories.make_price(model, since=at, input="0.51", output="1.50")
 
 
 def _price_is_replaced(model, later, **_):
     model.prices.filter(effective_from=later).delete()
-    Price.objects.create(
-        model=model, effective_from=later, rates=factories.rates_of(input_nanos=510000000, output_nanos=1500000000)
-    )
+    factories.make_price(model, since=later, input="0.51", output="1.50")
 
 
 ALICE, ANN, ASKER = "alice@example.org", "ann@example.org", "asker@example.org"

@@ -32,7 +32,7 @@ def volume(alice):
             model=model,
             provider=providers[0],
             since=timezone.now().date() - timedelta(2),
-            rates=factories.rates_of(input_nanos=12347, output_nanos=654321),
+            rates=factories.rates_of(input_nanos=12_347, output_nanos=654_321),
         )
     usage.pay(alice, 3_000, "pi_1")
     keys = [factories.make_key(alice, name) for name in ("laptop", "server", "idle")]

@@ -11,13 +11,14 @@ from billing import money
 from billing.models import Hold
 from completions import tasks
 from completions.charging import checkpoints
-from completions.chat import ChatRequest, Contents, PriceList, RequestBody, Usage
+from completions.chat import ChatRequest, Contents, RequestBody, Usage
 from completions.models import Completion, Price
 from completions.pricing import cost
+from completions.pricing.rates import RateSheet
 from tests import factories
 from tests.chat import prompt_bytes
 from tests.completions.content_parts import IMAGE, PDF, SOUND, make_sibling_model, question_with
-from tests.completions.offers import make_offer
+from tests.completions.offers import make_offer, sheet_of
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import abandon, ask, ask_streamed, assert_charged, assert_released, begin, events
 from tests.conftest import client_for
@@ -38,14 +39,15 @@ def request(size: int, content: str = "") -> ChatRequest:
     )
 
 
-def prices(input: str, output: str, cached_input: str | None = None, cache_write: str | None = None) -> PriceList:
+def prices(input: str, output: str, **others: str) -> RateSheet:
     """Dollars per million tokens."""
-    nanos = [money.price_nanos(each) for each in (input, output, cached_input or input, cache_write or input)]
-    return PriceList(nanos[0], nanos[1], nanos[2], nanos[3])
+    return RateSheet.of_values({"input": input, "output": output, **others})
 
 
-price_lists = st.builds(PriceList, PRICES, PRICES, PRICES, PRICES)
-price_lists_with_images = st.builds(PriceList, PRICES, PRICES, PRICES, PRICES, st.integers(0, money.nanos(100)))
+sheets = st.builds(sheet_of, input=PRICES, output=PRICES, cached_input=PRICES, cache_write=PRICES)
+sheets_with_images = st.builds(
+    sheet_of, input=PRICES, output=PRICES, cached_input=PRICES, cache_write=PRICES, image=st.integers(0, money.nanos(100))
+)
 
 
 @st.composite
@@ -87,7 +89,7 @@ def mixed_usages(draw, request, offer, max_tokens):
 @given(
     st.data(),
     mixed_requests(),
-    price_lists_with_images,
+    sheets_with_images,
     st.integers(1, 2_000_000),
     st.integers(0, 20_000),
     st.integers(1, 200_000),
@@ -98,14 +100,14 @@ def test_usage_within_its_limits_never_costs_more_than_the_hold(
     offer = make_offer(price=price, context_window=context_window, image_tokens_max=image_tokens_max)
     usage = data.draw(mixed_usages(request, offer, max_tokens))
     held_nanos = cost.worst_case_nanos(request, offer, max_tokens)
-    assert 0 <= cost.usage_cost_nanos(usage, price, request.contents.images) <= held_nanos
+    assert 0 <= price.cost_nanos(usage, request.contents.images) <= held_nanos
     estimated = Usage(cost.estimate_prompt_tokens(request, offer), max_tokens * request.choices)
-    assert 0 <= cost.usage_cost_nanos(estimated, price, request.contents.images) <= held_nanos
+    assert 0 <= price.cost_nanos(estimated, request.contents.images) <= held_nanos
 
 
 @given(
     mixed_requests(),
-    price_lists_with_images,
+    sheets_with_images,
     st.integers(1, 2_000_000),
     st.integers(0, 20_000),
     st.integers(0, money.nanos(100_000)),
@@ -117,25 +119,25 @@ def test_the_affordable_tokens_are_the_most_that_fit_the_budget(request, price, 
         assert cost.worst_case_nanos(request, offer, 0) > budget_nanos
     else:
         assert cost.worst_case_nanos(request, offer, affordable) <= budget_nanos
-        assert not price.output_nanos or cost.worst_case_nanos(request, offer, affordable + 1) > budget_nanos
+        assert not price.rate("output") or cost.worst_case_nanos(request, offer, affordable + 1) > budget_nanos
 
 
-@given(st.data(), price_lists)
+@given(st.data(), sheets)
 def test_more_tokens_never_cost_less(data, price):
     usage = data.draw(usages(prompt_max=1_000, completion_max=1_000))
     more = Usage(usage.prompt_tokens + 1, usage.completion_tokens + 1, cached_tokens=usage.cached_tokens)
-    assert cost.usage_cost_nanos(more, price) >= cost.usage_cost_nanos(usage, price)
+    assert price.cost_nanos(more) >= price.cost_nanos(usage)
 
 
-@given(st.data(), price_lists)
+@given(st.data(), sheets)
 def test_a_cost_is_exact_and_rounded_up_once(data, price):
     usage = data.draw(usages(prompt_max=1_000_000, completion_max=1_000_000))
     exact = (
-        (usage.prompt_tokens - usage.cached_tokens) * price.input_nanos
-        + usage.cached_tokens * price.cached_input_nanos
-        + usage.completion_tokens * price.output_nanos
+        (usage.prompt_tokens - usage.cached_tokens) * price.rate("input")
+        + usage.cached_tokens * price.rate("cached_input")
+        + usage.completion_tokens * price.rate("output")
     )
-    assert 0 <= cost.usage_cost_nanos(usage, price) * 1_000_000 - exact < 1_000_000
+    assert 0 <= price.cost_nanos(usage) * 1_000_000 - exact < 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -146,14 +148,18 @@ def test_a_cost_is_exact_and_rounded_up_once(data, price):
         (prices("0.0375", "0.15"), Usage(1, 0), 38),  # 37.5, upwards
         (prices("0.0375", "0.15"), Usage(2, 0), 75),  # 75 exactly: rounded once, not for each token
         (prices("0.000001", "0"), Usage(1, 0), 1),  # a thousandth of a nanodollar
-        (prices("0.15", "0.60", "0.075"), Usage(500, 200, cached_tokens=400), 165_000),  # 15,000, 30,000 and 120,000
-        (prices("0.15", "0.60", "0.00"), Usage(500, 0, cached_tokens=500), 0),
+        (
+            prices("0.15", "0.60", cached_input="0.075"),
+            Usage(500, 200, cached_tokens=400),
+            165_000,
+        ),  # 15,000, 30,000 and 120,000
+        (prices("0.15", "0.60", cached_input="0.00"), Usage(500, 0, cached_tokens=500), 0),
         (prices("3", "15"), Usage(1_000, 2_000, reasoning_tokens=1_900), 33_000_000),  # reasoning is part of the output
         (prices("0", "0"), Usage(1_000_000, 1_000_000), 0),
     ],
 )
 def test_worked_examples_of_cost(price, usage, nanos):
-    assert cost.usage_cost_nanos(usage, price) == nanos
+    assert price.cost_nanos(usage) == nanos
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ def test_a_provider_that_reports_no_hour_is_charged_as_for_five_minutes(api, ali
     details = {"cached_tokens": 0, "cache_write_tokens": 8}
     upstream.will(whole(usage={"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": details}))
     assert ask(api, messages=MARKED).status_code == 200
-    large_input, large_output = (price // 1_000_000 for price in Price.objects.values_list("input_nanos", "output_nanos").get())
+    price = Price.objects.get()
+    large_input, large_output = price.input_nanos // 1_000_000, price.output_nanos // 1_000_000
     assert_charged(alice, "reported", prompt=9, completion=2, nanos=large_input + 8 * BRIEFLY + 2 * large_output)
 
 

@@ -341,9 +341,7 @@ def test_a_crash_within_a_fallback_is_charged_at_the_fallbacks_price(api, alice,
     noted = Completion.objects.get()
     assert (noted.model_id, noted.provider_id, noted.attempts, noted.relayed_bytes) == ("acme/small", "elsewhere", 2, 20)
     grow_old()
-    LanguageModel.objects.get(pk="acme/small").prices.create(
-        rates=factories.rates_of(input_nanos=1, output_nanos=1)
-    )  # a later price, which does not apply
+    factories.make_price(LanguageModel.objects.get(pk="acme/small"), input="0", output="0")  # a later one, which does not apply
     assert tasks.release_expired_holds() == 1
     assert_charged(alice, "recovered", prompt=5, completion=5, nanos=5 * 1_000 + 5 * 2_000, model="acme/small")
     done = Completion.objects.get()

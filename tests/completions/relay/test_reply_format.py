@@ -17,7 +17,7 @@ from completions.charging import checkpoints
 from completions.models import Completion
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.text import compact_json, dollars
-from tests import waiting
+from tests import factories, waiting
 from tests.completions.rows import MESSAGES, ask, parsed
 from tests.outage import with_the_database_unavailable
 from tests.upstream import DONE, FINISH, ROLE, stream, usage, whole, words
@@ -61,7 +61,7 @@ def charged(completion=None):
 
 @STREAMED
 def test_a_reply_tells_its_exact_cost_as_a_number(api, large, upstream, is_streamed):
-    large.prices.create(rates=factories.rates_of(input_nanos=37000000, output_nanos=1000000))  # for a million tokens
+    factories.make_price(large, input="0.037", output="0.001")
     upstream.will(replies(is_streamed, reported()))
     assert told(send(api, is_streamed)) == charged() == Decimal("0.000000335")
 
@@ -74,7 +74,7 @@ def test_the_header_of_a_whole_reply_tells_the_same(api, large):
 
 @STREAMED
 def test_a_free_reply_costs_a_zero(api, large, upstream, is_streamed):
-    large.prices.create(rates=factories.rates_of(input_nanos=0, output_nanos=0))
+    factories.make_price(large, input="0", output="0")
     upstream.will(replies(is_streamed, reported()))
     assert told(send(api, is_streamed)) == charged() == 0
 

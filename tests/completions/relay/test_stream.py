@@ -15,7 +15,7 @@ from completions.charging import settlement
 from completions.models import Completion
 from completions.views import ChatCompletionsView
 from gateway_project import metrics
-from tests import waiting
+from tests import factories, waiting
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import (
     PROMPT_ESTIMATE,
@@ -257,7 +257,7 @@ def test_the_last_possible_usage_is_charged(api, alice, upstream):
 def test_a_price_change_does_not_affect_a_running_completion(api, alice, upstream, large):
     upstream.will(streamed())
     answer = ask_streamed(api)
-    large.prices.create(rates=factories.rates_of(input_nanos=1, output_nanos=1))
+    factories.make_price(large, input="0.01", output="0.01")
     events(answer)
     assert_charged(alice, "reported", **REPORTED)
 
