@@ -859,7 +859,7 @@ mutant(
 mutant(
     "an_hour_needs_no_price",
     "An hour in the cache may be asked for of a model that has no price for it.",
-    code("completions.catalog.eligibility:_require_capabilities", 'not price.offers("cache_write_1h")', "False"),
+    code("completions.catalog.eligibility:_require_capabilities", 'not price.offers("cache_write_1h", request.tier)', "False"),
     f"{HOUR}::test_without_a_price_an_hour_is_refused_by_name[in a message]",
     f"{HOUR}::test_a_fallback_without_a_price_is_not_asked",
     dangerous=True,
@@ -926,7 +926,7 @@ mutant(
 mutant(
     "a_search_needs_no_price",
     "A search of the web may be asked for of a model that has no price for it.",
-    code("completions.catalog.eligibility:_require_capabilities", 'not price.offers("web_search")', "False"),
+    code("completions.catalog.eligibility:_require_capabilities", 'not price.offers("web_search", request.tier)', "False"),
     f"{SEARCHES}::test_without_a_price_a_search_is_refused_by_name",
     f"{SEARCHES}::test_a_fallback_without_a_price_is_not_asked",
     dangerous=True,
