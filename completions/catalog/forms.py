@@ -118,7 +118,7 @@ RATE_NAMES = (
     *(rates.rate_name(name, tier) for tier in FIELD_TIERS for name in ("input", "cached_input", "output")),
 )
 MORE_RATES = "more_rates"
-MORE_RATES_HELP = "One rate a line, by its name: input_above_200000 = 4.00, or us_input = 2.20."
+MORE_RATES_HELP = "Of long prompts and of other tiers, one a line: input_above_200000 = 4.00, or us_input = 2.20."
 
 
 def rate_label(name: str) -> str:

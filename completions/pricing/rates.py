@@ -55,8 +55,9 @@ class Rate(NamedTuple):
     @property
     def place(self) -> str:
         """The title of its service tier and its length band: ``Flex tier, prompts above 200,000 tokens``; "" for neither."""
-        words = [meters.TIERS[self.tier]] if self.tier else []
-        return ", ".join([*words, *([f"prompts {_above(self.above)}"] if self.above else [])])
+        tier = meters.TIERS[self.tier] if self.tier else ""
+        band = f"{', prompts' if tier else 'Prompts'} {_above(self.above)}" if self.above else ""
+        return f"{tier}{band}"
 
     @property
     def meter_title(self) -> str:

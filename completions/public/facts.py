@@ -57,9 +57,10 @@ class ListedModel:
 
     @property
     def long_prompts(self) -> str:
-        """From how many tokens of a prompt on another price holds; empty if none does."""
-        bands = self.price.sheet.bands(STANDARD)
-        return f"{bands[0]:,}" if bands else ""
+        """The input price of long prompts, and from how many tokens on it holds; empty if there is none."""
+        sheet = self.price.sheet
+        bands = sheet.bands(STANDARD)
+        return f"{dollars.format_usd(sheet.nanos_of('input', STANDARD, bands[0]))} above {bands[0]:,}" if bands else ""
 
     @property
     def input_price(self) -> str:
