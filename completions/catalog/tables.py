@@ -7,7 +7,7 @@ fields are errors.
 import datetime
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Self, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 from pydantic import (
@@ -292,13 +292,6 @@ class ModelTable(_Table):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_list_of_prices(cls, values: Any) -> Any:
-        """One table of a price is a list of one."""
-        is_one = isinstance(values, dict) and "price" in values and not isinstance(values["price"], list)
-        return {**values, "price": [values["price"]]} if is_one else values
-
-    @model_validator(mode="before")
-    @classmethod
     def _generates_no_tokens(cls, values: Any) -> Any:
         """Let a model that makes embeddings say nothing of tokens that it would generate, and of their price."""
         if not isinstance(values, dict) or values.get("kind") != ModelKind.EMBEDDING:
@@ -308,6 +301,13 @@ class ModelTable(_Table):
             if isinstance(values.get(name), list):
                 given[name] = [_without_output(each, inner) for each in values[name]]
         return {**values, **given}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_list_of_prices(cls, values: Any) -> Any:
+        """One table of a price is a list of one. Runs before the validator above: pydantic begins with the last."""
+        is_one = isinstance(values, dict) and "price" in values and not isinstance(values["price"], list)
+        return {**values, "price": [values["price"]]} if is_one else values
 
     @field_validator("prices")
     @classmethod
