@@ -58,6 +58,7 @@ PARAMETERS = Path(parameters.__file__)
 CATALOG, CHARGING, INVARIANTS, SECURITY = (
     (ROOT / "docs" / f"{name}.md").read_text() for name in ("catalog", "charging", "invariants", "security")
 )
+DECISIONS_MAX = 45  # pages: a new one takes the place of one that it replaces
 COMMANDS, DEPLOYING, FAILURES, MONITORING, SETTINGS_PAGE, SUPPORT = (
     (ROOT / "docs" / "operating" / f"{name}.md").read_text()
     for name in ("commands", "deploying", "failures", "monitoring", "settings", "support")
@@ -745,17 +746,29 @@ def test_every_image_is_small_and_shown():
 
 def test_every_decision_is_listed_under_its_title():
     folder = ROOT / "docs" / "decisions"
-    listed = re.findall(r"^(\d+)\. \[(.*)\]\((.*)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| (\d+) \| \[(.*)\]\((.*)\) \| ([\d, ]*)\|$", (folder / "README.md").read_text(), re.MULTILINE)
     pages = sorted(folder.glob("0*.md"))
     titles = [(*page.read_text().splitlines()[0].removeprefix("# ").split(". ", 1), page.name) for page in pages]
-    assert listed == titles
-    assert [int(name[:4]) for _, _, name in listed] == list(range(1, len(listed) + 1))
+    assert [tuple(row[:3]) for row in listed] == titles
+    assert [int(number) for number, *_ in listed] == [int(page.name[:4]) for page in pages]
+    assert len(listed) <= DECISIONS_MAX
 
 
-def test_a_decision_has_context_decision_and_consequence():
+def test_every_number_of_a_decision_is_that_of_a_page_or_beside_its_heir():
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text()
+    numbers = {
+        int(number)
+        for row in re.findall(r"^\| (\d+) .*\|(.*)\|$", index, re.MULTILINE)
+        for number in re.findall(r"\d+", " ".join(row))
+    }
+    assert numbers == set(range(1, max(numbers) + 1))
+
+
+def test_a_decision_has_context_decision_and_consequence_and_perhaps_what_was_considered():
     decisions = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
     parts = {page.stem: re.findall(r"^\*\*(\w+)\.\*\*", page.read_text(), re.MULTILINE) for page in decisions}
-    assert {page: found for page, found in parts.items() if found != ["Context", "Decision", "Consequence"]} == {}
+    without_considered = {page: [part for part in found if part != "Considered"] for page, found in parts.items()}
+    assert {page: found for page, found in without_considered.items() if found != ["Context", "Decision", "Consequence"]} == {}
 
 
 def test_every_dependency_has_a_comment_with_its_reason():

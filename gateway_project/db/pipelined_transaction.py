@@ -2,7 +2,7 @@
 
 Every statement takes one JSON parameter and returns JSON rows. So a batch of any size is encoded and decoded in C, by the
 server and by this process. The statements of a round trip are sent together in libpq's pipeline mode, and their results are
-waited for once. Each connection prepares a statement once (docs/decisions/0015 and 0023 say why).
+waited for once. Each connection prepares a statement once (docs/decisions/0023 says why).
 """
 
 import atexit

@@ -1,7 +1,7 @@
 """Replaces what Django and logging do for every request in ways that take many calls of Python, with what takes few.
 
 Only web processes call this: each serves all its requests in greenlets of one thread. What it replaces is tested against
-Django's own, and the versions are pinned (docs/decisions/0026).
+Django's own, and the versions are pinned (docs/decisions/0042).
 """
 
 import logging
