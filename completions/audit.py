@@ -430,15 +430,23 @@ USAGE_IS_SUMMED_UP_TO_THE_LEDGERS_END = Invariant(
 # As ``usage.sums`` adds them: of a correction only what it charges, as the provider bills the tokens of what it corrects.
 _BOOKED = {"prompt_tokens": "debit.prompt_tokens", "completion_tokens": "debit.completion_tokens"}
 _PROVIDED = [_BOOKED.get(name, name) for name in meters.COLUMNS]
+_PROVIDED += [meters.count_sql(meter) for meter in meters.OTHERS]
 _SUMS = ", ".join(f"coalesce(sum({figure}) FILTER (WHERE settlement <> 'corrected'), 0)" for figure in _PROVIDED)
+
+
+def _in_bands(name: str, condition: str = "true") -> str:
+    numbers = f"SELECT sum((value ->> '{name}')::numeric) FROM jsonb_each(bands) WHERE {condition}"  # noqa: S608  of this code
+    return f"coalesce(({numbers}), 0)"
+
+
+_SAYS = ", ".join([*meters.COLUMNS, *(_in_bands(meter.count) for meter in meters.OTHERS)])
 # Days of providers stay in the cell in which they were added up, whoever moves: so with several cells nothing can be asked.
 PROVIDER_DAYS_SUM_TO_THE_LEDGER = Invariant(
     "provider_days_sum_to_the_ledger",
     "What was charged on a day for a model at a provider, and its tokens, are the sums of the ledger entries and completions.",
     f"""
     SELECT day, provider_id, model_id, service_tier, says, sums FROM (
-        SELECT day, provider_id, model_id, service_tier, jsonb_build_array(completions, charged_nanos,
-            {", ".join(meters.COLUMNS)}) AS says
+        SELECT day, provider_id, model_id, service_tier, jsonb_build_array(completions, charged_nanos, {_SAYS}) AS says
         FROM completions_providerday WHERE day >= %(provided_since)s AND day < %(until)s
     ) AS summed FULL JOIN (
         SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,
@@ -448,6 +456,59 @@ PROVIDER_DAYS_SUM_TO_THE_LEDGER = Invariant(
         GROUP BY 1, 2, 3, 4
     ) AS summed_up USING (day, provider_id, model_id, service_tier)
     WHERE says IS DISTINCT FROM sums AND %(account)s::uuid IS NULL AND NOT EXISTS (SELECT 1 FROM cells_cell)
+    """,  # noqa: S608  constants of this code
+    tables=USAGE_TABLES,
+    reach=Reach.DAYS,
+)
+
+# Of what is used by prompts above a threshold: what a day says, the least that it can be and the most. A completion counts at
+# the highest threshold below its prompt of its price, or of what its provider charges, which staff may change later.
+_FIGURES = {
+    "completions": "CASE WHEN is_corrected THEN 0 ELSE 1 END",
+    "charged_nanos": "charged_nanos",
+    **{name: f"CASE WHEN is_corrected THEN 0 ELSE {name} END" for name in meters.COLUMNS},
+}
+
+
+def _long_figures(condition: str) -> str:
+    sums = (f"coalesce(sum({figure}) FILTER (WHERE {condition}), 0)" for figure in _FIGURES.values())
+    return f"ARRAY[{', '.join(sums)}]"
+
+
+_LONG_COLUMNS = ", ".join(f"coalesce({_BOOKED.get(name, name)}, 0) AS {name}" for name in meters.COLUMNS)
+_LONG_SAYS = ", ".join(_in_bands(name, "key::bigint >= place.above") for name in _FIGURES)
+PROVIDER_DAYS_KNOW_THEIR_LONG_PROMPTS = Invariant(
+    "provider_days_know_their_long_prompts",
+    "What a day of a provider says of prompts above a threshold is of such prompts, and of all whose price has the threshold.",
+    f"""
+    WITH day AS (
+        SELECT * FROM completions_providerday WHERE day >= %(provided_since)s AND day < %(until)s
+    ), stated AS (
+        SELECT day, provider_id, model_id, service_tier, key::bigint AS above
+        FROM day CROSS JOIN LATERAL jsonb_object_keys(bands) AS key WHERE key <> '0'
+    ), threshold AS MATERIALIZED (
+        SELECT DISTINCT id AS price_id, (rate -> 'above')::bigint AS above
+        FROM completions_price CROSS JOIN LATERAL jsonb_array_elements(rates) AS rate WHERE (rate -> 'above')::bigint > 0
+    ), long AS MATERIALIZED (
+        SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,
+            -amount_nanos AS charged_nanos, settlement = 'corrected' AS is_corrected, {_LONG_COLUMNS},
+            (SELECT max(above) FROM threshold WHERE threshold.price_id = completion.price_id
+                AND above < debit.prompt_tokens) AS own_above
+        FROM debit JOIN completion ON completion.id = reference
+        WHERE hour >= %(provided_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
+            AND debit.prompt_tokens > (
+                SELECT min(above) FROM (SELECT above FROM threshold UNION ALL SELECT above FROM stated) AS known)
+    ), place AS (
+        SELECT * FROM stated UNION SELECT day, provider_id, model_id, service_tier, own_above FROM long WHERE own_above > 0
+    ), used AS (
+        SELECT place.*, {_long_figures("own_above >= above")} AS least, {_long_figures("prompt_tokens > above")} AS most
+        FROM place LEFT JOIN long USING (day, provider_id, model_id, service_tier)
+        GROUP BY day, provider_id, model_id, service_tier, above
+    )
+    SELECT place.*, says FROM used AS place LEFT JOIN day USING (day, provider_id, model_id, service_tier)
+    CROSS JOIN LATERAL (SELECT ARRAY[{_LONG_SAYS}]) AS of_day(says)
+    WHERE EXISTS (SELECT FROM unnest(least, says, most) AS figure(least, says, most) WHERE NOT says BETWEEN least AND most)
+        AND %(account)s::uuid IS NULL AND NOT EXISTS (SELECT 1 FROM cells_cell)
     """,  # noqa: S608  constants of this code
     tables=USAGE_TABLES,
     reach=Reach.DAYS,
@@ -486,5 +547,6 @@ INVARIANTS = [
     LABELS_SUM_TO_THE_LEDGER,
     USAGE_IS_SUMMED_UP_TO_THE_LEDGERS_END,
     PROVIDER_DAYS_SUM_TO_THE_LEDGER,
+    PROVIDER_DAYS_KNOW_THEIR_LONG_PROMPTS,
     TRIGGERS_KEEP_CHARGES,
 ]

@@ -20,13 +20,18 @@ _ARCHIVE_LAG = f"""
 
 def _margins(column: str) -> str:
     found = margins.statement("day > (now() AT TIME ZONE 'UTC')::date - 30")
-    return f"SELECT model_id, provider_id, {column} FROM ({found}) AS margins WHERE priced_nanos > 0"  # noqa: S608  of this code
+    return f"""
+    SELECT model_id, provider_id, sum({column}) FROM ({found}) AS margins
+    GROUP BY model_id, provider_id HAVING sum(priced_nanos) > 0
+"""  # noqa: S608  of this code
 
 
-# Two days, so that a price that has just changed shows at once, and is not balanced by a good month before.
+# Two days, so that a price that has just changed shows at once, and is not balanced by a good month before. A service tier or
+# a length band that is sold below cost is not balanced by another one.
 _LOSSES = f"""
-    SELECT model_id, provider_id, cost_nanos - priced_nanos
+    SELECT model_id, provider_id, sum(cost_nanos - priced_nanos)
     FROM ({margins.statement("day >= (now() AT TIME ZONE 'UTC')::date - 1")}) AS margins WHERE cost_nanos > priced_nanos
+    GROUP BY model_id, provider_id
 """  # noqa: S608  of this code
 
 FACTS = [

@@ -1,4 +1,4 @@
-"""What providers cost and what is charged: by model and provider, over days.
+"""What providers cost and what is charged: by model, provider, service tier and length band, over days.
 
 ``usage.sums`` adds up the tokens of each day. What they cost is computed when somebody asks, at the provider's price of that
 day, so that a price which is entered late counts, too. Of a day without a price the cost is not known.
@@ -15,18 +15,26 @@ from django.db import connection
 
 from completions.models import LanguageModel, ProviderPrice
 from completions.pricing import meters, rates_sql
+from completions.pricing.rates import place_title
 from gateway_project.cells import everywhere
 from gateway_project.db import pool
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
 
+_Place = tuple[str, str, str, int]  # a model, a provider, a service tier, and above how many tokens the prompts are
+
 
 @dataclass(frozen=True)
 class Margin:
-    """Of a model at a provider. ``cost_nanos`` is of ``priced_nanos``: what was charged on days whose cost is known."""
+    """Of a model at a provider, in a service tier and a length band.
+
+    ``cost_nanos`` is of ``priced_nanos``: what was charged on days whose cost is known.
+    """
 
     model_id: str
     provider_id: str
+    tier: str
+    above: int
     completions: int
     charged_nanos: int
     priced_nanos: int
@@ -35,6 +43,11 @@ class Margin:
     @property
     def margin_nanos(self) -> int:
         return self.priced_nanos - self.cost_nanos
+
+    @property
+    def place(self) -> str:
+        """The title of its service tier and its length band; "" for neither."""
+        return place_title(self.tier, self.above)
 
     @property
     def is_known(self) -> bool:
@@ -58,22 +71,22 @@ class Line:
 
 
 def read(since: date, until: date) -> list[Margin]:
-    """Return the margins of the days from ``since`` until before ``until``, by model and provider."""
-    figures: dict[tuple[str, str], list[int]] = {}
+    """Return the margins of the days from ``since`` until before ``until``, in the order of pages."""
+    figures: dict[_Place, list[int]] = {}
     for place, of_cell in chain.from_iterable(everywhere.run(lambda: _read(since, until), may_miss=True)):
         figures[place] = [one + other for one, other in zip(figures.get(place, [0] * 4), of_cell, strict=True)]
     return [Margin(*place, *figures[place]) for place in sorted(figures)]
 
 
-def _read(since: date, until: date) -> list[tuple[tuple[str, str], list[int]]]:
-    """Return model and provider, and completions, charged, priced and cost, of this cell."""
+def _read(since: date, until: date) -> list[tuple[_Place, list[int]]]:
+    """Return model, provider, tier and threshold, and completions, charged, priced and cost, of this cell."""
     with connection.cursor() as cursor:
         cursor.execute(statement("day >= %(since)s AND day < %(until)s"), {"since": since, "until": until})
-        return [((model, provider), list(map(int, figures))) for model, provider, _, _, *figures in cursor.fetchall()]
+        return [(row[:4], list(map(int, row[4:]))) for row in cursor.fetchall()]
 
 
 def with_sums(margins: list[Margin]) -> list[Line]:
-    """Return them by model, each model of several providers with its sum, and the sum of all at the end.
+    """Return them by model, each model of several margins with its sum, and the sum of all at the end.
 
     Each margin is rounded, and sums are those of what is shown.
     """
@@ -116,7 +129,7 @@ def _line(exact: Margin, rounded: Margin, decimals: int) -> Line:
 
 def _total(margins: list[Margin], model_id: str) -> Margin:
     figures = ("completions", "charged_nanos", "priced_nanos", "cost_nanos")
-    return Margin(model_id, "all", *(sum(getattr(margin, name) for margin in margins) for name in figures))
+    return Margin(model_id, "all", "", 0, *(sum(getattr(margin, name) for margin in margins) for name in figures))
 
 
 def provider_prices(model: LanguageModel) -> list[ProviderPrice]:

@@ -54,10 +54,7 @@ class Rate(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The title of its service tier and its length band: ``Flex tier, prompts above 200,000 tokens``; "" for neither."""
-        tier = meters.TIERS[self.tier] if self.tier else ""
-        band = f"{', prompts' if tier else 'Prompts'} {_above(self.above)}" if self.above else ""
-        return f"{tier}{band}"
+        return place_title(self.tier, self.above)
 
     @property
     def meter_title(self) -> str:
@@ -270,6 +267,12 @@ def _place_order(meter: str, tier: str, above: int) -> tuple[int, int, int]:
 
 def rate_name(meter: str, tier: str = STANDARD, above: int = 0) -> str:
     return f"{f'{tier}_' if tier else ''}{meter}{f'_above_{above}' if above else ''}"
+
+
+def place_title(tier: str, above: int) -> str:
+    """Return the title of a service tier and a length band: ``Flex tier, prompts above 200,000 tokens``; "" for neither."""
+    title = meters.TIERS.get(tier, "")
+    return f"{title}{', prompts' if title else 'Prompts'} {_above(above)}" if above else title
 
 
 def parse_name(name: str) -> tuple[str, str, int] | None:

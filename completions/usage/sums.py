@@ -82,8 +82,9 @@ SUMS = ", ".join(f"sum({column})::bigint AS {column}" for column in COLUMNS)
 _COLUMNS = ", ".join(COLUMNS)
 _PROVIDED = ", ".join(meters.COLUMNS)  # of a day of a provider: what it bills
 # What long prompts of the day used, by threshold, and at "0" numbers without a column.
-_BAND = ", ".join(f"'{name}', {name}" for name in ("completions", "charged_nanos", *meters.COLUMNS))
-_BAND += "".join(f", '{meter.count}', {meter.count}" for meter in OTHERS)
+_LONG = ", ".join(f"'{name}', {name}" for name in ("completions", "charged_nanos", *meters.COLUMNS))
+_OTHERS = ", ".join(f"'{meter.count}', {meter.count}" for meter in OTHERS)
+_BAND = f"CASE WHEN prompt_above > 0 THEN jsonb_build_object({_LONG}) ELSE '{{}}' END || jsonb_build_object({_OTHERS})"
 _IS_BAND = " OR ".join(["prompt_above > 0", *(f"{meter.count} > 0" for meter in OTHERS)])
 _ADDED_BANDS = """(
     SELECT coalesce(jsonb_object_agg(above, counts), '{}') FROM (
@@ -198,7 +199,7 @@ _SUM_UP = f"""
             {_PROVIDED}, bands)
         SELECT day, provider_id, model_id, service_tier, sum(completions), sum(charged_nanos),
             {", ".join(f"sum({name})" for name in meters.COLUMNS)},
-            coalesce(jsonb_object_agg(prompt_above, jsonb_build_object({_BAND})) FILTER (WHERE {_IS_BAND}), '{{}}')
+            coalesce(jsonb_object_agg(prompt_above, {_BAND}) FILTER (WHERE {_IS_BAND}), '{{}}')
         FROM provided
         GROUP BY day, provider_id, model_id, service_tier ORDER BY day, provider_id, model_id, service_tier
         ON CONFLICT (day, provider_id, model_id, service_tier) DO UPDATE

@@ -13,8 +13,10 @@ from completions import margins, tasks
 from completions.facts import FACTS
 from completions.margins import Margin
 from completions.models import Completion, LanguageModel, ProviderDay, ProviderPrice
+from completions.pricing import meters
 from gateway_project.db import pool
 from tests import chat, factories, sessions
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import refusal
 
 PAGE = "/admin/completions/providerday/"
@@ -134,7 +136,7 @@ def test_the_page_shows_charge_cost_and_margin(echo_model: LanguageModel, root: 
 
 
 def test_margins_add_up_across_and_down_as_they_are_shown() -> None:
-    three = [Margin("demo/echo", name, 1, 1_003_333_333, 1_003_333_333, 1_001_111_666) for name in ("a", "b", "c")]
+    three = [Margin("demo/echo", name, "", 0, 1, 1_003_333_333, 1_003_333_333, 1_001_111_666) for name in ("a", "b", "c")]
     three[2] = replace(three[2], priced_nanos=1_002_222_222)
     shown = [(each.charged.shown, each.cost.shown, each.margin.shown) for each in margins.with_sums(three)]
     assert shown == [
@@ -212,3 +214,55 @@ def test_staff_enter_and_correct_what_a_provider_charges(echo_model: LanguageMod
     half = root.post(f"{where}{row.pk}/change/", {**fields, "flex_input_dollars": "1"})
     assert list(half.context["adminform"].form.errors) == ["flex_input_dollars"]
     assert ProviderPrice.objects.get().sheet.tiers == ()
+
+
+# --- Service tiers and long prompts -----------------------------------------------------------------------------------
+
+
+def used(**figures: int) -> dict[str, int]:
+    return {**dict.fromkeys(("completions", "charged_nanos", *meters.COLUMNS), 0), **figures}
+
+
+def test_each_tier_and_length_has_a_line_and_they_add_up(echo_model: LanguageModel, root: Client) -> None:
+    price(
+        echo_model, input_above_200000_nanos=10**9, output_above_200000_nanos=2 * 10**9, flex_input_nanos=0, flex_output_nanos=0
+    )
+    long = used(completions=1, charged_nanos=300_000_000, prompt_tokens=250_000)
+    use_day(completions=3, prompt_tokens=251_000, bands={"200000": long})
+    use_day(service_tier="flex", charged_nanos=7_000_000)
+    lines = {(each.of.tier, each.of.above): (each.of.completions, each.of.cost_nanos) for each in margins.with_sums(days())[:3]}
+    assert lines == {("", 0): (2, 1_400_000), ("", 200_000): (1, 250_000_000), ("flex", 0): (1, 0)}
+    shown = " ".join(re.sub(r"<[^>]+>", " ", root.get(PAGE).content.decode()).split())
+    assert "demo/echo echo 2 $0.7000 $0.0014 $0.6986 99.8" in shown
+    assert "demo/echo echo Prompts above 200,000 tokens 1 $0.3000 $0.2500 $0.0500 16.7" in shown
+    assert "demo/echo echo Flex tier 1 $0.0070 $0.0000 $0.0070 100.0" in shown
+    assert "demo/echo all 4 $1.0070 $0.2514 $0.7556 75.0" in shown
+
+
+def test_a_length_that_sells_below_cost_is_a_loss_whatever_the_others_earn(echo_model: LanguageModel) -> None:
+    price(echo_model, input_above_200000_nanos=10**9, output_above_200000_nanos=0)
+    use_day(bands={"200000": used(completions=1, charged_nanos=200_000_000, prompt_tokens=250_000)})
+    assert facts()["gateway_margin_loss_nanos"] == [("demo/echo", "echo", 50_000_000)]
+    assert facts()["gateway_margin_charged_nanos"] == [("demo/echo", "echo", 1_000_000_000)]
+
+
+def test_a_prompt_above_a_threshold_of_the_provider_is_summed_up_apart(api: Any, echo_model: LanguageModel) -> None:
+    price(echo_model, input_above_20_nanos=10**9, output_above_20_nanos=2 * 10**9)
+    chat.ask(api)
+    chat.ask(api, messages=[{"role": "user", "content": "word " * 40}])
+    tasks.sum_up_usage()
+    chat.ask(api, messages=[{"role": "user", "content": "word " * 50}])
+    tasks.sum_up_usage()
+    _, *long = Completion.objects.order_by("id")
+    bands = ProviderDay.objects.get().bands
+    assert list(bands) == ["20"]
+    assert bands["20"] == used(
+        completions=2,
+        charged_nanos=sum(each.cost_nanos or 0 for each in long),
+        prompt_tokens=sum(each.prompt_tokens or 0 for each in long),
+        completion_tokens=sum(each.completion_tokens or 0 for each in long),
+    )
+    [short, above] = days()
+    assert (short.above, above.above, short.completions, above.completions) == (0, 20, 1, 2)
+    assert above.cost_nanos == bands["20"]["prompt_tokens"] * 1_000 + bands["20"]["completion_tokens"] * 2_000
+    assert_ledger_is_consistent()

@@ -86,11 +86,17 @@ def more(reference: str) -> str:
     return f"UPDATE billing_ledgerentry SET {changed} WHERE account_id = {{alice}} AND reference LIKE '{reference}%'"
 
 
-def price(price_id: str, meter: str, nanos: int, table: str = "completions_price") -> str:
+def price(price_id: str, meter: str, nanos: int, table: str = "completions_price", above: int = 0) -> str:
     """Change a rate of the standard tier."""
-    rate = f"""'{{{{"tier": "", "above": 0, "meter": "{meter}", "nanos": {nanos}}}}}'"""
-    others = f"SELECT * FROM jsonb_array_elements(rates) WHERE value ->> 'meter' <> '{meter}' UNION ALL SELECT {rate}::jsonb"
+    place = f"""'{{{{"tier": "", "above": {above}, "meter": "{meter}"}}}}'::jsonb"""
+    others = f"SELECT value FROM jsonb_array_elements(rates) WHERE NOT value @> {place}"
+    others += f""" UNION ALL SELECT {place} || '{{{{"nanos": {nanos}}}}}'"""
     return f"UPDATE {table} SET rates = (SELECT jsonb_agg(value) FROM ({others}) AS rate) WHERE id = {price_id}"
+
+
+def bands(added: str) -> str:
+    """Add to what a day of a provider says of long prompts."""
+    return f"UPDATE completions_providerday SET bands = bands || {added}"
 
 
 def hold(columns: str) -> str:
@@ -110,10 +116,11 @@ ENDS, PRICED, OWN = (
     "prices_are_those_of_their_model_and_time",
     "completions_are_their_accounts",
 )
-DAYS, SUMS, PROVIDED = (
+DAYS, SUMS, PROVIDED, LONG = (
     "days_are_the_sum_of_their_completions",
     "usage_sums_to_the_ledger",
     "provider_days_sum_to_the_ledger",
+    "provider_days_know_their_long_prompts",
 )
 PLACED, ASKED, EVENTS, RECEIPTS = (
     "holds_are_as_placed",
@@ -360,7 +367,8 @@ TAMPERINGS: dict[str, tuple[str, set[str]]] = {
         failed("failed_attempts = replace(failed_attempts::text, 'echo', 'other')::jsonb"),
         {ASKED},
     ),
-    "a completion has another tier": (settled("service_tier = 'flex'"), {PROVIDED}),
+    "a completion has another tier": (settled("service_tier = 'flex'"), {COST, PROVIDED}),
+    "a completion has a tier that has no rates": (settled("service_tier = 'priority'"), {PROVIDED}),
     "a completion has searches": (settled("web_searches = 1"), {BOOKED, PROVIDED}),
     "a key is gone": ("DELETE FROM keys_apikey WHERE account_id = {alice}", {OWN, DAYS}),
     "a price is gone": ("DELETE FROM completions_price WHERE id = {price}", {PRICED, COST}),
@@ -378,6 +386,11 @@ TAMPERINGS: dict[str, tuple[str, set[str]]] = {
     "a completion counts on another day": (settled("spending_day = spending_day - 1"), {DAYS}),
     "a completion is deleted": (f"DELETE FROM completions_completion {OF_THE_SETTLED}", {FORGED_HOLD, DAYS, PROVIDED}),
     "a price is lowered": (price("{price}", "output", 1), {COST}),
+    "a price of long prompts is lowered": (price("{price}", "output", 1, above=20), {COST}),
+    "a price of long prompts begins later": (
+        """UPDATE completions_price SET rates = replace(rates::text, '"above": 20', '"above": 50')::jsonb WHERE id = {price}""",
+        {COST},
+    ),
     "a price begins later": (
         "UPDATE completions_price SET effective_from = now() + interval '1 day' WHERE id = {price}",
         {PRICED},
@@ -424,7 +437,7 @@ TAMPERINGS: dict[str, tuple[str, set[str]]] = {
         {"usage_is_summed_up_to_the_ledgers_end"},
     ),
     # --- Keys, days and members
-    "days of providers are deleted": ("DELETE FROM completions_providerday", {PROVIDED}),
+    "days of providers are deleted": ("DELETE FROM completions_providerday", {PROVIDED, LONG}),
     "a day of a provider is invented": (
         "INSERT INTO completions_providerday (day, provider_id, model_id, service_tier, completions, charged_nanos,"
         " prompt_tokens, cached_tokens, cache_write_tokens, cache_write_1h_tokens, completion_tokens, images, web_searches)"
@@ -438,7 +451,17 @@ TAMPERINGS: dict[str, tuple[str, set[str]]] = {
             *("completion_tokens", "images", "web_searches"),
         )
     },
-    "a day is of another provider": ("UPDATE completions_providerday SET provider_id = 'other'", {PROVIDED}),
+    "a day invents long prompts": (bands("""'{{"9": {{"completions": 1}}}}'"""), {LONG}),
+    "a day loses its long prompts": ("UPDATE completions_providerday SET bands = '{{}}' WHERE bands <> '{{}}'", {LONG}),
+    "a long prompt counts in a higher band": (
+        "UPDATE completions_providerday SET bands = jsonb_build_object('99', bands -> '20') WHERE bands ? '20'",
+        {LONG},
+    ),
+    "a long prompt is said to cost less": (
+        """UPDATE completions_providerday SET bands = jsonb_set(bands, '{{20,charged_nanos}}', '1') WHERE bands ? '20'""",
+        {LONG},
+    ),
+    "a day is of another provider": ("UPDATE completions_providerday SET provider_id = 'other'", {PROVIDED, LONG}),
     "a user is gone": ("DELETE FROM billing_user WHERE id = {bobs_user}", {USERS}),
     "a key's day is lowered": ("UPDATE keys_spendingday SET spent_nanos = spent_nanos - 1", {DAYS}),
     "an hour of usage is lowered": ("UPDATE completions_usagehour SET cost_nanos = cost_nanos - 1", {SUMS}),
@@ -499,12 +522,15 @@ def make_rows() -> dict[str, Any]:
 
 
 def use(alice: Account) -> None:
-    """Send two completions that are charged, and one that fails."""
-    factories.make_model("demo/echo", cached_input="0.25")
+    """Send two completions that are charged, one that fails, and one of a long prompt that is charged, too."""
+    prices = factories.make_model("demo/echo", cached_input="0.25").prices
+    long = {"input_above_20_nanos": 10**9, "output_above_20_nanos": 3 * 10**9}
+    factories.change_prices(prices, flex_input_nanos=25 * 10**7, flex_output_nanos=75 * 10**7, **long)
     client = client_for(factories.make_key(alice)[1])
     assert chat.send(client, chat.body(), HTTP_IDEMPOTENCY_KEY="a").status_code == 200
     assert chat.ask(client).status_code == 200
     assert chat.ask(client, echo={"status": 500}).status_code == 502
+    assert chat.ask(client, messages=[{"role": "user", "content": "word " * 40}]).status_code == 200
 
 
 def pay_and_refund(user: Any) -> str:
@@ -543,7 +569,7 @@ OF_CELLS = {"accounts_are_where_the_directory_says", "references_lead_to_their_a
 
 def unexpected(found: dict[str, set[str]]) -> dict[str, set[str]]:
     """Return what was not found as expected. With several cells the directory says more, and days of providers nothing."""
-    unasked = {PROVIDED} if known.are_several() else set()
+    unasked = {PROVIDED, LONG} if known.are_several() else set()
     return {way: names for way, names in found.items() if names - OF_CELLS != TAMPERINGS[way][1] - unasked}
 
 
@@ -618,7 +644,7 @@ def test_days_of_providers_that_were_added_up_in_part_are_not_asked_for(change, 
     make_rows()
     with connection.cursor() as cursor:
         cursor.execute(change.format("completions_providerday"))
-    assert violated() == ({PROVIDED} if not known.are_several() else set())
+    assert violated() - {LONG} == ({PROVIDED} if not known.are_several() else set())
     with connection.cursor() as cursor:
         cursor.execute(import_module("completions.migrations.0020_completions_say_what_was_held").MARK)
     today = pool.database_time().date()
