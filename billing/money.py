@@ -5,13 +5,14 @@ balance rounded down. The cents of an entry are the difference of the rounded ba
 add up entry by entry, and no account is charged for a rounding.
 """
 
-from decimal import Decimal
+from decimal import Context
 
-from gateway_project.text import dollars
+from gateway_project.text import ascii_numbers, dollars
 
 NANOS_PER_CENT = 10_000_000
 TOKENS_PER_PRICE = 1_000_000  # prices are nanodollars per million tokens
 
+_EXACT = Context(prec=200)  # rounds no number that can be read
 NANOS_MAX = 2**63 - 1
 CENTS_MAX = NANOS_MAX // NANOS_PER_CENT
 
@@ -47,12 +48,9 @@ def round_up(price_times_tokens: int) -> int:
 def price_nanos(dollars_per_million: str) -> int:
     """Convert a price in dollars per million tokens, such as "0.0375", to nanodollars per million tokens.
 
-    Raises ValueError if it is not a finite, non-negative amount of whole nanodollars, or too large.
+    Raises ValueError if it is no number in ASCII digits, or not an amount of whole nanodollars from 0 to what fits.
     """
-    try:
-        exact = Decimal(dollars_per_million) * dollars.NANOS_PER_DOLLAR
-    except ArithmeticError:
-        raise ValueError(f"{dollars_per_million!r} is not an amount of dollars") from None
-    if not exact.is_finite() or exact < 0 or exact > NANOS_MAX // TOKENS_PER_PRICE or exact != exact.to_integral_value():
+    exact = _EXACT.multiply(ascii_numbers.decimal(dollars_per_million), dollars.NANOS_PER_DOLLAR)
+    if exact < 0 or exact > NANOS_MAX // TOKENS_PER_PRICE or exact != exact.to_integral_value():
         raise ValueError(f"{dollars_per_million!r} is not a possible price in dollars per million tokens")
     return int(exact)

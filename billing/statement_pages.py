@@ -16,6 +16,7 @@ from billing.accounts.member_pages import member_page
 from billing.ledger import csv_file, reading, statement
 from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
+from gateway_project import number_fields
 from gateway_project.db import pool
 
 ENTRIES_PER_PAGE = 25
@@ -30,8 +31,8 @@ class StatementForm(ListForm):
     type = forms.ChoiceField(required=False, choices=_TYPES)
     key = forms.ChoiceField(required=False)
     model = forms.CharField(required=False, max_length=_MODEL_CHARACTERS_MAX, label="Model ID")
-    older = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
-    newer = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 2, widget=forms.HiddenInput)
+    older = number_fields.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    newer = number_fields.IntegerField(required=False, min_value=0, max_value=2**63 - 2, widget=forms.HiddenInput)
     field_order = ("type", "key", "model", "since", "until")
 
     def __init__(self, account: Account, data: Any) -> None:

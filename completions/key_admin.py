@@ -13,6 +13,7 @@ from completions.charging import trial
 from completions.models import Completion
 from completions.pricing import cost
 from completions.request import schema
+from gateway_project import number_fields
 from keys import admin as keys_admin
 from keys.models import ApiKey
 
@@ -23,8 +24,10 @@ class TrialForm(forms.Form):
     """A request to try. It is sent by GET: it changes nothing, and its address can be passed on."""
 
     model = forms.CharField(max_length=schema.MODEL_CHARACTERS_MAX, help_text="A model ID or an alias, as the caller sends it.")
-    max_tokens = forms.IntegerField(required=False, min_value=1, help_text="Leave empty if the caller sends none.")
-    prompt_tokens = forms.IntegerField(label="Input tokens", min_value=1, help_text="Estimated at four bytes per token.")
+    max_tokens = number_fields.IntegerField(required=False, min_value=1, help_text="Leave empty if the caller sends none.")
+    prompt_tokens = number_fields.IntegerField(
+        label="Input tokens", min_value=1, help_text="Estimated at four bytes per token."
+    )
 
     def clean_prompt_tokens(self) -> int:
         tokens: int = self.cleaned_data["prompt_tokens"]

@@ -8,6 +8,7 @@ import functools
 import gc
 import logging
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -23,10 +24,9 @@ from pythonjsonlogger.json import JsonFormatter
 def _integer(name: str, default: int, minimum: int, maximum: int) -> int:
     """Read a number as the settings do, with the same bounds and in the same words."""
     value = os.environ.get(name, str(default))
-    try:
-        number = int(value)
-    except ValueError:
+    if not re.fullmatch(r"-?[0-9]{1,40}", value.strip()):
         sys.exit(f"{name} must be a whole number; it is {value!r}.")
+    number = int(value)
     if not minimum <= number <= maximum:
         sys.exit(f"{name} must be between {minimum} and {maximum}; it is {number}.")
     return number

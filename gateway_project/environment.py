@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
-from gateway_project.text import web_addresses
+from gateway_project.text import ascii_numbers, web_addresses
 
 Default = TypeVar("Default", int, None)
 Network = IPv4Network | IPv6Network
@@ -58,7 +58,7 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
     if value is None or (default is None and not value.strip()):
         return default
     try:
-        number = int(value)
+        number = ascii_numbers.whole(value.strip())
     except ValueError:
         raise ImproperlyConfigured(f"{name} must be a whole number; it is {value!r}.") from None
     if not minimum <= number <= maximum:
@@ -107,9 +107,9 @@ def numbers(name: str, defaults: dict[str, float]) -> dict[str, float]:
 
 def _number(name: str, value: str) -> float:
     try:
-        number = float(value)
+        number = float(ascii_numbers.decimal(value))
     except ValueError:
-        number = math.nan
+        number = -1.0
     if not 0 <= number < math.inf:
         raise ImproperlyConfigured(f"{name} must have numbers of 0 or more; it has {value!r}.")
     return number

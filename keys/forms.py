@@ -11,6 +11,7 @@ from django.utils.text import capfirst
 from billing import money
 from billing.forms import DollarsField, SelectedAccountForm
 from billing.models import Account
+from gateway_project import number_fields
 from gateway_project.db import pool
 from gateway_project.desk.forms import ActForm
 from keys import allowed_models, summaries
@@ -187,8 +188,8 @@ class KeyForm(SelectedAccountForm, DetailsForm, LimitForm):
 class ChangeForm(DetailsForm):
     """What an owner changes of a key, but for its spending limit. A rate may be below the account's, and not above."""
 
-    requests_per_minute = forms.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
-    tokens_per_minute = forms.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
+    requests_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
+    tokens_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
     field_order = ["name", "last_day", "allowed_models", "requests_per_minute", "tokens_per_minute", "tags"]
 
     def __init__(self, key: ApiKey, *args: Any) -> None:

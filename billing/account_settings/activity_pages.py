@@ -14,6 +14,7 @@ from billing.accounts.list_forms import ListForm
 from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account
+from gateway_project import number_fields
 from gateway_project.activity.models import Activity
 from gateway_project.db import newest_first
 from gateway_project.web import downloads
@@ -29,8 +30,8 @@ class ActivityForm(ListForm):
 
     act = forms.ChoiceField(required=False, choices=_ACTS, label="What")
     by = forms.ChoiceField(required=False, choices=_DOERS, label="Who")
-    older = forms.IntegerField(required=False, min_value=1, max_value=_KEY_MAX, widget=forms.HiddenInput)
-    newer = forms.IntegerField(required=False, min_value=0, max_value=_KEY_MAX - 1, widget=forms.HiddenInput)
+    older = number_fields.IntegerField(required=False, min_value=1, max_value=_KEY_MAX, widget=forms.HiddenInput)
+    newer = number_fields.IntegerField(required=False, min_value=0, max_value=_KEY_MAX - 1, widget=forms.HiddenInput)
     field_order = ("act", "by", "since", "until")
 
     @property

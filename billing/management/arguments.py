@@ -10,12 +10,13 @@ from billing import email_addresses
 from billing.accounts import lifecycle
 from billing.models import Account
 from gateway_project import installation
+from gateway_project.text import ascii_numbers
 
 
 def whole_number(argument: str, typed: str, *, minimum: int, maximum: int) -> int:
     """Read a whole number from ``minimum`` to ``maximum``."""
     try:
-        number = int(typed)
+        number = ascii_numbers.whole(typed.strip())
     except ValueError:
         raise CommandError(f"{argument}: {typed!r} is not a whole number.") from None
     if not minimum <= number <= maximum:

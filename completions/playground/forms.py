@@ -9,6 +9,7 @@ from django import forms
 
 from billing.models import Account
 from completions.catalog.lookup import Listing
+from gateway_project import number_fields
 
 PROMPT_CHARACTERS_MAX = 100_000
 EARLIER_CHARACTERS_MAX = 1_000_000  # of JSON
@@ -51,10 +52,10 @@ class PlaygroundForm(forms.Form):
         help_text="Optional. Tells the model how to behave.",
     )
     prompt = forms.CharField(max_length=PROMPT_CHARACTERS_MAX, widget=forms.Textarea(attrs={"rows": 3}))
-    max_tokens = forms.IntegerField(
+    max_tokens = number_fields.IntegerField(
         label="Maximum output tokens", required=False, min_value=1, initial=500, help_text="A token is about four letters."
     )
-    temperature = forms.FloatField(
+    temperature = number_fields.FloatField(
         required=False,
         min_value=0,
         max_value=2,

@@ -23,6 +23,7 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from gateway_project import number_fields
 from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
@@ -45,6 +46,7 @@ class NamedTimesMixin:
 class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg]
     """A ModelAdmin whose acts are recorded. Subclasses that have an account override ``account_id_of``."""
 
+    formfield_overrides = number_fields.OF_COLUMNS
     amounts: tuple[str, ...] = ()  # the fields in nanodollars that the list shows
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:

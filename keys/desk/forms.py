@@ -7,6 +7,7 @@ from django import forms
 
 from billing import money
 from billing.forms import DollarsField
+from gateway_project import number_fields
 from gateway_project.db import pool
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.text import dollars
@@ -80,8 +81,8 @@ class RaiseForm(KeyActForm):
         return until
 
 
-def _rate(label: str) -> forms.IntegerField:
-    return forms.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
+def _rate(label: str) -> number_fields.IntegerField:
+    return number_fields.IntegerField(label=label, min_value=1, max_value=RATE_MAX, required=False)
 
 
 _RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")

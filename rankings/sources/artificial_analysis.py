@@ -56,9 +56,9 @@ def _models(client: SourceClient) -> tuple[str, list[dict[str, Any]]]:
 def _require_quota(headers: Headers) -> None:
     """Raises SourceUnavailable when only the part of the day's quota is left that others may need."""
     left = headers.get("X-RateLimit-Remaining", "")
-    if left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
+    if left.isascii() and left.isdigit() and int(left) <= QUOTA_LEFT_MIN:
         reset = headers.get("X-RateLimit-Reset", "")
-        is_timestamp = reset.isdigit() and len(reset) < 12
+        is_timestamp = reset.isascii() and reset.isdigit() and len(reset) < 12
         retry_at = datetime.fromtimestamp(int(reset), UTC) if is_timestamp else datetime.now(UTC) + timedelta(days=1)
         raise SourceUnavailable(f"{left} requests are left of today's", retry_at=retry_at)
 

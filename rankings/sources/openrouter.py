@@ -5,11 +5,12 @@ Its list of models is read because it links names to repositories of the Hub. It
 
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from completions.models import Category
+from gateway_project.text import ascii_numbers
 from rankings import environment
 from rankings.models import Source
 from rankings.sources import documents
@@ -144,10 +145,10 @@ def _is_alias_or_router(slug: str) -> bool:
 def _price(value: Any) -> str | None:
     """Return US dollars per million tokens from a text in dollars per token. None if unknown, which the source writes as -1."""
     try:
-        price = Decimal(value) if isinstance(value, str) and len(value) < 40 else Decimal(-1)
-    except InvalidOperation:
+        price = ascii_numbers.decimal(value) if isinstance(value, str) and len(value) < 40 else Decimal(-1)
+    except ValueError:
         return None
-    is_price = price.is_finite() and 0 <= price <= PRICE_USD_MAX and price.as_tuple().exponent >= -40  # type: ignore[operator]
+    is_price = 0 <= price <= PRICE_USD_MAX and price.as_tuple().exponent >= -40  # type: ignore[operator]
     return f"{(price * 1_000_000).normalize():f}" if is_price else None
 
 

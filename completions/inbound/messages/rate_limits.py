@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-_DURATION = re.compile(r"(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?")  # as ``go_duration`` of keys writes it
+_DURATION = re.compile(r"(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?", re.ASCII)  # as ``go_duration`` of keys writes it
 
 
 def headers(ours: Mapping[str, str], now: datetime) -> dict[str, str]:

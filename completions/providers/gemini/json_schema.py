@@ -56,7 +56,7 @@ def write(root: Schema, param: str) -> Written | None:
 
 def _step(found: Any, step: str) -> Any:
     if isinstance(found, list):
-        return found[int(step)] if step.isdecimal() and len(step) < 9 and int(step) < len(found) else None
+        return found[int(step)] if step.isascii() and step.isdigit() and len(step) < 9 and int(step) < len(found) else None
     return found.get(step) if isinstance(found, dict) else None
 
 
