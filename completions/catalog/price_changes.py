@@ -30,6 +30,7 @@ from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
 from completions.pricing import meters
 from completions.pricing.rates import RateSheet
+from gateway_project import number_fields
 from gateway_project.db import pool
 
 _KIND = CatalogProposal.Kind.PRICE
@@ -43,7 +44,7 @@ class PriceChangeForm(forms.Form):
     more_rates = forms.CharField(
         label="More rates", max_length=20_000, required=False, widget=forms.Textarea, help_text=MORE_RATES_HELP
     )
-    markup = forms.DecimalField(
+    markup = number_fields.DecimalField(
         label="Mark-up on the provider's price, %",
         required=False,
         min_value=0,
@@ -133,7 +134,7 @@ class PriceChangeForm(forms.Form):
 
     def _say_what_changed(self, seen: str) -> None:
         """The page is outdated: another price is in force now. It is shown, and what was typed is kept."""
-        old = self.model.prices.filter(pk=seen).first() if seen.isdecimal() and len(seen) < 19 else None
+        old = self.model.prices.filter(pk=seen).first() if seen.isascii() and seen.isdigit() and len(seen) < 19 else None
         change = diff.describe_price_change(diff.price_values(old) if old else {}, self.before)
         self.data["seen"] = self._seen  # type: ignore[index]
         self.add_error(None, f"The price was changed since you opened this page: {change}. Nothing was changed now.")

@@ -84,6 +84,7 @@ METERS = (
     ),
 )
 BY_NAME = {meter.name: meter for meter in METERS}
+ASKED_FOR = {meter.name for meter in METERS if meter.is_asked_for}
 REQUIRED = ("input", "output")  # of each service tier and each length band
 # Numbers with a column in completions and in days of providers.
 COLUMNS = (

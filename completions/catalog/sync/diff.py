@@ -5,6 +5,7 @@ A list can change only the models whose first route leads to its provider. Field
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from billing import money
@@ -12,8 +13,9 @@ from completions.catalog import rules
 from completions.catalog.sync import parse
 from completions.catalog.sync.parse import ListedModel
 from completions.models import CatalogProposal, LanguageModel, TokenPrices
-from completions.pricing import rates
+from completions.pricing import meters, rates
 from completions.pricing.rates import RateSheet
+from gateway_project.text import dollars
 
 Kind = CatalogProposal.Kind
 Values = dict[str, Any]  # JSON: counts, booleans, and prices as text, in US dollars per million tokens
@@ -90,13 +92,22 @@ def _capabilities(model: LanguageModel, listed_model: ListedModel) -> tuple[Valu
 
 
 def _price(model: LanguageModel, listed: Mapping[str, str]) -> tuple[Values, Values]:
+    """Return the price before and after. Length bands are those of the list if it has some."""
     old = price_values(model.prices_in_force[0]) if model.prices_in_force else {}
-    return old, {**old, **listed}
+    kept = {name: value for name, value in old.items() if not _is_band(name)} if any(map(_is_band, listed)) else old
+    return old, {**kept, **listed}
+
+
+def _is_band(name: str) -> bool:
+    """Whether a rate is of longer prompts, in the standard tier, of which lists have the price."""
+    place = rates.parse_name(name)
+    return place is not None and not place[1] and place[2] > 0
 
 
 def _becomes_free(old: Values, new: Values) -> bool:
-    """Whether a price changes to 0. That is not accepted: lists write "0" for free, for unknown, and by mistake."""
-    return any(not _nanos(new[name]) and old.get(name) != new[name] for name in ("input", "output"))
+    """Whether input or output changes to 0. That is not accepted: lists write "0" for free, for unknown, and by mistake."""
+    changed = {name: value for name, value in new.items() if old.get(name) != value}
+    return any(rate.meter in meters.REQUIRED and not rate.nanos for rate in RateSheet.of_values(changed))
 
 
 def _new_models(
@@ -157,10 +168,18 @@ def can_apply_automatically(kind: str, old: Values, new: Values, *, percent: int
     """
     match kind:
         case Kind.PRICE:
-            return bool(old) and all(_is_near(*_effective(name, old, new), percent) for name in {**old, **new})
+            return bool(old) and all(_is_near(*pair, percent) for pair in _all_rates(old, new))
         case Kind.LIMITS | Kind.CAPABILITIES:
             return all(new[name] >= old[name] for name in old)
     return False
+
+
+def _all_rates(old: Values, new: Values) -> Iterator[tuple[int, int]]:
+    """Yield what each meter costs before and after, in nanodollars, at every tier and length that either price knows."""
+    sheets = RateSheet.of_values(old), RateSheet.of_values(new)
+    tiers = {rates.STANDARD, *sheets[0].tiers, *sheets[1].tiers}
+    for name, tier, above in product(meters.BY_NAME, tiers, {0, *sheets[0].thresholds, *sheets[1].thresholds}):
+        yield sheets[0].nanos_of(name, tier, above), sheets[1].nanos_of(name, tier, above)
 
 
 def _effective(name: str, old: Values, new: Values) -> tuple[int, int]:
@@ -211,11 +230,26 @@ def describe_change(kind: str, old: Values, new: Values) -> str:
 
 def describe_price_change(old: Values, new: Values) -> str:
     """Describe what changes of a price, in percent: "input $0.50 -> $0.60 (+20 %)"."""
+    old, new = ({**implied, **values} for implied, values in zip(_implied(old, new), (old, new), strict=True))
     changed = [name for name in rates.sort_names({**old, **new}) if old.get(name) != new.get(name)]
     return ", ".join(
         f"{_label(name)} {_described(old.get(name))} -> {_described(new.get(name))}{_percent(name, old, new)}"
         for name in changed
     )
+
+
+def _implied(old: Values, new: Values) -> tuple[Values, Values]:
+    """Return rates that no price states and that change because a tier or a band begins or ends, as that of cached input."""
+    sheets = RateSheet.of_values(old), RateSheet.of_values(new)
+    places = [{(rate.tier, rate.above) for rate in sheet} for sheet in sheets]
+    stated = {rate.meter for sheet in sheets for rate in sheet if not rate.tier and not rate.above} - meters.ASKED_FOR
+    changed = [(meter, *place) for meter, place in product(stated, places[0] ^ places[1] if old else ())]
+    unstated = {name: rate for rate in changed if (name := rates.rate_name(*rate)) not in {**old, **new}}
+    before, after = (
+        {name: dollars.format_plain(sheet.nanos_of(*rate)) for name, rate in unstated.items() if rate[1] in ("", *sheet.tiers)}
+        for sheet in sheets
+    )
+    return before, after
 
 
 def _percent(name: str, old: Values, new: Values) -> str:

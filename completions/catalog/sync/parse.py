@@ -11,14 +11,15 @@ from decimal import Context, Decimal
 from typing import Any
 
 from billing import money
+from completions.pricing import meters, rates
+from completions.pricing.meters import BY_NAME
 from gateway_project import errors
 from gateway_project.text import dollars
 from gateway_project.web import strict_json
 
 _COUNT_MAX = 2**31 - 1
-_PER_TOKEN = re.compile(r"\d{1,6}(\.\d{1,40})?([eE]-\d{1,2})?", re.ASCII)
+_LISTED = re.compile(r"\d{1,6}(\.\d{1,40})?([eE]-\d{1,2})?", re.ASCII)
 _EXACT = Context(prec=100)
-_NANOS_PER_MILLION = dollars.NANOS_PER_DOLLAR * money.TOKENS_PER_PRICE
 # For lists that do not say what a model generates: models with these names do not chat.
 _NO_CHAT = re.compile(r"embed|whisper|tts|dall-e|moderation|transcribe|realtime|sora|image|rerank")
 
@@ -31,7 +32,7 @@ class InvalidList(Exception):
 class ListedModel:
     """A model as the provider lists it. None: the list does not say.
 
-    ``price`` is text, in US dollars per million tokens: input, output, and where listed cached_input and cache_write.
+    ``price`` is rates by name, in US dollars: input, output and what else is listed, such as input_above_200000.
     ``notes`` are predicates about the model for staff, such as implausible values.
     """
 
@@ -142,49 +143,88 @@ def _end_notes(row: dict[str, Any]) -> list[str]:
 
 # --- Prices ---------------------------------------------------------------------------------------------------------
 
+# OpenRouter's names: https://openrouter.ai/docs/client-sdks/python/components/pricing
+_FIELDS = {
+    "input": "prompt",
+    "output": "completion",
+    "cached_input": "input_cache_read",
+    "cache_write": "input_cache_write",
+    "cache_write_1h": "input_cache_write_1h",
+    "image": "image",
+    "web_search": "web_search",
+}
+_PRICE_FIELDS = {
+    *_FIELDS.values(),
+    *("request", "internal_reasoning", "discount", "image_token", "image_output", "audio", "audio_output", "input_audio_cache"),
+}
+Table = dict[str, Any]  # fields of a list
+
 
 def _price(pricing: Any, notes: list[str]) -> dict[str, str] | None:
-    """Return the highest listed prices, because the catalog has one price for requests of every length.
-
-    Reasoning tokens are billed as generated ones, so a dearer price for them counts as the output price.
-    """
+    """Return the listed rates, by name: those of all prompts, and of longer ones where they differ."""
     if not isinstance(pricing, dict):
         return None
-    tables = [pricing, *filter(None, map(_table, _rows(pricing.get("overrides"))))]
+    overrides = list(filter(None, map(_table, _rows(pricing.get("overrides")))))
     try:
-        if _highest(tables, "request"):
+        if any(_highest([table], "request", meters.Unit.TOKENS) for table in (pricing, *overrides)):
             notes.append("costs something for each request, which the catalog cannot represent")
             return None
-        nanos = {
-            "input": _required(pricing, tables, "prompt"),
-            "output": _required(pricing, tables, "completion", "internal_reasoning"),
-            # Lists write "0" here if there is no such price.
-            "cached_input": _highest(tables, "input_cache_read"),
-            "cache_write": _highest(tables, "input_cache_write"),
-        }
+        bands = {above: _band(_tables(pricing, overrides, above)) for above in sorted({0, *map(_threshold, overrides)})}
     except ValueError as error:
         notes.append(f"has an implausible price: {error}")
         return None
-    return {field: dollars.format_plain(amount) for field, amount in nanos.items() if amount or field in {"input", "output"}}
+    return {
+        rates.rate_name(name, above=above): dollars.format_plain(nanos)
+        for place, (above, band) in enumerate(bands.items())
+        if not place or band != list(bands.values())[place - 1]
+        for name, nanos in band.items()
+        if not above or BY_NAME[name].unit is meters.Unit.TOKENS or nanos != bands[0].get(name)
+    }
 
 
-def _required(pricing: dict[str, Any], tables: list[dict[str, Any]], *fields: str) -> int:
-    if pricing.get(fields[0]) is None:
-        raise ValueError(f"{fields[0]} is missing")
-    return _highest(tables, *fields)
+def _threshold(override: Table) -> int:
+    """Return the tokens that a prompt must exceed for an override."""
+    return _count(override.get("min_prompt_tokens")) or 0
 
 
-def _highest(tables: list[dict[str, Any]], *fields: str) -> int:
-    amounts = [(field, table[field]) for table in tables for field in fields if table.get(field) is not None]
-    return max((_nanos(field, amount) for field, amount in amounts), default=0)
+def _is_by_length(override: Table) -> bool:
+    """Whether the length of the prompt alone decides; otherwise the hour does, too, or what is not known here."""
+    return override.keys() - _PRICE_FIELDS == {"min_prompt_tokens"} and _threshold(override) > 0
 
 
-def _nanos(field: str, dollars_per_token: Any) -> int:
-    """Convert dollars per token, as text, exactly into nanodollars per million tokens. Raises ValueError."""
-    problem = ValueError(f"{field} {str(dollars_per_token)[:40]!r}")
-    if not isinstance(dollars_per_token, str) or not _PER_TOKEN.fullmatch(dollars_per_token):
+def _tables(pricing: Table, overrides: list[Table], above: int) -> list[Table]:
+    """Return the tables that may hold for prompts above a threshold. Of the overrides that apply the later ones win."""
+    applying = [override for override in overrides if _threshold(override) <= above]
+    table = dict(pricing)
+    for override in filter(_is_by_length, applying):
+        table |= {field: value for field, value in override.items() if value is not None}
+    return [table, *({**table, **override} for override in applying if not _is_by_length(override))]
+
+
+def _band(tables: list[Table]) -> dict[str, int]:
+    """Return the highest rates of some tables, because the catalog has one price for all hours.
+
+    Reasoning tokens are billed as generated ones, so a dearer price for them counts as the output price. Lists write "0" where
+    there is no price of a meter, except for input and output.
+    """
+    for field in ("prompt", "completion"):
+        if tables[0].get(field) is None:
+            raise ValueError(f"{field} is missing")
+    nanos = {name: _highest(tables, field, BY_NAME[name].unit) for name, field in _FIELDS.items()}
+    nanos["output"] = max(nanos["output"], _highest(tables, "internal_reasoning", meters.Unit.TOKENS))
+    return {name: amount for name, amount in nanos.items() if amount or name in meters.REQUIRED}
+
+
+def _highest(tables: list[Table], field: str, unit: meters.Unit) -> int:
+    return max((_nanos(field, table[field], unit) for table in tables if table.get(field) is not None), default=0)
+
+
+def _nanos(field: str, listed: Any, unit: meters.Unit) -> int:
+    """Convert dollars per token, image or search, as text, exactly into nanodollars of a rate. Raises ValueError."""
+    problem = ValueError(f"{field} {str(listed)[:40]!r}")
+    if not isinstance(listed, str) or not _LISTED.fullmatch(listed):
         raise problem
-    exact = _EXACT.multiply(Decimal(dollars_per_token), Decimal(_NANOS_PER_MILLION))
+    exact = _EXACT.multiply(Decimal(listed), Decimal(dollars.NANOS_PER_DOLLAR * unit.number))
     if exact != exact.to_integral_value():
         raise problem
     try:

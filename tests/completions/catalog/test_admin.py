@@ -402,7 +402,7 @@ def test_a_model_is_created_with_its_route_and_price(root, settings):
     }
 
     assert save(root, "languagemodel", None, fields).status_code == 302
-    assert lookup.find_offer("demo/new").price.output_nanos == 2_000_000_000
+    assert lookup.find_offer("demo/new").price.rate("output") == 2_000_000_000
 
 
 def test_a_route_by_an_api_that_its_provider_does_not_have_is_refused(echo_model, root):

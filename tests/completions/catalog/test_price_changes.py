@@ -56,7 +56,7 @@ def confirm(client: Client, reply: Any, **typed: str) -> Any:
 
 
 def prices() -> list[tuple[int, int]]:
-    return list(Price.objects.order_by("effective_from").values_list("input_nanos", "output_nanos"))
+    return [(price.input_nanos, price.output_nanos) for price in Price.objects.order_by("effective_from")]
 
 
 BEFORE = (500_000_000, 1_500_000_000)
@@ -74,7 +74,7 @@ def test_a_price_is_set_after_its_change_was_shown_in_percent(echo_model: Langua
     assert "Review the change: input $0.50 -> $0.60 (+20 %), at once. Send the form again to set it." in text(shown)
     assert confirm(root, shown).status_code == 302
     assert prices() == [BEFORE, (600_000_000, 1_500_000_000)]
-    assert lookup.find_offer("demo/echo").price.input_nanos == 600_000_000
+    assert lookup.find_offer("demo/echo").price.rate("input") == 600_000_000
     log = Activity.objects.get()
     assert (log.act, log.object_id) == ("PRICED", "demo/echo")
     assert log.summary == "Set the price: input $0.50 -> $0.60 (+20 %), at once."
@@ -129,9 +129,9 @@ def test_a_price_begins_later_and_can_be_withdrawn_until_then(echo_model: Langua
     shown = send(root, input="0.60", starts_at=f"{start:%Y-%m-%dT%H:%M}")
     assert f"input $0.50 -> $0.60 (+20 %), from {start:%Y-%m-%d %H:%M} UTC" in text(shown)
     assert confirm(root, shown).status_code == 302
-    later = Price.objects.get(input_nanos=600_000_000)
-    assert later.effective_from == start
-    assert lookup.find_offer("demo/echo").price.input_nanos == 500_000_000
+    later = Price.objects.get(effective_from=start)
+    assert later.input_nanos == 600_000_000
+    assert lookup.find_offer("demo/echo").price.rate("input") == 500_000_000
     assert f"From {start:%Y-%m-%d %H:%M} UTC another price applies." in text(root.get(PAGE))
     assert "deleted, and the price before it stays in force" in text(root.get(f"{PAGE}{later.pk}/"))
     assert root.post(f"{PAGE}{later.pk}/").status_code == 302
@@ -185,19 +185,14 @@ def test_the_price_of_an_hour_and_those_of_tiers_are_set_and_stay(echo_model: La
     typed = {"cache_write_1h": "1.00", "flex_input": "0.25", "flex_output": "0.75"}
     shown = send(root, **typed)
     change = (
-        "cache write for an hour none -> $1.00, input of the flex tier none -> $0.25, output of the flex tier none -> $0.75"
+        "cache write for an hour none -> $1.00 (+100 %),"
+        " input of the flex tier none -> $0.25 (-50 %), output of the flex tier none -> $0.75 (-50 %)"
     )
     assert change in text(shown)
     assert confirm(root, shown, is_large="on").status_code == 302
     assert confirm(root, send(root, input="0.60")).status_code == 302
-    columns = Price.objects.latest("effective_from")
-    assert (columns.input_nanos, columns.cache_write_1h_nanos) == (600_000_000, 1_000_000_000)
-    assert (columns.flex_input_nanos, columns.flex_cached_input_nanos, columns.flex_output_nanos) == (
-        250_000_000,
-        None,
-        750_000_000,
-    )
-    assert "flex 0.25 / 0.75" in text(root.get("/admin/completions/price/"))
+    assert Price.objects.latest("effective_from").sheet.values == {**typed, "input": "0.60", "output": "1.50"}
+    assert "flex tier, input 0.25, flex tier, output 0.75" in text(root.get("/admin/completions/price/"))
 
 
 def test_half_a_tier_is_not_set(echo_model: LanguageModel, root: Client) -> None:
@@ -209,10 +204,10 @@ def test_half_a_tier_is_not_set(echo_model: LanguageModel, root: Client) -> None
 def test_a_mark_up_fills_in_the_prices_from_what_the_provider_charges(echo_model: LanguageModel, root: Client) -> None:
     assert "markup" not in root.get(PAGE).context["form"].fields
     cost = {"input_nanos": 400_000_001, "output_nanos": 1_000_000_000, "cached_input_nanos": 40_000_000}
-    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", **cost)
+    ProviderPrice.objects.create(model=echo_model, provider_id="echo", since="2020-01-01", rates=factories.rates_of(**cost))
     shown = send(root, markup="12.5")
     assert fields_of(shown)["input"] == "0.450000002"
-    assert "output $1.50 -> $1.125 (-25 %), cached input none -> $0.045" in text(shown)
+    assert "output $1.50 -> $1.125 (-25 %), cached input none -> $0.045 (-91 %)" in text(shown)
     assert prices() == [BEFORE]
     assert confirm(root, shown, is_large="on").status_code == 302
     assert prices() == [BEFORE, (450_000_002, 1_125_000_000)]

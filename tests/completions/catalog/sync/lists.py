@@ -7,19 +7,7 @@ from completions.models import CatalogProposal, LanguageModel, Price, Provider, 
 from tests import factories
 from tests.document_server import DocumentServer, Reply, reply
 
-TIER_FIELDS = [
-    f"{tier}_{name}" for tier in ("flex", "priority") for name in ("input", "cached_input", "output")
-]  # which no list has
-OLD_PRICE: dict[str, str | None] = {
-    "input": "3.00",
-    "output": "15.00",
-    "cached_input": "0.30",
-    "cache_write": None,
-    "cache_write_1h": None,
-    **dict.fromkeys(TIER_FIELDS),
-    "image": None,
-    "web_search": None,
-}
+OLD_PRICE: dict[str, str | None] = {"input": "3.00", "output": "15.00", "cached_input": "0.30"}
 
 
 class ListServer(DocumentServer):

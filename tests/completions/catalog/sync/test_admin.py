@@ -183,11 +183,7 @@ def test_an_approved_price_is_in_force_at_once_and_logged_and_the_old_one_stays(
     assert state(proposal) == ("applied", "staff@example.org")
     assert Price.objects.values().get(pk=old["id"]) == old
     offered = lookup.find_offer("acme/large").price
-    assert (offered.input_nanos, offered.output_nanos, offered.cached_input_nanos) == (
-        2_500_000_000,
-        15_000_000_000,
-        300_000_000,
-    )
+    assert offered.values == {**OLD_PRICE, "input": "2.50"}
     assert [(entry.object_type, entry.object_id, entry.summary) for entry in Activity.objects.order_by("pk")] == [
         ("completions.catalogproposal", str(proposal.pk), sentence),
         ("completions.languagemodel", "acme/large", sentence),
@@ -276,13 +272,13 @@ def test_an_approved_new_model_is_created_disabled(large, office):
     assert (made.name, made.maker, made.context_window, made.max_output_tokens) == ("Small", "Acme", 64_000, 8_000)
     assert (made.image_support, made.function_calling, made.commercial_use, made.is_enabled) == (True, False, False, False)
     assert list(made.routes.values_list("provider", "upstream_model", "is_enabled")) == [("barn", "small-1", True)]
-    assert list(made.prices.values_list("input_nanos", "cache_write_nanos")) == [(2_500_000_000, None)]
+    assert [price.sheet.values for price in made.prices.all()] == [SMALL["price"]]
     assert CatalogProposal.objects.get().model == made
     with pytest.raises(errors.ModelNotFound):
         lookup.find_offer("acme/small")
 
     LanguageModel.objects.update(is_enabled=True)
-    assert lookup.find_offer("acme/small").price.input_nanos == 2_500_000_000
+    assert lookup.find_offer("acme/small").price.rate("input") == 2_500_000_000
 
 
 def test_a_new_model_without_a_listed_price_is_created_without_one(large, office):

@@ -7,7 +7,7 @@ import pytest
 from completions.catalog.sync import diff
 from completions.models import Price, Route
 from tests import factories
-from tests.completions.catalog.sync.lists import OLD_PRICE, TIER_FIELDS, bare, catalog, entry, make_model, priced, proposed
+from tests.completions.catalog.sync.lists import OLD_PRICE, bare, catalog, entry, make_model, priced, proposed
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +38,6 @@ def test_a_different_price_is_proposed_exactly_and_not_written(large, lists, syn
     report = sync()
 
     new = {"input": "0.15", "output": "0.60", "cached_input": "0.0375", "cache_write": "0.20"}
-    new |= {"cache_write_1h": None, "image": None, "web_search": None, **dict.fromkeys(TIER_FIELDS)}
     assert proposed() == [("price", "acme/large", OLD_PRICE, new)]
     assert [(change["kind"], change["new"]) for change in report["proposed"]] == [("price", new)]
     assert report["waiting"] == 1
@@ -92,7 +91,7 @@ def test_a_price_of_zero_on_both_sides_is_no_difference(barn, lists, sync):
 def test_our_prices_that_no_list_has_are_kept(large, lists, sync):
     kept = {"cache_write_1h_nanos": 6_000_000_000, "web_search_nanos": 10_000_000}
     factories.change_prices(Price.objects, image_nanos=4_000_000, **kept)
-    lists.lists(priced(prompt="0.000002", image="0.009"))
+    lists.lists(priced(prompt="0.000002"))
 
     sync()
 

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 
 from completions.models import Price, Provider, UpstreamList
+from tests import factories
 from tests.completions.catalog.sync.lists import ListServer, entry, listing, proposed
 from tests.document_server import reply, serving
 

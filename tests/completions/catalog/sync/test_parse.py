@@ -184,12 +184,45 @@ def test_an_implausible_price_is_noted_and_not_proposed(large, lists, sync, pric
         ({"input_cache_read": "0", "input_cache_write": "0"}, {}),
         ({"internal_reasoning": "0.00002"}, {"output": "20.00"}),
         ({"internal_reasoning": "0.00001"}, {}),
-        ({"overrides": [{"min_prompt_tokens": 200_000, "prompt": "0.000006"}, {"completion": "0.00001"}]}, {"input": "6.00"}),
-        ({"overrides": "none", "discount": 0.5, "web_search": "0.01", "image": "0.004"}, {}),
+        ({"overrides": [{"completion": "0.00001"}, {"utc_start": "01:00", "prompt": "0.000006"}]}, {"input": "6.00"}),
+        (
+            {"overrides": "none", "web_search": "0.01", "image": "0.004", "input_cache_write_1h": "0.000006"},
+            {"web_search": "0.01", "image": "0.004", "cache_write_1h": "6.00"},
+        ),
+        ({"discount": 0.5, "audio": "0.000009", "image_token": "0.000009"}, {}),
+        (
+            {"overrides": [{"min_prompt_tokens": 200_000, "prompt": "0.000006", "completion": "0.00002"}]},
+            {"input_above_200000": "6.00", "cached_input_above_200000": "0.30", "output_above_200000": "20.00"},
+        ),
+        (
+            {
+                "web_search": "0.01",
+                "overrides": [
+                    {"min_prompt_tokens": 200_000, "prompt": "0.000006", "web_search": "0.02"},
+                    {"min_prompt_tokens": 100_000, "input_cache_read": "0.0000006"},
+                    {"min_prompt_tokens": 200_000, "utc_start": "01:00", "completion": "0.00003"},
+                    {"min_prompt_tokens": 400_000, "audio": "0.00001"},
+                ],
+            },
+            {
+                "web_search": "0.01",
+                "input_above_100000": "3.00",
+                "cached_input_above_100000": "0.60",
+                "output_above_100000": "15.00",
+                "input_above_200000": "6.00",
+                "cached_input_above_200000": "0.60",
+                "output_above_200000": "30.00",
+                "web_search_above_200000": "0.02",
+            },
+        ),
+        ({"overrides": [{"min_prompt_tokens": "200000", "prompt": "0.000006"}]}, {"input": "6.00"}),
     ],
-    ids=["left out", "zeros", "dearer reasoning", "cheaper reasoning", "overrides", "fields that the catalog does not have"],
+    ids=[
+        *("left out", "zeros", "dearer reasoning", "cheaper reasoning", "by the hour", "other meters"),
+        *("fields that the catalog does not have", "a length band", "several bands", "a length that is no number"),
+    ],
 )
-def test_a_price_is_the_highest_that_a_request_can_cost(large, lists, sync, pricing, changed):
+def test_the_rates_of_a_list_are_proposed_and_where_they_vary_the_highest(large, lists, sync, pricing, changed):
     lists.lists(priced(**pricing))
 
     sync()

@@ -13,7 +13,7 @@ from completions.catalog.sync import proposals
 from completions.models import CatalogProposal, LanguageModel, Price, Provider, UpstreamList
 from tests import factories
 from tests.completions import rows
-from tests.completions.catalog.sync.lists import entry, make_model, priced, proposed
+from tests.completions.catalog.sync.lists import OLD_PRICE, entry, make_model, priced, proposed
 from tests.upstream import DONE, FINISH, ROLE, Upstream, stream, usage, words
 
 pytestmark = pytest.mark.django_db
@@ -130,12 +130,8 @@ def test_a_provider_that_applies_gets_small_changes_applied_and_the_rest_propose
     [applied] = CatalogProposal.objects.filter(state="applied")
     assert (applied.decided_by, applied.decided_at is None) == (None, False)
     offered = lookup.find_offer("acme/large")
-    assert (offered.price.input_nanos, offered.price.output_nanos, offered.context_window) == (
-        2_500_000_000,
-        15_000_000_000,
-        128_000,
-    )
-    assert list(Price.objects.order_by("pk").values_list("input_nanos", flat=True)) == [3_000_000_000, 2_500_000_000]
+    assert (offered.price.values, offered.context_window) == ({**OLD_PRICE, "input": "2.50"}, 128_000)
+    assert [price.sheet.values["input"] for price in Price.objects.order_by("pk")] == ["3.00", "2.50"]
     assert LanguageModel.objects.count() == 1
     assert "applied by the rule, as barn lists it: acme/large, input $3.00 -> $2.50" in caplog.text
 
