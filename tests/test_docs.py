@@ -634,15 +634,18 @@ def test_documented_tables_of_a_catalog_file_are_exactly_the_known_ones(tmp_path
 
 
 def test_the_example_of_a_catalog_file_is_valid(tmp_path):
-    [example] = blocks(CATALOG, "toml")
+    example, prices = blocks(CATALOG, "toml")
     path = tmp_path / "my-models.toml"
     path.write_text(example)
     catalog = catalog_file.read([path])
     assert list(catalog.models) == ["local/qwen3"]
+    path.write_text(example.replace("price = {", "# price = {") + prices.replace("google/gemini-3.1-pro", "local/qwen3"))
+    dated = catalog_file.read([path]).models["local/qwen3"].prices
+    assert [price.sheet.values["output"] for price in dated] == ["12.00", "24.00"]
 
 
 def test_a_price_that_is_not_a_string_gets_the_documented_error(tmp_path):
-    [example], [shown] = blocks(CATALOG, "toml"), blocks(CATALOG, "text")
+    example, [shown] = blocks(CATALOG, "toml")[0], blocks(CATALOG, "text")
     path = tmp_path / "my-models.toml"
     path.write_text(example.replace('input = "0.05"', "input = 0.05"))
     with pytest.raises(catalog_file.InvalidCatalog) as caught:

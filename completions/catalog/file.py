@@ -7,6 +7,8 @@ transaction. What the file decides, and what it leaves alone:
 - A model's routes become exactly the file's; others are deleted (completions refer to their provider, not to a route).
 - A price that differs from the one in force becomes a new row, effective now. Old prices stay, because completions refer to
   them; for the same reason a file without a price removes none.
+- Prices of the file that begin later begin at exactly their time. Where it dates the prices of a model, others that have not
+  begun are withdrawn; where it does not, they stay, with a warning.
 - What a provider charges is dated, too: another cost of a route is that of today, and of the days after it.
 - The switches belong to the operator: ``is_enabled`` of a provider or a route is never changed, and a model's only if its
   table has ``enabled``.
@@ -18,18 +20,21 @@ import datetime
 import os
 import pwd
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from django.db import models, transaction
 
-from completions.catalog import lookup, markup, tables, writes
+from completions.catalog import lookup, markup, price_gaps, tables, writes
+from completions.catalog.sync import diff
 from completions.catalog.tables import Columns, ModelTable, ProviderTable
 from completions.models import LanguageModel, Price, Provider, ProviderPrice, Route
+from completions.pricing.rates import RateSheet
 from gateway_project.db import pool
 
+_Start = datetime.datetime | None  # of a price; None: now
 BUILT_IN = Path(__file__).parent / "catalog.toml"
 
 
@@ -114,7 +119,11 @@ class Count:
 
 @dataclass
 class Report:
-    """The result of a load. ``warnings`` name models not served or held for by guess, and providers that lost their key."""
+    """The result of a load.
+
+    ``later`` says which price begins when. ``warnings`` name models not served, models whose price has gaps or whose holds are
+    guessed, and providers that lost their key.
+    """
 
     as_of: datetime.date | None
     providers: Count = field(default_factory=Count)
@@ -122,6 +131,7 @@ class Report:
     prices: Count = field(default_factory=Count)
     routes: Count = field(default_factory=Count)
     costs: Count = field(default_factory=Count)
+    later: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -134,11 +144,12 @@ def apply(catalog: Catalog) -> Report:
     report = Report(as_of=catalog.as_of)
     with transaction.atomic():
         writes.lock_catalog()  # two hosts may start at the same time
+        now = pool.database_time()
         _write_providers({slug: table.columns for slug, table in catalog.providers.items()}, report)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
-        _write_prices(catalog.models, report)
+        _write_prices(catalog.models, report, now)
         _write_routes(catalog.models, report)
-        _write_costs(catalog.models, report)
+        _write_costs(catalog.models, report, now.date())
         loaded = LanguageModel.objects.filter(pk__in=catalog.models)
         report.warnings += [
             f"{model.pk} {obstacle}, so it is not served" for model, obstacle in lookup.incomplete_models(loaded)
@@ -149,7 +160,14 @@ def apply(catalog: Catalog) -> Report:
             for model_id, table in catalog.models.items()
             if table.lacks_image_tokens_max
         ]
+        report.warnings += _price_gaps(catalog.models, now)
     return report
+
+
+def _price_gaps(wanted: Mapping[str, ModelTable], now: datetime.datetime) -> Iterator[str]:
+    for model_id, table in wanted.items():
+        found = (gap for price in table.prices_from(now).values() for gap in price_gaps.find(price, table.context_window))
+        yield from dict.fromkeys(f"{model_id} {gap}" for gap in found)
 
 
 def _write_providers(wanted: Mapping[str, Columns], report: Report) -> None:
@@ -186,15 +204,65 @@ def _update(row: models.Model, columns: Columns, count: Count) -> None:
     count.updated += 1
 
 
-def _write_prices(wanted: Mapping[str, ModelTable], report: Report) -> None:
-    in_force = {price.model_id: price for price in Price.objects.in_force().filter(model__in=wanted)}
+def _write_prices(wanted: Mapping[str, ModelTable], report: Report, now: datetime.datetime) -> None:
+    rows = Price.objects.filter(model__in=wanted)
+    known: dict[str, dict[_Start, Price]] = {model_id: {} for model_id in wanted}
+    for price in rows.in_force():
+        known[price.model_id][None] = price
+    for price in rows.filter(effective_from__gt=now).order_by("effective_from"):
+        known[price.model_id][price.effective_from] = price
     for model_id, table in wanted.items():
-        if not table.prices:
+        stated = {start: markup.add_to_sheet(each.sheet) for start, each in table.prices_from(now).items()}
+        report.later += _describe_later(model_id, stated, known[model_id].get(None))
+        _put_prices(model_id, stated, known[model_id], report.prices)
+        if table.dates_prices:
+            _withdraw(known[model_id], report)
+        elif stated:
+            report.warnings += [
+                f"{price} is not in the file and stays: withdraw it in the admin, or date the prices of the model in the file"
+                for price in _scheduled(known[model_id])
+            ]
+
+
+def _put_prices(
+    model_id: str,
+    stated: Mapping[_Start, RateSheet],
+    known: dict[_Start, Price],
+    count: Count,
+) -> None:
+    """Write the prices that differ from those known for the same time, of which None is now. Leave the others in ``known``."""
+    for start, sheet in stated.items():
+        price = known.pop(start, None)
+        if price is not None and price.sheet == sheet:
+            count.unchanged += 1
             continue
-        if writes.set_price(model_id, in_force.get(model_id), markup.add_to_sheet(table.prices[0].sheet)):
-            report.prices.created += 1
+        if price is not None and start is not None:  # it has not begun: no completion refers to it
+            price.delete()
+            count.updated += 1
         else:
-            report.prices.unchanged += 1
+            count.created += 1
+        writes.set_price(model_id, None, sheet, starts_at=start)
+
+
+def _withdraw(known: Mapping[_Start, Price], report: Report) -> None:
+    for price in _scheduled(known):
+        report.later.append(f"{price} is withdrawn")
+        price.delete()
+        report.prices.deleted += 1
+
+
+def _scheduled(known: Mapping[_Start, Price]) -> list[Price]:
+    return [price for start, price in known.items() if start is not None]
+
+
+def _describe_later(model_id: str, stated: Mapping[_Start, RateSheet], current: Price | None) -> Iterator[str]:
+    """Yield what changes when: "m from 2027-01-01 00:00 UTC: input $2.00 -> $4.00 (+100 %)"."""
+    before = current.sheet.values if current else {}
+    for start, sheet in stated.items():
+        if start is not None:
+            change = diff.describe_price_change(before, sheet.values) or "the same as before"
+            yield f"{model_id} from {start:%Y-%m-%d %H:%M} UTC: {change}"
+        before = sheet.values
 
 
 def _write_routes(wanted: Mapping[str, ModelTable], report: Report) -> None:
@@ -216,8 +284,7 @@ def _write_routes(wanted: Mapping[str, ModelTable], report: Report) -> None:
         report.routes.deleted += 1
 
 
-def _write_costs(wanted: Mapping[str, ModelTable], report: Report) -> None:
-    today = pool.database_time().date()
+def _write_costs(wanted: Mapping[str, ModelTable], report: Report, today: datetime.date) -> None:
     rows = ProviderPrice.objects.filter(model__in=wanted, since__lte=today).order_by("model_id", "provider_id", "-since")
     in_force = {(row.model_id, row.provider_id): row for row in rows.distinct("model_id", "provider_id")}
     costs = {

@@ -173,15 +173,20 @@ _WithTiers: Any = create_model("_WithTiers", __base__=TierTable, **_TIERS)
 
 
 def _with_tier_tables(values: Any) -> Any:
-    """Return a price with a table for each tier that is written flat, as ``flex_input``. One beside its table stays."""
+    """Return a price with a table for each tier that is written flat, as ``flex_input``, unless it has one already."""
     if not isinstance(values, dict):
         return values
-    flat = {name: place for name in values if (place := rates.parse_name(name)) and place[1] not in values and not place[2]}
+    whole = {name: value for name, value in values.items() if not (tier := _flat_tier(name)) or tier in values}
     tables: dict[str, dict[str, Any]] = {}
-    for name, (meter, tier, _) in flat.items():
-        if tier:
-            tables.setdefault(tier, {})[meter] = values[name]
-    return {name: value for name, value in values.items() if name not in flat or not flat[name][1]} | tables
+    for name in values.keys() - whole.keys():
+        tables.setdefault(_flat_tier(name), {})[name.partition("_")[2]] = values[name]
+    return whole | tables
+
+
+def _flat_tier(name: object) -> str:
+    """Return "flex" of ``flex_input``, the rate of a tier among those of the standard one, and "" of other names."""
+    _, tier, above = rates.parse_name(str(name)) or ("", "", 0)
+    return "" if above else tier
 
 
 class CostTable(_WithTiers):  # type: ignore[misc]
@@ -254,6 +259,7 @@ class RouteTable(_Table):
         return provider
 
 
+_ALWAYS = datetime.datetime.min.replace(tzinfo=datetime.UTC)  # the begin of a price without from
 _NO_OUTPUT = {"max_output_tokens": 1, "reasoning": False}  # one, because every model has a maximum
 
 
@@ -305,7 +311,7 @@ class ModelTable(_Table):
     @model_validator(mode="before")
     @classmethod
     def _has_list_of_prices(cls, values: Any) -> Any:
-        """One table of a price is a list of one. Runs before the validator above: pydantic begins with the last."""
+        """One table of a price is a list of one. This runs first: pydantic begins with the last one of these."""
         is_one = isinstance(values, dict) and "price" in values and not isinstance(values["price"], list)
         return {**values, "price": [values["price"]]} if is_one else values
 
@@ -350,6 +356,18 @@ class ModelTable(_Table):
             if targets.count((provider, upstream_model)) > 1:
                 raise ValueError(f"declares {provider!r} and {upstream_model!r} twice")
         return routes
+
+    @property
+    def dates_prices(self) -> bool:
+        """Whether the table says when prices begin."""
+        return any(price.starts_at for price in self.prices)
+
+    def prices_from(self, now: datetime.datetime) -> dict[datetime.datetime | None, PriceTable]:
+        """Return the price that holds now, the one that began last, as None, and after it the later ones by their times."""
+        dated = {price.starts_at or _ALWAYS: price for price in self.prices}
+        begun = [start for start in dated if start <= now]
+        current: dict[datetime.datetime | None, PriceTable] = {None: dated[max(begun)]} if begun else {}
+        return current | {start: dated[start] for start in sorted(dated) if start > now}
 
     @property
     def lacks_image_tokens_max(self) -> bool:
@@ -436,15 +454,19 @@ def _sentence(error: ErrorDetails, values: dict[str, Any]) -> str:
 def _as_written(location: Sequence[str | int], values: Any) -> list[str | int]:
     """Return the location in the file, where one table stands for a list, and ``flex_input`` for ``input`` of a table."""
     path: list[str | int] = []
-    tier = ""
+    flat_tier = ""
     for step in location:
-        if isinstance(step, int) and not isinstance(values, list):
+        if isinstance(step, int):
+            if isinstance(values, list):
+                path.append(step)
+                values = values[step]
             continue
-        if step in meters.TIERS and isinstance(values, dict) and step not in values:
-            tier = f"{step}_"
+        table = values if isinstance(values, dict) else {}
+        if step in meters.TIERS and step not in table:
+            flat_tier = f"{step}_"
             continue
-        path.append(f"{tier}{step}" if tier else step)
-        values = values.get(step) if isinstance(values, dict) else values[step] if isinstance(values, list) else None
+        path.append(f"{flat_tier}{step}")
+        values = table.get(step)
     return path
 
 
@@ -471,10 +493,11 @@ def _problem(error: ErrorDetails, location: Sequence[str | int]) -> str:
         return "is missing"
     if kind == "extra_forbidden" and location[0] == "providers" and location[-1] == "drains":
         return "is no longer known: delete it. Every reply is read to its end now, unless you write cancels = true"
-    if kind == "extra_forbidden" and (place := rates.parse_name(str(location[-1]))) and place[1] and not place[2]:
-        return f"is given beside the table {place[1]}: write it into that"
     if kind == "extra_forbidden":
-        fields = _table_at(location[:-1], error["loc"]).model_fields
+        table = _table_at(location[:-1], error["loc"])
+        if issubclass(table, CostTable) and (tier := _flat_tier(location[-1])):
+            return f"is given beside the table {tier}: write it in there"
+        fields = table.model_fields
         return f"is not known here; known are {', '.join(field.alias or name for name, field in fields.items())}"
     if kind == "value_error":
         return str(error["ctx"]["error"])

@@ -48,8 +48,9 @@ class Command(OperatorCommand):
         if not options["json"]:
             for warning in report.warnings:
                 self.stderr.write(f"warning: {warning}")
-        facts = {"asOf": report.as_of, **counts, "warnings": report.warnings}
-        self.write_result(options, facts, _sentence(report, counts) if report.written else "Nothing changed.")
+        facts = {"asOf": report.as_of, **counts, "later": report.later, "warnings": report.warnings}
+        told = "\n".join([_sentence(report, counts), *report.later]) if report.written else "Nothing changed."
+        self.write_result(options, facts, told)
 
 
 def _count(number: int, noun: str) -> str:

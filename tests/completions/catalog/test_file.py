@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from completions import chat
 from completions.catalog import file as catalog_file
-from completions.catalog import lookup, rules
+from completions.catalog import lookup
 from completions.models import Category, LanguageModel, Price, Provider, ProviderPrice, Route
+from completions.pricing import meters
 from gateway_project.db import pool
 
 pytestmark = pytest.mark.django_db
@@ -91,12 +92,9 @@ def everything() -> list[list[tuple]]:
     return [list(rows.objects.order_by("pk").values_list()) for rows in (Provider, LanguageModel, Price, Route)]
 
 
-def prices(model_id: str) -> list[tuple]:
-    return list(
-        Price.objects.filter(model=model_id)
-        .order_by("pk")
-        .values_list("input_nanos", "output_nanos", "cached_input_nanos", "cache_write_nanos")
-    )
+def prices(model_id: str) -> list[dict[str, str]]:
+    """The rates of each price, the oldest first."""
+    return [price.sheet.values for price in Price.objects.filter(model=model_id).order_by("effective_from")]
 
 
 def routes() -> list[tuple]:
@@ -136,8 +134,7 @@ def test_a_file_creates_exactly_its_rows(load):
     assert (model.image_support, model.function_calling, model.commercial_use) == (True, True, True)
     assert (model.image_tokens_max, model.reasoning, model.requests_in_flight_max) == (48_000, False, 7)
     assert (model.license, model.is_enabled) == ("Proprietary", True)
-    assert prices("openai/gpt-4o-mini") == [(150_000_000, 600_000_000, 75_000_000, None)]
-    assert [price.image_nanos for price in Price.objects.all()] == [2_000_000]
+    assert prices("openai/gpt-4o-mini") == [{"input": "0.15", "output": "0.60", "cached_input": "0.075", "image": "0.002"}]
     declared = [("shed", 3, "responses"), ("openai", 1, "chat")]
     assert [(route.provider_id, route.weight, route.api) for route in Route.objects.all()] == declared
     assert routes() == [
@@ -151,19 +148,19 @@ def test_an_hour_in_the_cache_service_tiers_and_searches_have_prices(load):
         'output = "2", cache_write_1h = "3", flex_input = "0.5", flex_output = "1", priority_input = "4", priority_output = "8"'
     )
     load(MINIMAL.replace('output = "2"', f'{given}, priority_cached_input = "0.4", web_search = "0.01"'))
-    names = [f"{name}_nanos" for name in rules.PRICE_FIELDS]
-    told = {name: nanos for name, nanos in Price.objects.values(*names).get().items() if nanos is not None}
-    assert {name: nanos / 10**9 for name, nanos in told.items()} == {
-        "input_nanos": 1,
-        "output_nanos": 2,
-        "cache_write_1h_nanos": 3,
-        "flex_input_nanos": 0.5,
-        "flex_output_nanos": 1,
-        "priority_input_nanos": 4,
-        "priority_cached_input_nanos": 0.4,
-        "priority_output_nanos": 8,
-        "web_search_nanos": 0.01,
-    }
+    assert prices("m") == [
+        {
+            "input": "1.00",
+            "output": "2.00",
+            "cache_write_1h": "3.00",
+            "web_search": "0.01",
+            "flex_input": "0.50",
+            "flex_output": "1.00",
+            "priority_input": "4.00",
+            "priority_output": "8.00",
+            "priority_cached_input": "0.40",
+        }
+    ]
 
 
 def test_optional_fields_get_cautious_defaults(load):
@@ -174,7 +171,6 @@ def test_optional_fields_get_cautious_defaults(load):
     assert (model.image_support, model.function_calling, model.commercial_use) == (False, False, False)
     assert (model.image_tokens_max, model.reasoning, model.requests_in_flight_max) == (6_000, None, None)
     assert [(route.priority, route.weight) for route in Route.objects.all()] == [(1, 1)]
-    assert [price.image_nanos for price in Price.objects.all()] == [None]
 
 
 def test_a_load_reports_what_it_did(load):
@@ -218,14 +214,14 @@ def test_a_price_that_returns_to_an_earlier_value_is_a_third_row(load):
     load(VALID.replace('input = "0.15"', 'input = "0.20"'))
     load(VALID)
 
-    assert [row[0] for row in prices("openai/gpt-4o-mini")] == [150_000_000, 200_000_000, 150_000_000]
+    assert [price["input"] for price in prices("openai/gpt-4o-mini")] == ["0.15", "0.20", "0.15"]
 
 
 def test_removing_a_cached_price_creates_a_price_without_it(load):
     load(VALID)
     load(VALID.replace(', cached_input = "0.075"', ""))
 
-    assert [row[2] for row in prices("openai/gpt-4o-mini")] == [75_000_000, None]
+    assert [price.get("cached_input") for price in prices("openai/gpt-4o-mini")] == ["0.075", None]
 
 
 def test_a_file_without_a_price_leaves_the_price(load):
@@ -309,7 +305,7 @@ def test_a_later_file_replaces_a_table_of_an_earlier_one_before_anything_is_writ
     load(VALID, mine)
 
     assert LanguageModel.objects.get().name == "Ours"
-    assert prices("openai/gpt-4o-mini") == [(9_000_000_000, 9_000_000_000, None, None)]
+    assert prices("openai/gpt-4o-mini") == [{"input": "9.00", "output": "9.00"}]
     assert load(VALID, mine) == "Nothing changed.\n"
 
 
@@ -378,14 +374,14 @@ def test_a_route_may_name_a_provider_that_exists_already(load):
 def test_callers_pay_the_price_of_a_file_with_the_markup(load, settings):
     text = MINIMAL.replace('output = "2"', 'output = "0.000000001"')
     load(text)
-    assert prices("m") == [(1_000_000_000, 1, None, None)]
+    assert prices("m") == [{"input": "1.00", "output": "0.000000001"}]
     settings.MARKUP_PERCENT = Decimal("5.25")
     load(text)
     load(text)  # changes nothing
-    assert prices("m")[1:] == [(1_052_500_000, 2, None, None)]  # rounded up
+    assert prices("m")[1:] == [{"input": "1.0525", "output": "0.000000002"}]  # rounded up
     settings.MARKUP_PERCENT = Decimal(0)
     load(text)
-    assert prices("m")[2:] == [(1_000_000_000, 1, None, None)]
+    assert prices("m")[2:] == [{"input": "1.00", "output": "0.000000001"}]
 
 
 def test_a_model_with_images_and_no_maximum_of_its_own_gets_a_warning(load):
@@ -484,12 +480,14 @@ REFUSED = {
     "price negative": ('input = "1"', 'input = "-1"', f"{MODEL} price.input: '-1' is not a possible price"),
     "price finer than nanodollars": ('input = "1"', 'input = "0.0000000001"', f"{MODEL} price.input: '0.0000000001' is not"),
     "price not a number": ('input = "1"', 'input = "free"', f"{MODEL} price.input: 'free' is not"),
+    "price with an underscore": ('input = "1"', 'input = "1_0"', f"{MODEL} price.input: '1_0' is not a number"),
+    "price in other digits": ('input = "1"', 'input = "\u0661"', f"{MODEL} price.input: '\u0661' is not a number"),
     "price NaN": ('input = "1"', 'input = "NaN"', f"{MODEL} price.input: 'NaN' is not"),
     "price as a float": ('input = "1"', "input = 0.15", f'{MODEL} price.input: write the price as text, input = "0.15"'),
     "price as a whole number": ('input = "1"', "input = 1", f'{MODEL} price.input: write the price as text, input = "1"'),
     "price boolean": ('input = "1"', "input = true", f"{MODEL} price.input: must be text, not true or false"),
     "cached price as a float": ('output = "2"', 'output = "2", cached_input = 0.1', f"{MODEL} price.cached_input: write"),
-    "half a tier": ('output = "2"', 'output = "2", flex_input = "1"', f"{MODEL} price: has no flex_input, or no flex_output"),
+    "half a tier": ('output = "2"', 'output = "2", flex_input = "1"', f"{MODEL} price.flex_output: is missing"),
     "unknown price": ('output = "2"', 'output = "2", video = "3"', f"{MODEL} price.video: is not known here"),
     "routes that are no list": ('[{ provider = "shed", upstream_model = "m" }]', '"shed"', f"{MODEL} routes: must be a list"),
     "a route that is no table": ('{ provider = "shed", upstream_model = "m" }', '"shed"', f"{MODEL} routes[0]: must be"),
@@ -607,9 +605,13 @@ def test_the_built_in_catalog_lists_real_models_of_several_makers_with_prices(lo
         assert (price.input_nanos > 0, price.output_nanos) == (True, 0)
     for price in Price.objects.filter(model__kind="chat"):
         assert 0 < price.input_nanos <= price.output_nanos
-        assert price.cached_input_nanos is None or 0 < price.cached_input_nanos <= price.input_nanos
-        assert price.cache_write_nanos is None or price.cache_write_nanos >= price.input_nanos
-    assert Price.objects.count() == LanguageModel.objects.count()
+        for tier, above in {(rate.tier, rate.above) for rate in price.sheet}:
+            rates = {meter: price.sheet.nanos_of(meter, tier, above) for meter in meters.BY_NAME}
+            assert 0 < rates["cached_input"] <= rates["input"] <= rates["output"]
+            assert rates["input"] <= rates["cache_write"] <= rates["cache_write_1h"]
+    assert set(Price.objects.in_force().values_list("model", flat=True)) == set(
+        LanguageModel.objects.values_list("pk", flat=True)
+    )
     assert set(LanguageModel.objects.values_list("pk", flat=True)) == set(Route.objects.values_list("model", flat=True))
 
 
@@ -630,7 +632,7 @@ def test_a_model_that_makes_embeddings_needs_no_words_about_its_output(load):
     )
     model = LanguageModel.objects.get(pk="embed")
     assert (model.kind, model.max_output_tokens, model.reasoning) == ("embedding", 1, False)
-    assert prices("embed") == [(100_000_000, 0, None, None)]
+    assert prices("embed") == [{"input": "0.10", "output": "0.00"}]
 
 
 def test_the_built_in_catalog_has_models_of_every_category(load):
@@ -643,7 +645,7 @@ def test_the_built_in_catalog_has_an_echo_that_needs_no_network(load):
 
     echo = Route.objects.get(model="demo/echo").provider
     assert (echo.kind, echo.base_url, echo.api_key_env) == ("echo", "", "")
-    assert prices("demo/echo") == [(500_000_000, 1_500_000_000, 250_000_000, None)]
+    assert prices("demo/echo") == [{"input": "0.50", "output": "1.50", "cached_input": "0.25"}]
 
 
 def test_files_are_loaded_over_the_built_in_catalog_in_one_transaction(load):
@@ -651,7 +653,7 @@ def test_files_are_loaded_over_the_built_in_catalog_in_one_transaction(load):
 
     load(mine, built_in=True)
 
-    assert prices("demo/echo") == [(7_000_000_000, 2_000_000_000, None, None)]
+    assert prices("demo/echo") == [{"input": "7.00", "output": "2.00"}]
     assert LanguageModel.objects.count() >= 13
     before = everything()
     assert load(mine, built_in=True) == "Nothing changed.\n"
@@ -672,7 +674,8 @@ COST = MINIMAL.replace('upstream_model = "m" }', 'upstream_model = "m", cost = {
 
 
 def costs():
-    return list(ProviderPrice.objects.order_by("pk").values_list("model", "provider", "input_nanos", "output_nanos"))
+    rows = ProviderPrice.objects.order_by("pk")
+    return [(row.model_id, row.provider_id, row.input_nanos, row.output_nanos) for row in rows]
 
 
 def test_the_cost_of_a_route_is_what_its_provider_charges_from_today_on(load):
