@@ -356,6 +356,7 @@ def test_commands_print_what_their_examples_show(page, count):
             assert without_figures(printed) == without_figures(shown)
             continue
         facts, example = json.loads(printed), json.loads(shown)
+        facts, example = ({**each, "later": []} if "later" in each else each for each in (facts, example))
         assert shape(facts) == shape(example)
         known |= {example[name]: facts[name] for name in ("key", "account") if name in example}
 
@@ -367,7 +368,8 @@ def run(*arguments: str) -> str:
 
 
 def without_figures(text: str) -> str:
-    """Replace numbers, dates and ids with placeholders, since they differ in each run."""
+    """Replace numbers, dates and ids with placeholders, since they differ in each run, as do the prices that begin later."""
+    text = re.sub(r"^\S+ from \d{4}-\d\d-\d\d .*\n", "", text, flags=re.MULTILINE)
     return re.sub(r"\d+", "0", re.sub(r"\b[0-9A-Za-z]{22}\b", "ID", text))
 
 
@@ -807,13 +809,14 @@ def test_documented_figures_of_the_built_in_catalog_are_its_own():
     assert f"has `demo/echo`, `demo/embed` and {real} real\nmodels" in CATALOG
     loading = section(CATALOG, "## Loading")
     assert f"{providers} providers and {models} models are in order." in loading
-    created = f"{providers} providers created, {models} models created, {models} prices created, {routes} routes created."
+    prices = sum(len(price) if isinstance(price := model["price"], list) else 1 for model in tables["models"].values())
+    created = f"{providers} providers created, {models} models created, {prices} prices created, {routes} routes created."
     assert created in loading
     shown = re.findall(r'"(\w+)": {"created": 0, "updated": 0, "deleted": 0, "unchanged": (\d+)}', loading)
     assert dict(shown) == {
         "providers": str(providers),
         "models": str(models),
-        "prices": str(models),
+        "prices": str(prices),
         "routes": str(routes),
         "costs": "0",
     }
