@@ -39,7 +39,9 @@ _RUN_AXE = """async (options) => (await axe.run(options)).violations.map(
 _IDS = "[...document.querySelectorAll('[id]')].map((element) => element.id)"
 _SETTLED = """async () => {
   await document.fonts.ready;
-  await Promise.allSettled(document.getAnimations().map((animation) => animation.finished));
+  // A transition that a change of the colours replaces is not always told to be finished.
+  const patience = new Promise((resolve) => setTimeout(resolve, 5_000));
+  await Promise.race([patience, Promise.allSettled(document.getAnimations().map((animation) => animation.finished))]);
 }"""
 # The shell is Chromium without its windows. A context takes it a fifth of the processor time, and it starts in a third.
 _NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
