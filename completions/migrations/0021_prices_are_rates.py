@@ -11,94 +11,84 @@ _PLACES = [
     *((name, tier) for tier in ("flex", "priority") for name in ("input", "output", "cached_input")),
 ]
 _COLUMNS = [(name, tier, f"{f'{tier}_' if tier else ''}{name}_nanos") for name, tier in _PLACES]
-_VALUES = ", ".join(f"('{name}', '{tier}', price.{column})" for name, tier, column in _COLUMNS)
-_ASSIGNED = "\n".join(f"        NEW.{column} := stated -> '{tier}:{name}';" for name, tier, column in _COLUMNS)
 _TABLES = ("price", "pricerequest", "providerprice")
 
-FUNCTIONS = f"""
-CREATE FUNCTION completions_rates_of(columns jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
-    SELECT jsonb_agg(jsonb_build_object('meter', meter, 'tier', tier, 'above', 0, 'nanos', nanos))
-    FROM jsonb_to_record(columns) AS price({", ".join(f"{column} bigint" for *_, column in _COLUMNS)})
-    CROSS JOIN LATERAL (VALUES {_VALUES}) AS stated(meter, tier, nanos)
-    WHERE nanos IS NOT NULL
-$$;
 
+def _rates_of(row: str) -> str:
+    """Return SQL for the rates that the columns of a row say. It calls nothing and reads no table: Citus runs it on nodes."""
+    stated = ", ".join(
+        f"jsonb_build_object('meter', '{name}', 'tier', '{tier}', 'above', 0, 'nanos', {row}.{column})"
+        for name, tier, column in _COLUMNS
+    )
+    return f"jsonb_path_query_array(jsonb_build_array({stated}), '$[*] ? (@.nanos != null)')"
+
+
+def _nanos_of(name: str, tier: str) -> str:
+    where = f'@.meter == "{name}" && @.tier == "{tier}" && @.above == 0'
+    return f"jsonb_path_query_first(NEW.rates, '$[*] ? ({where}).nanos')::bigint"
+
+
+_ASSIGNED = "\n".join(f"        NEW.{column} := {_nanos_of(name, tier)};" for name, tier, column in _COLUMNS)
+KEEP_RATES = f"""
 CREATE FUNCTION completions_keep_rates() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    stated jsonb;
 BEGIN
-    IF NEW.rates IS NULL OR TG_OP = 'UPDATE' AND NEW.rates = OLD.rates
-        AND completions_rates_of(to_jsonb(NEW)) IS DISTINCT FROM completions_rates_of(to_jsonb(OLD))
-    THEN
-        NEW.rates := completions_rates_of(to_jsonb(NEW));
+    IF NEW.rates IS NULL OR TG_OP = 'UPDATE' AND NEW.rates = OLD.rates AND {_rates_of("NEW")} <> {_rates_of("OLD")} THEN
+        NEW.rates := {_rates_of("NEW")};
     ELSE
-        SELECT jsonb_object_agg(tier || ':' || meter, nanos) INTO stated
-        FROM jsonb_to_recordset(NEW.rates) AS rate(meter text, tier text, above bigint, nanos bigint) WHERE above = 0;
 {_ASSIGNED}
     END IF;
     RETURN NEW;
-END $$;
-"""  # noqa: S608  names of this module
-UNDO_FUNCTIONS = "DROP FUNCTION completions_keep_rates(); DROP FUNCTION completions_rates_of(jsonb);"
-# The rates of a row may be filled in once.
-FILLED_ONCE = """
-CREATE OR REPLACE TRIGGER prices_are_never_changed BEFORE UPDATE ON completions_price FOR EACH ROW
-    WHEN (OLD.rates IS NOT NULL OR (to_jsonb(OLD) - 'rates') IS DISTINCT FROM (to_jsonb(NEW) - 'rates'))
-    EXECUTE FUNCTION completions_refuse_change();
+END $$
 """
-NEVER_CHANGED = """
-CREATE OR REPLACE TRIGGER prices_are_never_changed BEFORE UPDATE ON completions_price
-    FOR EACH ROW EXECUTE FUNCTION completions_refuse_change();
-"""
-_TERMS = "ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id'%s]"
+# Triggers refuse changes of prices and of their requests. One transaction fills the rates in without them.
+_REFUSING = {"price": "prices_are_never_changed", "pricerequest": "price_requests_are_decided_once"}
 
 
-def _check_request(filled: str, more: str) -> str:
-    terms = _TERMS % more
-    return f"""
-    CREATE OR REPLACE FUNCTION completions_check_price_request() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        {filled}
-        IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
-            RAISE EXCEPTION 'the price request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
-        END IF;
-        IF to_jsonb(NEW) - {terms} IS DISTINCT FROM to_jsonb(OLD) - {terms} THEN
-            RAISE EXCEPTION 'the terms of price request % are fixed', OLD.id USING ERRCODE = 'check_violation';
-        END IF;
-        RETURN NEW;
-    END $$;
-    """
+def _fill(table: str) -> str:
+    update = f"UPDATE completions_{table} SET rates = {_rates_of(f'completions_{table}')} WHERE rates IS NULL;"  # noqa: S608
+    if trigger := _REFUSING.get(table):
+        alter = f"ALTER TABLE completions_{table} %s TRIGGER {trigger};"
+        update = f"{alter % 'DISABLE'} {update} {alter % 'ENABLE'}"
+    return f"DO $$ BEGIN {update} END $$"
 
 
-_FILLED = """
-        IF TG_OP = 'UPDATE' AND OLD.rates IS NULL AND to_jsonb(NEW) - 'rates' = to_jsonb(OLD) - 'rates' THEN
-            RETURN NEW;
-        END IF;
-"""
-FILL = "".join(
-    f"UPDATE completions_{table} AS price SET rates = completions_rates_of(to_jsonb(price)) WHERE rates IS NULL;\n"  # noqa: S608
+FILL = [_fill(table) for table in _TABLES]
+# Prices are immutable, and requests but for their decision, so only what is inserted needs its rates filled in.
+KEPT = [
+    f"CREATE TRIGGER a_{table}_keeps_rates BEFORE INSERT{' OR UPDATE' if table == 'providerprice' else ''}"
+    f" ON completions_{table} FOR EACH ROW EXECUTE FUNCTION completions_keep_rates()"
     for table in _TABLES
-)
-# Requests are immutable but for their decision, so only what is inserted needs its rates filled in.
-KEPT = "".join(
-    f"CREATE TRIGGER a_{table}_keeps_rates BEFORE INSERT{' OR UPDATE' if table == 'providerprice' else ''}\n"
-    f"    ON completions_{table} FOR EACH ROW EXECUTE FUNCTION completions_keep_rates();\n"
-    for table in _TABLES
-)
-UNDO_KEPT = "".join(f"DROP TRIGGER a_{table}_keeps_rates ON completions_{table};\n" for table in _TABLES)
+]
+UNDO_KEPT = [f"DROP TRIGGER a_{table}_keeps_rates ON completions_{table}" for table in _TABLES]
 _FORM = """rates IS NOT NULL AND jsonb_typeof(rates) = 'array'
     AND rates @? '$[*] ? (@.meter == "input" && @.tier == "" && @.above == 0)'
-    AND NOT rates @? '$[*] ? (!(@.nanos.type() == "number" && @.nanos >= 0 && @.above >= 0
-        && @.meter.type() == "string" && @.tier.type() == "string"))'"""
-CHECKED = "".join(
-    f"ALTER TABLE completions_{table} ADD CONSTRAINT a_{table}_has_rates CHECK ({_FORM}) NOT VALID;\n" for table in _TABLES
-)
-UNDO_CHECKED = "".join(f"ALTER TABLE completions_{table} DROP CONSTRAINT a_{table}_has_rates;\n" for table in _TABLES)
-VALID = "".join(
-    f"ALTER TABLE completions_{table} VALIDATE CONSTRAINT a_{table}_has_rates;\n"
-    f"ALTER TABLE completions_{table} ALTER COLUMN rates SET NOT NULL;\n"
+    AND rates @? '$[*] ? (@.meter == "output" && @.tier == "" && @.above == 0)'
+    AND NOT rates @? '$[*] ? (!(@.meter.type() == "string" && @.tier.type() == "string"
+        && @.nanos.type() == "number" && @.nanos >= 0 && @.nanos.floor() == @.nanos
+        && @.above.type() == "number" && @.above >= 0 && @.above.floor() == @.above))'"""
+_BANDS_FORM = """jsonb_typeof(bands) = 'object' AND NOT bands @? '$.keyvalue() ? (!(@.key like_regex "^[0-9]{1,10}$"))'
+    AND NOT bands @? '$.* ? (@.type() != "object")' AND NOT bands @? '$.*.* ? (@.type() != "number")'"""
+
+
+def _add_check(table: str, name: str, form: str) -> str:
+    return f'ALTER TABLE "completions_{table}" ADD CONSTRAINT {name} CHECK ({form}) NOT VALID'
+
+
+CHECKED = [_add_check(table, f"a_{table}_has_rates", _FORM) for table in _TABLES]
+UNDO_CHECKED = [f'ALTER TABLE "completions_{table}" DROP CONSTRAINT a_{table}_has_rates' for table in _TABLES]
+VALID = [
+    statement
     for table in _TABLES
-)
+    for statement in (
+        f'ALTER TABLE "completions_{table}" VALIDATE CONSTRAINT a_{table}_has_rates',
+        f'ALTER TABLE "completions_{table}" ALTER COLUMN "rates" SET NOT NULL',
+    )
+]
+BANDS = [
+    _add_check("providerday", "a_day_has_bands", _BANDS_FORM),
+    'ALTER TABLE "completions_providerday" VALIDATE CONSTRAINT a_day_has_bands',
+]
+UNDO_BANDS = 'ALTER TABLE "completions_providerday" DROP CONSTRAINT a_day_has_bands'
 _CHARGED = (
     *("id", "account_id", "key_id", "model_id", "price_id", "settlement", "prompt_tokens", "cached_tokens"),
     *("cache_write_tokens", "completion_tokens", "images", "cost_nanos", "repeats", "charged_before_nanos"),
@@ -111,7 +101,7 @@ def _charges(columns: tuple[str, ...]) -> str:
     return f"""
     CREATE OR REPLACE TRIGGER charges_are_never_changed AFTER UPDATE ON completions_completion FOR EACH ROW
         WHEN (OLD.settlement IS NOT NULL AND ({old}) IS DISTINCT FROM ({new}))
-        EXECUTE FUNCTION completions_refuse_change();
+        EXECUTE FUNCTION completions_refuse_change()
     """
 
 
@@ -151,14 +141,13 @@ class Migration(migrations.Migration):
                 help_text='Of these, by threshold, what long prompts used and were charged; at "0", numbers without a column.',
             ),
         ),
-        migrations.RunSQL(_charges((*_CHARGED, "other_counts")), _charges(_CHARGED)),
-        migrations.RunSQL(FUNCTIONS, UNDO_FUNCTIONS),
-        migrations.RunSQL(FILLED_ONCE, NEVER_CHANGED),
-        migrations.RunSQL(_check_request(_FILLED, ""), _check_request("", "")),
-        migrations.RunSQL(KEPT, UNDO_KEPT),
-        migrations.RunSQL(FILL, migrations.RunSQL.noop),
-        migrations.RunSQL(CHECKED, UNDO_CHECKED),
-        migrations.RunSQL(VALID, migrations.RunSQL.noop),
+        migrations.RunSQL(_charges((*_CHARGED, "other_counts")), _charges(_CHARGED), hints={"is_owned": True}),
+        migrations.RunSQL(BANDS, UNDO_BANDS, hints={"is_owned": True}),
+        migrations.RunSQL(KEEP_RATES, "DROP FUNCTION completions_keep_rates()", hints={"is_owned": False}),
+        migrations.RunSQL(KEPT, UNDO_KEPT, hints={"is_owned": False}),
+        migrations.RunSQL(FILL, migrations.RunSQL.noop, hints={"is_owned": False}),
+        migrations.RunSQL(CHECKED, UNDO_CHECKED, hints={"is_owned": False}),
+        migrations.RunSQL(VALID, migrations.RunSQL.noop, hints={"is_owned": False}),
         migrations.SeparateDatabaseAndState(
             state_operations=[
                 *_forget("price", _PRICED),

@@ -242,59 +242,41 @@ END $$;
 CREATE FUNCTION public.completions_check_price_request() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
-    BEGIN
-        
-        IF TG_OP = 'UPDATE' AND OLD.rates IS NULL AND to_jsonb(NEW) - 'rates' = to_jsonb(OLD) - 'rates' THEN
-            RETURN NEW;
-        END IF;
-
-        IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
-            RAISE EXCEPTION 'the price request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
-        END IF;
-        IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id'] IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id'] THEN
-            RAISE EXCEPTION 'the terms of price request % are fixed', OLD.id USING ERRCODE = 'check_violation';
-        END IF;
-        RETURN NEW;
-    END $$;
-
-CREATE FUNCTION public.completions_keep_rates() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    stated jsonb;
 BEGIN
-    IF NEW.rates IS NULL OR TG_OP = 'UPDATE' AND NEW.rates = OLD.rates
-        AND completions_rates_of(to_jsonb(NEW)) IS DISTINCT FROM completions_rates_of(to_jsonb(OLD))
+    IF TG_OP = 'DELETE' OR OLD.decision <> '' THEN
+        RAISE EXCEPTION 'the price request % stays as it is: % is refused', OLD.id, TG_OP USING ERRCODE = 'check_violation';
+    END IF;
+    IF to_jsonb(NEW) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id']
+        IS DISTINCT FROM to_jsonb(OLD) - ARRAY['decision', 'decided_by_id', 'decided_at', 'decision_reason', 'price_id']
     THEN
-        NEW.rates := completions_rates_of(to_jsonb(NEW));
-    ELSE
-        SELECT jsonb_object_agg(tier || ':' || meter, nanos) INTO stated
-        FROM jsonb_to_recordset(NEW.rates) AS rate(meter text, tier text, above bigint, nanos bigint) WHERE above = 0;
-        NEW.input_nanos := stated -> ':input';
-        NEW.output_nanos := stated -> ':output';
-        NEW.cached_input_nanos := stated -> ':cached_input';
-        NEW.cache_write_nanos := stated -> ':cache_write';
-        NEW.cache_write_1h_nanos := stated -> ':cache_write_1h';
-        NEW.image_nanos := stated -> ':image';
-        NEW.web_search_nanos := stated -> ':web_search';
-        NEW.flex_input_nanos := stated -> 'flex:input';
-        NEW.flex_output_nanos := stated -> 'flex:output';
-        NEW.flex_cached_input_nanos := stated -> 'flex:cached_input';
-        NEW.priority_input_nanos := stated -> 'priority:input';
-        NEW.priority_output_nanos := stated -> 'priority:output';
-        NEW.priority_cached_input_nanos := stated -> 'priority:cached_input';
+        RAISE EXCEPTION 'the terms of price request % are fixed', OLD.id USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;
 END $$;
 
-CREATE FUNCTION public.completions_rates_of(columns jsonb) RETURNS jsonb
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT jsonb_agg(jsonb_build_object('meter', meter, 'tier', tier, 'above', 0, 'nanos', nanos))
-    FROM jsonb_to_record(columns) AS price(input_nanos bigint, output_nanos bigint, cached_input_nanos bigint, cache_write_nanos bigint, cache_write_1h_nanos bigint, image_nanos bigint, web_search_nanos bigint, flex_input_nanos bigint, flex_output_nanos bigint, flex_cached_input_nanos bigint, priority_input_nanos bigint, priority_output_nanos bigint, priority_cached_input_nanos bigint)
-    CROSS JOIN LATERAL (VALUES ('input', '', price.input_nanos), ('output', '', price.output_nanos), ('cached_input', '', price.cached_input_nanos), ('cache_write', '', price.cache_write_nanos), ('cache_write_1h', '', price.cache_write_1h_nanos), ('image', '', price.image_nanos), ('web_search', '', price.web_search_nanos), ('input', 'flex', price.flex_input_nanos), ('output', 'flex', price.flex_output_nanos), ('cached_input', 'flex', price.flex_cached_input_nanos), ('input', 'priority', price.priority_input_nanos), ('output', 'priority', price.priority_output_nanos), ('cached_input', 'priority', price.priority_cached_input_nanos)) AS stated(meter, tier, nanos)
-    WHERE nanos IS NOT NULL
-$$;
+CREATE FUNCTION public.completions_keep_rates() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+    IF NEW.rates IS NULL OR TG_OP = 'UPDATE' AND NEW.rates = OLD.rates AND jsonb_path_query_array(jsonb_build_array(jsonb_build_object('meter', 'input', 'tier', '', 'above', 0, 'nanos', NEW.input_nanos), jsonb_build_object('meter', 'output', 'tier', '', 'above', 0, 'nanos', NEW.output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', '', 'above', 0, 'nanos', NEW.cached_input_nanos), jsonb_build_object('meter', 'cache_write', 'tier', '', 'above', 0, 'nanos', NEW.cache_write_nanos), jsonb_build_object('meter', 'cache_write_1h', 'tier', '', 'above', 0, 'nanos', NEW.cache_write_1h_nanos), jsonb_build_object('meter', 'image', 'tier', '', 'above', 0, 'nanos', NEW.image_nanos), jsonb_build_object('meter', 'web_search', 'tier', '', 'above', 0, 'nanos', NEW.web_search_nanos), jsonb_build_object('meter', 'input', 'tier', 'flex', 'above', 0, 'nanos', NEW.flex_input_nanos), jsonb_build_object('meter', 'output', 'tier', 'flex', 'above', 0, 'nanos', NEW.flex_output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', 'flex', 'above', 0, 'nanos', NEW.flex_cached_input_nanos), jsonb_build_object('meter', 'input', 'tier', 'priority', 'above', 0, 'nanos', NEW.priority_input_nanos), jsonb_build_object('meter', 'output', 'tier', 'priority', 'above', 0, 'nanos', NEW.priority_output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', 'priority', 'above', 0, 'nanos', NEW.priority_cached_input_nanos)), '$[*] ? (@.nanos != null)') <> jsonb_path_query_array(jsonb_build_array(jsonb_build_object('meter', 'input', 'tier', '', 'above', 0, 'nanos', OLD.input_nanos), jsonb_build_object('meter', 'output', 'tier', '', 'above', 0, 'nanos', OLD.output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', '', 'above', 0, 'nanos', OLD.cached_input_nanos), jsonb_build_object('meter', 'cache_write', 'tier', '', 'above', 0, 'nanos', OLD.cache_write_nanos), jsonb_build_object('meter', 'cache_write_1h', 'tier', '', 'above', 0, 'nanos', OLD.cache_write_1h_nanos), jsonb_build_object('meter', 'image', 'tier', '', 'above', 0, 'nanos', OLD.image_nanos), jsonb_build_object('meter', 'web_search', 'tier', '', 'above', 0, 'nanos', OLD.web_search_nanos), jsonb_build_object('meter', 'input', 'tier', 'flex', 'above', 0, 'nanos', OLD.flex_input_nanos), jsonb_build_object('meter', 'output', 'tier', 'flex', 'above', 0, 'nanos', OLD.flex_output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', 'flex', 'above', 0, 'nanos', OLD.flex_cached_input_nanos), jsonb_build_object('meter', 'input', 'tier', 'priority', 'above', 0, 'nanos', OLD.priority_input_nanos), jsonb_build_object('meter', 'output', 'tier', 'priority', 'above', 0, 'nanos', OLD.priority_output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', 'priority', 'above', 0, 'nanos', OLD.priority_cached_input_nanos)), '$[*] ? (@.nanos != null)') THEN
+        NEW.rates := jsonb_path_query_array(jsonb_build_array(jsonb_build_object('meter', 'input', 'tier', '', 'above', 0, 'nanos', NEW.input_nanos), jsonb_build_object('meter', 'output', 'tier', '', 'above', 0, 'nanos', NEW.output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', '', 'above', 0, 'nanos', NEW.cached_input_nanos), jsonb_build_object('meter', 'cache_write', 'tier', '', 'above', 0, 'nanos', NEW.cache_write_nanos), jsonb_build_object('meter', 'cache_write_1h', 'tier', '', 'above', 0, 'nanos', NEW.cache_write_1h_nanos), jsonb_build_object('meter', 'image', 'tier', '', 'above', 0, 'nanos', NEW.image_nanos), jsonb_build_object('meter', 'web_search', 'tier', '', 'above', 0, 'nanos', NEW.web_search_nanos), jsonb_build_object('meter', 'input', 'tier', 'flex', 'above', 0, 'nanos', NEW.flex_input_nanos), jsonb_build_object('meter', 'output', 'tier', 'flex', 'above', 0, 'nanos', NEW.flex_output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', 'flex', 'above', 0, 'nanos', NEW.flex_cached_input_nanos), jsonb_build_object('meter', 'input', 'tier', 'priority', 'above', 0, 'nanos', NEW.priority_input_nanos), jsonb_build_object('meter', 'output', 'tier', 'priority', 'above', 0, 'nanos', NEW.priority_output_nanos), jsonb_build_object('meter', 'cached_input', 'tier', 'priority', 'above', 0, 'nanos', NEW.priority_cached_input_nanos)), '$[*] ? (@.nanos != null)');
+    ELSE
+        NEW.input_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "input" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.output_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "output" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.cached_input_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "cached_input" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.cache_write_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "cache_write" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.cache_write_1h_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "cache_write_1h" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.image_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "image" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.web_search_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "web_search" && @.tier == "" && @.above == 0).nanos')::bigint;
+        NEW.flex_input_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "input" && @.tier == "flex" && @.above == 0).nanos')::bigint;
+        NEW.flex_output_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "output" && @.tier == "flex" && @.above == 0).nanos')::bigint;
+        NEW.flex_cached_input_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "cached_input" && @.tier == "flex" && @.above == 0).nanos')::bigint;
+        NEW.priority_input_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "input" && @.tier == "priority" && @.above == 0).nanos')::bigint;
+        NEW.priority_output_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "output" && @.tier == "priority" && @.above == 0).nanos')::bigint;
+        NEW.priority_cached_input_nanos := jsonb_path_query_first(NEW.rates, '$[*] ? (@.meter == "cached_input" && @.tier == "priority" && @.above == 0).nanos')::bigint;
+    END IF;
+    RETURN NEW;
+END $_$;
 
 CREATE FUNCTION public.completions_refuse_change() RETURNS trigger
     LANGUAGE plpgsql
@@ -1226,7 +1208,7 @@ CREATE TABLE public.completions_price (
     web_search_nanos bigint,
     rates jsonb NOT NULL,
     CONSTRAINT a_flex_tier_has_whole_prices CHECK ((((flex_cached_input_nanos IS NULL) AND (flex_input_nanos IS NULL) AND (flex_output_nanos IS NULL)) OR ((flex_input_nanos >= 0) AND (flex_input_nanos IS NOT NULL) AND (flex_output_nanos >= 0) AND (flex_output_nanos IS NOT NULL) AND ((flex_cached_input_nanos IS NULL) OR (flex_cached_input_nanos >= 0))))),
-    CONSTRAINT a_price_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!((((@."nanos".type() == "number" && @."nanos" >= 0) && @."above" >= 0) && @."meter".type() == "string") && @."tier".type() == "string"))'::jsonpath)))),
+    CONSTRAINT a_price_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (rates @? '$[*]?((@."meter" == "output" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!(((((((@."meter".type() == "string" && @."tier".type() == "string") && @."nanos".type() == "number") && @."nanos" >= 0) && @."nanos".floor() == @."nanos") && @."above".type() == "number") && @."above" >= 0) && @."above".floor() == @."above"))'::jsonpath)))),
     CONSTRAINT a_price_is_never_negative CHECK (((input_nanos >= 0) AND (output_nanos >= 0) AND ((cached_input_nanos IS NULL) OR (cached_input_nanos >= 0)) AND ((cache_write_nanos IS NULL) OR (cache_write_nanos >= 0)) AND ((image_nanos IS NULL) OR (image_nanos >= 0)))),
     CONSTRAINT a_price_of_a_search_is_never_negative CHECK (((web_search_nanos IS NULL) OR (web_search_nanos >= 0))),
     CONSTRAINT a_price_of_an_hour_is_never_negative CHECK (((cache_write_1h_nanos IS NULL) OR (cache_write_1h_nanos >= 0))),
@@ -1272,7 +1254,7 @@ CREATE TABLE public.completions_pricerequest (
     seen jsonb DEFAULT '{}'::jsonb NOT NULL,
     rates jsonb NOT NULL,
     CONSTRAINT a_price_waits_until_it_is_decided CHECK ((((decided_at IS NULL) AND (decided_by_id IS NULL) AND ((decision)::text = ''::text)) OR ((decided_at IS NOT NULL) AND (decided_by_id IS NOT NULL) AND ((decision)::text = ANY ((ARRAY['APPROVED'::character varying, 'DECLINED'::character varying])::text[]))))),
-    CONSTRAINT a_pricerequest_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!((((@."nanos".type() == "number" && @."nanos" >= 0) && @."above" >= 0) && @."meter".type() == "string") && @."tier".type() == "string"))'::jsonpath)))),
+    CONSTRAINT a_pricerequest_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (rates @? '$[*]?((@."meter" == "output" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!(((((((@."meter".type() == "string" && @."tier".type() == "string") && @."nanos".type() == "number") && @."nanos" >= 0) && @."nanos".floor() == @."nanos") && @."above".type() == "number") && @."above" >= 0) && @."above".floor() == @."above"))'::jsonpath)))),
     CONSTRAINT nobody_approves_a_price_they_asked_for CHECK (((NOT ((decision)::text = 'APPROVED'::text)) OR (NOT ((decided_by_id = requested_by_id) AND (decided_by_id IS NOT NULL))))),
     CONSTRAINT only_an_approved_price_is_set CHECK (((((decision)::text = 'APPROVED'::text) AND (price_id IS NOT NULL)) OR ((NOT ((decision)::text = 'APPROVED'::text)) AND (price_id IS NULL))))
 );
@@ -1316,7 +1298,8 @@ CREATE TABLE public.completions_providerday (
     web_searches bigint NOT NULL,
     model_id character varying(200) NOT NULL,
     provider_id character varying(50) NOT NULL,
-    bands jsonb DEFAULT '{}'::jsonb NOT NULL
+    bands jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT a_day_has_bands CHECK (((jsonb_typeof(bands) = 'object'::text) AND (NOT (bands @? '$.keyvalue()?(!(@."key" like_regex "^[0-9]{1,10}$"))'::jsonpath)) AND (NOT (bands @? '$.*?(@.type() != "object")'::jsonpath)) AND (NOT (bands @? '$.*.*?(@.type() != "number")'::jsonpath))))
 );
 
 ALTER TABLE public.completions_providerday ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
@@ -1347,7 +1330,7 @@ CREATE TABLE public.completions_providerprice (
     model_id character varying(200) NOT NULL,
     provider_id character varying(50) NOT NULL,
     rates jsonb NOT NULL,
-    CONSTRAINT a_providerprice_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!((((@."nanos".type() == "number" && @."nanos" >= 0) && @."above" >= 0) && @."meter".type() == "string") && @."tier".type() == "string"))'::jsonpath)))),
+    CONSTRAINT a_providerprice_has_rates CHECK (((rates IS NOT NULL) AND (jsonb_typeof(rates) = 'array'::text) AND (rates @? '$[*]?((@."meter" == "input" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (rates @? '$[*]?((@."meter" == "output" && @."tier" == "") && @."above" == 0)'::jsonpath) AND (NOT (rates @? '$[*]?(!(((((((@."meter".type() == "string" && @."tier".type() == "string") && @."nanos".type() == "number") && @."nanos" >= 0) && @."nanos".floor() == @."nanos") && @."above".type() == "number") && @."above" >= 0) && @."above".floor() == @."above"))'::jsonpath)))),
     CONSTRAINT a_providers_flex_tier_has_whole_prices CHECK ((((flex_cached_input_nanos IS NULL) AND (flex_input_nanos IS NULL) AND (flex_output_nanos IS NULL)) OR ((flex_input_nanos >= 0) AND (flex_input_nanos IS NOT NULL) AND (flex_output_nanos >= 0) AND (flex_output_nanos IS NOT NULL) AND ((flex_cached_input_nanos IS NULL) OR (flex_cached_input_nanos >= 0))))),
     CONSTRAINT a_providers_price_is_never_negative CHECK (((input_nanos >= 0) AND (output_nanos >= 0) AND ((cached_input_nanos IS NULL) OR (cached_input_nanos >= 0)) AND ((cache_write_nanos IS NULL) OR (cache_write_nanos >= 0)) AND ((cache_write_1h_nanos IS NULL) OR (cache_write_1h_nanos >= 0)) AND ((image_nanos IS NULL) OR (image_nanos >= 0)) AND ((web_search_nanos IS NULL) OR (web_search_nanos >= 0)))),
     CONSTRAINT a_providers_priority_tier_has_whole_prices CHECK ((((priority_cached_input_nanos IS NULL) AND (priority_input_nanos IS NULL) AND (priority_output_nanos IS NULL)) OR ((priority_input_nanos >= 0) AND (priority_input_nanos IS NOT NULL) AND (priority_output_nanos >= 0) AND (priority_output_nanos IS NOT NULL) AND ((priority_cached_input_nanos IS NULL) OR (priority_cached_input_nanos >= 0)))))
@@ -3317,7 +3300,7 @@ CREATE TRIGGER payment_events_are_summed_up AFTER INSERT ON public.billing_payme
 
 CREATE TRIGGER price_requests_are_decided_once BEFORE DELETE OR UPDATE ON public.completions_pricerequest FOR EACH ROW EXECUTE FUNCTION public.completions_check_price_request();
 
-CREATE TRIGGER prices_are_never_changed BEFORE UPDATE ON public.completions_price FOR EACH ROW WHEN (((old.rates IS NOT NULL) OR ((to_jsonb(old.*) - 'rates'::text) IS DISTINCT FROM (to_jsonb(new.*) - 'rates'::text)))) EXECUTE FUNCTION public.completions_refuse_change();
+CREATE TRIGGER prices_are_never_changed BEFORE UPDATE ON public.completions_price FOR EACH ROW EXECUTE FUNCTION public.completions_refuse_change();
 
 CREATE TRIGGER refunds_fit_their_credit BEFORE INSERT ON public.billing_ledgerentry FOR EACH ROW WHEN ((((new.type)::text = 'REFUND_DEBIT'::text) AND (new.metadata ? 'entryId'::text))) EXECUTE FUNCTION public.billing_check_refund();
 
