@@ -87,6 +87,8 @@ def _pricing(sheet: RateSheet, tier: str, above: int) -> dict[str, Any]:
 
 
 def _per_one(meter: Meter, nanos: int) -> str:
+    if meter.unit is Unit.EACH:
+        return dollars.format_plain(nanos)
     return f"{(Decimal(nanos) / (dollars.NANOS_PER_DOLLAR * meter.unit.number)).normalize():f}"
 
 

@@ -23,6 +23,7 @@ from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
+from gateway_project import number_fields
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
@@ -188,6 +189,7 @@ class PriceInline(PricesInDollars, admin.TabularInline):
 
 
 class RouteInline(admin.TabularInline):
+    formfield_overrides = number_fields.OF_COLUMNS
     model = Route
     form = RouteForm
     extra = 0

@@ -283,7 +283,8 @@ def parse_name(name: str) -> tuple[str, str, int] | None:
 
 def describe_place(tier: str, above: int) -> str:
     """Return a service tier and a length band in words: ``of the flex tier above 200,000 prompt tokens``."""
-    words = [f"of the {meters.TIERS[tier].removesuffix(' tier').lower()} tier"] if tier else []
+    title = meters.TIERS.get(tier, "")
+    words = [f"of the {title.lower() if title.endswith(' tier') else f'{title} tier'}"] if tier else []
     return " ".join([*words, *([f"above {above:,} prompt tokens"] if above else [])])
 
 

@@ -418,6 +418,8 @@ def test_checking_writes_nothing(load):
 
 MODEL = "[models.m]"
 SHED = "[providers.shed]"
+FIVE = '{ prompt_tokens = 5, input = "1", output = "1" }'
+RATES = "input, output, cached_input, cache_write, cache_write_1h, image, web_search"
 REFUSED = {
     "not TOML": ("[models.m]\n", "[models.m\n", "catalog.toml: is not TOML"),
     "not UTF-8": ('"M"', '"\udcff"', "catalog.toml: is not TOML"),
@@ -489,6 +491,92 @@ REFUSED = {
     "cached price as a float": ('output = "2"', 'output = "2", cached_input = 0.1', f"{MODEL} price.cached_input: write"),
     "half a tier": ('output = "2"', 'output = "2", flex_input = "1"', f"{MODEL} price.flex_output: is missing"),
     "unknown price": ('output = "2"', 'output = "2", video = "3"', f"{MODEL} price.video: is not known here"),
+    "an empty list of prices": ('{ input = "1", output = "2" }', "[]", f"{MODEL} price: has no table"),
+    "one of two prices": (
+        '{ input = "1", output = "2" }',
+        '[{ input = "1", output = "2" }, { from = 2027-01-01, input = "1" }]',
+        f"{MODEL} price[1].output: is missing",
+    ),
+    "two prices without a begin": (
+        '{ input = "1", output = "2" }',
+        '[{ input = "1", output = "2" }, { input = "1", output = "2" }]',
+        f"{MODEL} price: has two tables without from",
+    ),
+    "two prices from one time": (
+        '{ input = "1", output = "2" }',
+        '[{ from = 2027-01-01, input = "1", output = "2" }, { from = 2027-01-01T01:00:00+01:00, input = "1", output = "2" }]',
+        f"{MODEL} price: has two tables from 2027-01-01 00:00:00 UTC",
+    ),
+    "a begin without an offset": (
+        'input = "1"',
+        'from = 2027-01-01T00:00:00, input = "1"',
+        f"{MODEL} price.from: needs an offset after its time, such as Z",
+    ),
+    "a begin as text": ('input = "1"', 'from = "2027-01-01", input = "1"', f"{MODEL} price.from: must be a date, not text"),
+    "a begin as a time": ('input = "1"', 'from = 10:00:00, input = "1"', f"{MODEL} price.from: must be a date, not a time"),
+    "a begin before all time": (
+        'input = "1"',
+        'from = 0001-01-01T00:00:00+01:00, input = "1"',
+        f"{MODEL} price.from: 0001-01-",
+    ),
+    "a tier in both forms": (
+        'output = "2"',
+        'output = "2", flex_input = "1", flex = { input = "1", output = "2" }',
+        f"{MODEL} price.flex_input: is given beside the table flex: write it in there",
+    ),
+    "a tier without output": ('output = "2"', 'output = "2", us = { input = "1" }', f"{MODEL} price.us.output: is missing"),
+    "a tier as text": ('output = "2"', 'output = "2", flex = "1"', f"{MODEL} price.flex: must be a table, not text"),
+    "a flat tier as a float": (
+        'output = "2"',
+        'output = "2", flex_input = 0.5, flex_output = "1"',
+        f'{MODEL} price.flex_input: write the price as text, input = "0.5"',
+    ),
+    "unknown in a tier": (
+        'output = "2"',
+        'output = "2", flex = { input = "1", output = "2", from = 2027-01-01 }',
+        f"{MODEL} price.flex.from: is not known here; known are {RATES}, above\n",
+    ),
+    "unknown in a price": (
+        'output = "2"',
+        'output = "2", flex_video = "1"',
+        f"{MODEL} price.flex_video: is not known here; known are {RATES}, above, flex, priority, us, from\n",
+    ),
+    "a band without input": (
+        'output = "2"',
+        'output = "2", above = [{ prompt_tokens = 5, output = "1" }]',
+        f"{MODEL} price.above[0].input: is missing",
+    ),
+    "a band without a threshold": (
+        'output = "2"',
+        'output = "2", above = [{ input = "1", output = "1" }]',
+        f"{MODEL} price.above[0].prompt_tokens: is missing",
+    ),
+    "a band above nothing": (
+        'output = "2"',
+        'output = "2", above = [{ prompt_tokens = 0, input = "1", output = "1" }]',
+        f"{MODEL} price.above[0].prompt_tokens: 0 is not between 1 and",
+    ),
+    "a threshold as text": (
+        'output = "2"',
+        'output = "2", above = [{ prompt_tokens = "5", input = "1", output = "1" }]',
+        f"{MODEL} price.above[0].prompt_tokens: must be a whole number, not text",
+    ),
+    "bands that are no list": ('output = "2"', 'output = "2", above = { input = "1" }', f"{MODEL} price.above: must be a list"),
+    "two bands above one threshold": (
+        'output = "2"',
+        f'output = "2", above = [{FIVE}, {FIVE}]',
+        f"{MODEL} price.above: has two tables with prompt_tokens = 5",
+    ),
+    "unknown in a band of a tier": (
+        'output = "2"',
+        'output = "2", us = { input = "1", output = "1", above = [{ prompt_tokens = 5, flex_input = "1" }] }',
+        f"{MODEL} price.us.above[0].flex_input: is not known here; known are {RATES}, prompt_tokens\n",
+    ),
+    "a cost with a begin": (
+        'upstream_model = "m"',
+        'upstream_model = "m", cost = { from = 2027-01-01, input = "1", output = "1" }',
+        f"{MODEL} routes[0].cost.from: is not known here; known are {RATES}, above, flex, priority, us\n",
+    ),
     "routes that are no list": ('[{ provider = "shed", upstream_model = "m" }]', '"shed"', f"{MODEL} routes: must be a list"),
     "a route that is no table": ('{ provider = "shed", upstream_model = "m" }', '"shed"', f"{MODEL} routes[0]: must be"),
     "route to nobody": ('provider = "shed", up', 'provider = "barn", up', f"{MODEL} routes[0].provider: 'barn' is neither"),
@@ -666,6 +754,132 @@ def test_loading_the_built_in_catalog_twice_changes_nothing(load):
 
     assert load() == "Nothing changed.\n"
     assert everything() == before
+
+
+# --- Tiers, bands and dates -----------------------------------------------------------------------------------------
+
+CONTRACT = """
+[[models.m.price]]
+input = "2.00"
+output = "12.00"
+cached_input = "0.20"
+flex = { input = "1.00", output = "6.00" }
+above = [ { prompt_tokens = 200000, input = "4.00", output = "18.00", cached_input = "0.40" } ]
+"""
+LATER = """
+[[models.m.price]]
+from = %s
+input = "%s"
+output = "24.00"
+"""
+UNPRICED = MINIMAL.replace('price = { input = "1", output = "2" }\n', "")
+SOON, LATE = "2090-01-01", "2090-02-01T12:00:00+02:00"
+
+
+def scheduled() -> list[tuple[str, str]]:
+    later = Price.objects.filter(effective_from__gt=pool.database_time()).order_by("effective_from")
+    return [(f"{price.effective_from:%Y-%m-%d %H:%M}", price.sheet.values["input"]) for price in later]
+
+
+def test_tiers_and_bands_become_rates_and_a_date_the_begin_of_a_price(load):
+    report = json.loads(load(UNPRICED + CONTRACT + LATER % (SOON, "4.00"), json=True))
+
+    now, later = Price.objects.order_by("effective_from")
+    assert now.sheet.values == {
+        **{"input": "2.00", "output": "12.00", "cached_input": "0.20"},
+        **{"input_above_200000": "4.00", "output_above_200000": "18.00", "cached_input_above_200000": "0.40"},
+        **{"flex_input": "1.00", "flex_output": "6.00"},
+    }
+    assert now.effective_from <= pool.database_time()
+    assert (later.effective_from.isoformat(), later.sheet.values) == (
+        "2090-01-01T00:00:00+00:00",
+        {"input": "4.00", "output": "24.00"},
+    )
+    assert report["prices"] == {"created": 2, "updated": 0, "deleted": 0, "unchanged": 0}
+    [said] = report["later"]
+    assert said.startswith("m from 2090-01-01 00:00 UTC: input $2.00 -> $4.00 (+100 %), output $12.00 -> $24.00 (+100 %), ")
+
+
+def test_a_second_load_of_dated_prices_changes_nothing(load, settings):
+    settings.MARKUP_PERCENT = Decimal("5.5")
+    text = UNPRICED + CONTRACT + LATER % (SOON, "4.00")
+    assert "\nm from 2090-01-01 00:00 UTC: input $2.11 -> $4.22 (+100 %)" in load(text)
+    before = everything()
+    assert load(text) == "Nothing changed.\n"
+    assert json.loads(load(text, json=True))["later"] != []
+    assert everything() == before
+
+
+def test_the_table_that_began_last_is_in_force_now(load):
+    past = LATER % ("2026-01-01", "7.00") + LATER % ("2026-02-01", "8.00") + LATER % (LATE, "9.00")
+    load(UNPRICED + CONTRACT + past)
+    assert [price["input"] for price in prices("m")] == ["8.00", "9.00"]
+    assert Price.objects.earliest("effective_from").effective_from.date() == pool.database_time().date()
+    assert scheduled() == [("2090-02-01 10:00", "9.00")]
+    assert load(UNPRICED + CONTRACT + past) == "Nothing changed.\n"
+
+
+def test_a_later_price_is_replaced_and_withdrawn_as_the_file_says(load):
+    load(UNPRICED + CONTRACT + LATER % (SOON, "4.00") + LATER % (LATE, "5.00"))
+    report = json.loads(load(UNPRICED + CONTRACT + LATER % (SOON, "6.00"), json=True))
+    assert scheduled() == [("2090-01-01 00:00", "6.00")]
+    assert report["prices"] == {"created": 0, "updated": 1, "deleted": 1, "unchanged": 1}
+    assert report["later"][1:] == ["m from 2090-02-01 is withdrawn"]
+    assert len(prices("m")) == 2
+
+
+def test_a_file_without_dates_leaves_a_later_price_and_names_it(load):
+    load(UNPRICED + CONTRACT + LATER % (SOON, "4.00"))
+    report = json.loads(load(UNPRICED + CONTRACT, json=True))
+    assert scheduled() == [("2090-01-01 00:00", "4.00")]
+    assert report["prices"]["unchanged"] == 1
+    assert any(warning.startswith("m from 2090-01-01 is not in the file and stays") for warning in report["warnings"])
+    assert json.loads(load(UNPRICED, json=True))["warnings"] == []  # a file without a price says nothing of it
+    assert scheduled() == [("2090-01-01 00:00", "4.00")]
+
+
+def test_a_model_whose_price_has_not_begun_is_not_served_yet(load):
+    report = json.loads(load(UNPRICED + LATER % (SOON, "4.00"), json=True))
+    assert report["warnings"] == ["m has no price in force, so it is not served"]
+    assert report["later"] == ["m from 2090-01-01 00:00 UTC: input none -> $4.00, output none -> $24.00"]
+
+
+LONG = MINIMAL.replace("context_window = 10\n", "context_window = 200001\n")
+BASE = 'input = "2", output = "4"'
+
+
+@pytest.mark.parametrize(
+    ("price", "warnings"),
+    [
+        (BASE, ["takes up to 200,001 tokens, and its price has no rates of long prompts: state them as above"]),
+        (f"{BASE}, above = []", []),
+        (f'{BASE}, above = [{{ prompt_tokens = 100000, input = "3", output = "5" }}]', []),
+        (
+            f'{BASE}, cached_input = "1", above = [{{ prompt_tokens = 150000, input = "3", output = "5" }}]',
+            ["does not state cached input above 150,000 prompt tokens: it costs as much as input there"],
+        ),
+        (f'{BASE}, cached_input = "2", above = [{{ prompt_tokens = 150000, input = "3", output = "5" }}]', []),
+        (
+            f'{BASE}, above = [{FIVE}], flex = {{ input = "1", output = "2" }}',
+            ["without rates of the flex tier above 5 prompt tokens, where the standard tier has some"],
+        ),
+        (
+            f'{BASE}, above = [{FIVE}], flex = {{ input = "1", output = "2", above = [] }}',
+            [],
+        ),
+        (
+            f'{BASE}, cached_input = "1", cache_write = "3", cache_write_1h = "5", image = "1", above = [], us_input = "3",'
+            ' us_output = "6", us_cache_write = "4"',
+            ["does not state cached input of the United States tier: it costs as much as input there"],
+        ),
+    ],
+)
+def test_a_price_that_probably_leaves_something_out_gets_a_warning(load, price, warnings):
+    found = json.loads(load(LONG.replace('input = "1", output = "2"', price), json=True))["warnings"]
+    assert len(found) == len(warnings)
+    for warning, expected in zip(found, warnings, strict=True):
+        assert warning.startswith("m ")
+        assert expected in warning
 
 
 # --- What providers charge ------------------------------------------------------------------------------------------

@@ -262,6 +262,18 @@ def test_approving_a_model_as_gone_disables_its_route_only(large, office):
     ]
 
 
+def test_a_proposal_of_an_earlier_release_names_what_no_price_has_and_can_be_decided(large, office):
+    unknown = dict.fromkeys(["cache_write", "cache_write_1h", "flex_input", "flex_cached_input", "image", "web_search"])
+    proposal = propose("price", {**OLD_PRICE, **unknown}, {**OLD_PRICE, **unknown, "input": "2.50", "cache_write": "2.75"})
+
+    html = office.get(PAGE).content.decode().replace("\N{NO-BREAK SPACE}", " ")
+    assert "input $2.50<br>output $15.00<br>cached input $0.30<br>cache write $2.75" in html
+    press(office, "approve", proposal)
+
+    assert state(proposal) == ("applied", "staff@example.org")
+    assert lookup.find_offer("acme/large").price.values == {**OLD_PRICE, "input": "2.50", "cache_write": "2.75"}
+
+
 def test_an_approved_new_model_is_created_disabled(large, office):
     proposal = propose("new_model", {}, SMALL, upstream_model="small-1")
 

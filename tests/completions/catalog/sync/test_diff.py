@@ -100,6 +100,25 @@ def test_our_prices_that_no_list_has_are_kept(large, lists, sync):
     assert (old["cache_write_1h"], old["web_search"]) == (new["cache_write_1h"], new["web_search"]) == ("6.00", "0.01")
 
 
+def test_the_bands_of_a_list_replace_ours_and_ours_stay_where_it_has_none(large, lists, sync):
+    bands = {"input_above_100000_nanos": 4_000_000_000, "output_above_100000_nanos": 20_000_000_000}
+    flex = {"flex_input_nanos": 1_000_000_000, "flex_output_nanos": 9_000_000_000}
+    factories.change_prices(Price.objects, **bands, **flex)
+    sync()
+    assert proposed() == []
+    lists.lists(priced(overrides=[{"min_prompt_tokens": 200_000, "prompt": "0.000006"}]))
+    sync()
+    [(_, _, _, new)] = proposed()
+    assert {name for name in new if "above" in name} == {f"{name}_above_200000" for name in ("input", "output", "cached_input")}
+    assert (new["flex_input"], new["flex_output"]) == ("1.00", "9.00")
+
+
+def test_a_band_of_nothing_is_noted_and_not_proposed(large, lists, sync):
+    lists.lists(priced(overrides=[{"min_prompt_tokens": 200_000, "prompt": "0"}]))
+    assert sync()["notes"] == ["acme/large is listed with a price of 0, which is not accepted"]
+    assert proposed() == []
+
+
 # --- Which list decides ---------------------------------------------------------------------------------------------
 
 
@@ -179,8 +198,37 @@ def test_a_model_with_a_disabled_route_is_neither_gone_nor_new(large, barn, list
 # --- The rule -------------------------------------------------------------------------------------------------------
 
 
+BAND = {"input_above_200000": "3.30", "output_above_200000": "16.50"}
+
+
 def prices(**changed: str | None) -> dict[str, str | None]:
     return {**OLD_PRICE, **changed}
+
+
+@pytest.mark.parametrize(
+    ("more", "described"),
+    [
+        (
+            {**BAND, "cached_input_above_200000": "0.30"},
+            "input above 200,000 prompt tokens none -> $3.30 (+10 %),"
+            " output above 200,000 prompt tokens none -> $16.50 (+10 %),"
+            " cached input above 200,000 prompt tokens none -> $0.30 (+0 %)",
+        ),
+        (
+            BAND,
+            "input above 200,000 prompt tokens none -> $3.30 (+10 %),"
+            " output above 200,000 prompt tokens none -> $16.50 (+10 %),"
+            " cached input above 200,000 prompt tokens $0.30 -> $3.30 (+1,000 %)",
+        ),
+        (
+            {"flex_input": "1.50", "flex_output": "7.50"},
+            "input of the flex tier none -> $1.50 (-50 %), output of the flex tier none -> $7.50 (-50 %),"
+            " cached input of the flex tier none -> $1.50 (+400 %)",
+        ),
+    ],
+)
+def test_a_change_of_tiers_and_bands_is_described_with_what_it_leaves_out(more, described):
+    assert diff.describe_price_change(prices(), {**prices(), **more}) == described
 
 
 @pytest.mark.parametrize(
@@ -198,6 +246,10 @@ def prices(**changed: str | None) -> dict[str, str | None]:
         ("price", prices(), prices(image="0.01"), False),
         ("price", prices(), prices(cache_write_1h="0.01"), False),  # without one it is refused
         ("price", prices(input="0.00"), prices(input="0.01"), False),
+        ("price", prices(), {**prices(), **BAND, "cached_input_above_200000": "0.30"}, True),
+        ("price", prices(), {**prices(), **BAND}, False),  # cached input of long prompts costs as input then
+        ("price", prices(), {**prices(), **BAND, "output_above_200000": "22.50"}, False),
+        ("price", prices(), {**prices(), "flex_input": "1.50", "flex_output": "7.50"}, False),
         ("price", {}, prices(), False),
         ("limits", {"context_window": 10, "max_output_tokens": 5}, {"context_window": 11, "max_output_tokens": 5}, True),
         ("limits", {"context_window": 10, "max_output_tokens": 5}, {"context_window": 11, "max_output_tokens": 4}, False),
