@@ -15,6 +15,7 @@ from django.contrib.postgres.search import SearchVector
 from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Lower, Now, Right
 
 from billing import email_addresses, money
@@ -887,13 +888,17 @@ class AccountWarning(OwnedModel):
         KEY_AT_LIMIT = "KEY_AT_LIMIT", "A key has spent its limit"
         TOP_UP_STOPPED = "TOP_UP_STOPPED", "The automatic top-up stopped"
         PAYMENT_TAKEN_BACK = "PAYMENT_TAKEN_BACK", "A payment was taken back"
+        PRICE_CHANGED = "PRICE_CHANGED", "A price changes"
+        MODEL_ENDS = "MODEL_ENDS", "A model ends or has a successor"
         TEST = "TEST", "A test"
         # Mailed, and neither shown as alerts nor sent to webhooks:
         PAYMENT_BOOKED = "PAYMENT_BOOKED", "A payment was booked"
         CREDIT_BOOKED = "CREDIT_BOOKED", "Credit was added"
         CREDIT_TAKEN_BACK = "CREDIT_TAKEN_BACK", "Credit was taken back"
+        CHANGES_SUMMED = "CHANGES_SUMMED", "What changes of models, once a day"
 
-    NOTICES = (Kind.PAYMENT_BOOKED, Kind.CREDIT_BOOKED, Kind.CREDIT_TAKEN_BACK)
+    NOTICES = (Kind.PAYMENT_BOOKED, Kind.CREDIT_BOOKED, Kind.CREDIT_TAKEN_BACK, Kind.CHANGES_SUMMED)
+    SUMMED = (Kind.PRICE_CHANGED, Kind.MODEL_ENDS)  # mailed by CHANGES_SUMMED
 
     id = models.UUIDField(primary_key=True, db_default=RandomUUID(), editable=False)
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="warnings", db_index=False)
@@ -908,6 +913,7 @@ class AccountWarning(OwnedModel):
             models.Index(fields=["account", "-created_at"], name="warnings_by_account"),
             models.Index(fields=["created_at"], name="warnings_by_time"),
             models.Index(fields=["created_at"], condition=Q(prepared_at__isnull=True), name="warnings_to_prepare"),
+            models.Index(KT("data__model"), condition=Q(kind__in=["PRICE_CHANGED", "MODEL_ENDS"]), name="warnings_by_model"),
         ]
 
     def __str__(self) -> str:
@@ -915,13 +921,14 @@ class AccountWarning(OwnedModel):
 
 
 class EmailChoice(OwnedModel):
-    """Which emails about money the members of an account get. Without a row they get all."""
+    """Which emails about money and models the members of an account get. Without a row they get all."""
 
     kept = Kept("emails", DELETED)
     account = models.OneToOneField(Account, primary_key=True, on_delete=models.PROTECT, related_name="email_choice")
     receipts = models.BooleanField("Receipts of payments and automatic top-ups", default=True, db_default=True)
     credits = models.BooleanField("Credits from support", default=True, db_default=True)
     refunds = models.BooleanField("Refunds, disputes and corrections", default=True, db_default=True)
+    changes = models.BooleanField("Prices that change, and models that end", default=True, db_default=True)
 
     class Meta:
         default_permissions = ()

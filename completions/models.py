@@ -221,6 +221,22 @@ class LanguageModel(models.Model):
     commercial_use = models.BooleanField(default=False)
     license = models.CharField(max_length=100, null=True, blank=True)
     is_enabled = models.BooleanField(default=True)
+    ends_on = models.DateField(
+        null=True,
+        blank=True,
+        help_text="From this day on its providers may not serve it. Whoever used it is told.",
+    )
+    successor = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="The model to use instead. Whoever used this one is told.",
+    )
+    end_set_at = models.DateTimeField(null=True, editable=False, help_text="When a trigger saw these two change.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects = LanguageModelQuerySet.as_manager()

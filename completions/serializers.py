@@ -60,6 +60,8 @@ def model_object(listing: Listing) -> dict[str, Any]:
         "default_parameters": None,
         "per_request_limits": None,
         "supported_voices": None,
+        "expiration_date": model.ends_on and model.ends_on.isoformat(),
+        "successor": model.successor_id,
         "links": {"details": f"/v1/models/{model.pk}"},
         "capabilities": {"image_support": model.image_support, "function_calling": model.function_calling},
         "commercial_use": model.commercial_use,
@@ -831,6 +833,10 @@ class ModelSerializer(serializers.Serializer[Any]):
     default_parameters = SchemaField(_NONE, allow_null=True, help_text="null")
     per_request_limits = SchemaField(_NONE, allow_null=True, help_text="null")
     supported_voices = SchemaField(_NONE, allow_null=True, help_text="null")
+    expiration_date = serializers.DateField(
+        allow_null=True, help_text="From this day on, UTC, it may not be served. null: no end is known."
+    )
+    successor = serializers.CharField(allow_null=True, help_text="The id of the model to use instead, if there is one.")
     links = ModelLinksSerializer(help_text="Where to read more of it.")
     capabilities = ModelCapabilitiesSerializer(help_text="What else it can do.")
     commercial_use = serializers.BooleanField(help_text="Whether its license permits commercial use.")

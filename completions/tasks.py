@@ -1,8 +1,9 @@
-"""Background tasks: the sweeper, sums of usage, deletion of what has expired, comparison of the catalog with providers."""
+"""Background tasks: the sweeper, sums of usage, deletion of what has expired, alerts of changes, comparison with providers."""
 
 import logging
 
 from completions import hours, sweeper, uptime
+from completions.catalog import change_alerts
 from completions.catalog.sync import proposals
 from completions.charging import idempotency, stored_responses
 from completions.models import Provider
@@ -63,6 +64,12 @@ def archive_details() -> int:
 def drop_old_usage() -> int:
     """Delete sums of usage that are older than the operator keeps them. Return how many rows."""
     return old_usage.drop_old(pool.database_time())
+
+
+@periodic(retries=3, each_cell=True)
+def tell_changes() -> int:
+    """Tell accounts what changes of models that they used. Return how many alerts were written."""
+    return change_alerts.tell()
 
 
 @periodic(retries=20)  # its next turn is a day later

@@ -205,6 +205,8 @@ def test_the_model_list_has_openais_format(api, echo_model):
         "default_parameters": type(None),
         "per_request_limits": type(None),
         "supported_voices": type(None),
+        "expiration_date": type(None),
+        "successor": type(None),
         "links": {"details": str},
         "capabilities": {"image_support": bool, "function_calling": bool},
         "commercial_use": bool,

@@ -14,7 +14,7 @@ from billing.models import Account, EmailChoice
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 
-FIELDS = ("receipts", "credits", "refunds")
+FIELDS = ("receipts", "credits", "refunds", "changes")
 
 
 class EmailForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -35,6 +35,7 @@ CLAIM_TIME = timedelta(minutes=2)  # longer than an attempt takes
 ATTEMPTS_KEPT = 20
 TURNS = 4  # how many deliveries of an account are claimed at once
 MAILS_A_DAY_MAX = 50  # of an account
+TOLD_ONCE_TIME = timedelta(days=30)  # in which what changes of a model may be due again, so its alert is not deleted before
 DISABLED_AFTER = timedelta(hours=24)  # without a success, when a delivery is given up
 
 _CHOICES = {  # the field of EmailChoice that switches the mails of a kind off
@@ -42,6 +43,7 @@ _CHOICES = {  # the field of EmailChoice that switches the mails of a kind off
     AccountWarning.Kind.CREDIT_BOOKED: "credits",
     AccountWarning.Kind.CREDIT_TAKEN_BACK: "refunds",
     AccountWarning.Kind.PAYMENT_TAKEN_BACK: "refunds",
+    AccountWarning.Kind.CHANGES_SUMMED: "changes",
 }
 
 
@@ -90,7 +92,8 @@ def _webhooks(warning: AccountWarning) -> Iterable[WarningDelivery]:
 
 def _mails(warning: AccountWarning) -> Iterable[WarningDelivery]:
     """Return one for each member who pays for the account, up to a number of mails in a day."""
-    if not settings.SENDS_MAIL or warning.kind == AccountWarning.Kind.TEST or _is_switched_off(warning):
+    unmailed = (AccountWarning.Kind.TEST, *AccountWarning.SUMMED)
+    if not settings.SENDS_MAIL or warning.kind in unmailed or _is_switched_off(warning):
         return []
     emails = list(_payers(warning).order_by("user__email").values_list("user__email", flat=True))
     day = Q(created_at__gt=warning.created_at - timedelta(days=1), warning__account_id=warning.account_id)
@@ -196,8 +199,9 @@ def page_address() -> str:
 
 def forget_old() -> int:
     """Delete warnings that are older than RETENTION_WARNING_DAYS, with their deliveries. Return how many."""
-    kept = timedelta(days=settings.RETENTION_WARNING_DAYS)
-    old: Any = AccountWarning.objects.filter(created_at__lt=pool.database_time() - kept)
+    now, kept = pool.database_time(), timedelta(days=settings.RETENTION_WARNING_DAYS)
+    due_again = Q(kind__in=AccountWarning.SUMMED, created_at__gte=now - TOLD_ONCE_TIME)
+    old: Any = AccountWarning.objects.filter(created_at__lt=now - kept).exclude(due_again)
     deleted = 0
     while ids := list(old.order_by("created_at").values_list("pk", flat=True)[:1_000]):
         AccountWarning.objects.filter(pk__in=ids).delete()

@@ -14,6 +14,8 @@ TYPES = {
     Kind.KEY_AT_LIMIT: "key.limit_reached",
     Kind.TOP_UP_STOPPED: "top_up.stopped",
     Kind.PAYMENT_TAKEN_BACK: "payment.taken_back",
+    Kind.PRICE_CHANGED: "price.changed",
+    Kind.MODEL_ENDS: "model.ends",
     Kind.TEST: "test",
 }
 
@@ -81,6 +83,17 @@ def describe(warning: AccountWarning) -> Words:
             return Words(f"Credit added: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
         case Kind.CREDIT_TAKEN_BACK:
             return Words(f"Credit taken back: {usd['amount_nanos']}", f"{_reason(data)}{_balance(data)}")
+        case Kind.PRICE_CHANGED:
+            starts = f"{data['starts_at'][:16].replace('T', ' ')} UTC"
+            is_withdrawn = data["direction"] == "withdrawn"
+            text = f"It does not begin on {starts}: {data['change']}." if is_withdrawn else f"{data['change']}, from {starts}."
+            return Words(f"{data['model']}{_DIRECTIONS[data['direction']]}", f"{text[0].upper()}{text[1:]}")
+        case Kind.MODEL_ENDS:
+            return Words(*_end(data))
+        case Kind.CHANGES_SUMMED:
+            alerts = [Words(*each) for each in data["words"]]
+            text = "".join(f"\n\n{each.title}. {each.text}".rstrip() for each in alerts)
+            return alerts[0] if len(alerts) == 1 else Words(f"{len(alerts)} changes of models that you used", text)
     return Words("A test", "A member sent it to see whether it arrives.")
 
 
@@ -89,6 +102,18 @@ _TOP_UP_TITLES = {
     "month_maximum": "The automatic top-up reached its monthly maximum",
     "processor_silent": "The automatic top-up waits for the payment processor",
 }
+
+
+_DIRECTIONS = {"rise": " gets dearer", "fall": " gets cheaper", "withdrawn": ": the announced price is withdrawn"}
+
+
+def _end(data: dict[str, Any]) -> tuple[str, str]:
+    successor = f"Its successor is {data['successor']}." if data["successor"] else ""
+    if data["ends_on"]:
+        return f"{data['model']} ends on {data['ends_on']}", f"It may not reply from that day on. {successor}".rstrip()
+    if successor:
+        return f"{data['model']} has a successor", successor
+    return f"{data['model']} stays", "The announced end is withdrawn."
 
 
 def _advised(data: dict[str, Any]) -> str:

@@ -178,6 +178,8 @@ def _link(warning: AccountWarning) -> dict[str, str]:
         case AccountWarning.Kind.PAYMENT_TAKEN_BACK:
             address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
             return {"link": address, "button": "View credit note"}
+        case AccountWarning.Kind.CHANGES_SUMMED:
+            return {}
         case kind if kind in AccountWarning.NOTICES:
             return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
     return {}

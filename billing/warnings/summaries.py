@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
 from billing.warnings import payload
@@ -73,12 +73,14 @@ def alerts_of(account: Account) -> QuerySet[AccountWarning]:
 
 
 def read_warnings(account: Account, *, offset: int, limit: int) -> list[WarningRow]:
-    """Return warnings, newest first, with their deliveries. Two queries."""
+    """Return warnings, newest first, with their deliveries, also those of mails that sum them up. Two queries."""
     warnings = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
-    rows = WarningDelivery.objects.filter(warning__in=warnings.values("pk")).select_related("warning", "endpoint")
+    sums = AccountWarning.objects.filter(account=account, kind=AccountWarning.Kind.CHANGES_SUMMED)
+    rows = WarningDelivery.objects.filter(Q(warning__in=warnings.values("pk")) | Q(warning__in=sums))
     by_warning: defaultdict[UUID, list[DeliveryRow]] = defaultdict(list)
-    for row in rows.order_by("created_at", "pk"):
-        by_warning[row.warning_id].append(summarize_delivery(row))
+    for row in rows.select_related("warning", "endpoint").order_by("created_at", "pk"):
+        for id in row.warning.data.get("alert_ids", [str(row.warning_id)]):
+            by_warning[UUID(id)].append(summarize_delivery(row))
     return [WarningRow(each.pk, each.created_at, payload.describe(each), by_warning[each.pk]) for each in warnings]
 
 

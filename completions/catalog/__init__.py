@@ -15,6 +15,7 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 - ``forms``        the admin's forms: keys are only written, prices are entered in dollars
 - ``price_changes`` staff's changes of prices: what changes in percent is shown and confirmed
 - ``price_requests`` prices that staff ask for, which a second person approves
+- ``change_alerts`` tells accounts what changes of models that they used
 - ``open_holds``  what running requests hold, which a change leaves as it is
 - ``previews``     shows what a form would change before it is saved
 - ``route_calls``  one short request to a route, by hand

@@ -11,7 +11,7 @@ transaction. What the file decides, and what it leaves alone:
   begun are withdrawn; where it does not, they stay, with a warning.
 - What a provider charges is dated, too: another cost of a route is that of today, and of the days after it.
 - The switches belong to the operator: ``is_enabled`` of a provider or a route is never changed, and a model's only if its
-  table has ``enabled``.
+  table has ``enabled``. So do a model's end and its successor: a table without them leaves them as they are.
 - Files hold no secrets: a provider's table names an environment variable. A key stored in the admin stays as long as the
   address stays.
 """
@@ -140,13 +140,17 @@ class Report:
 
 
 def apply(catalog: Catalog) -> Report:
-    """Create, update and delete rows so that they match the catalog, in one transaction. A second call changes nothing."""
+    """Create, update and delete rows so that they match the catalog, in one transaction. A second call changes nothing.
+
+    Raises InvalidCatalog for a successor that is no other model.
+    """
     report = Report(as_of=catalog.as_of)
     with transaction.atomic():
         writes.lock_catalog()  # two hosts may start at the same time
         now = pool.database_time()
         _write_providers({slug: table.columns for slug, table in catalog.providers.items()}, report)
         _write_rows(LanguageModel, {model_id: table.columns for model_id, table in catalog.models.items()}, report.models)
+        _require_successors(catalog.models)
         _write_prices(catalog.models, report, now)
         _write_routes(catalog.models, report)
         _write_costs(catalog.models, report, now.date())
@@ -168,6 +172,14 @@ def _price_gaps(wanted: Mapping[str, ModelTable], now: datetime.datetime) -> Ite
     for model_id, table in wanted.items():
         found = (gap for price in table.prices_from(now).values() for gap in price_gaps.find(price, table.context_window))
         yield from dict.fromkeys(f"{model_id} {gap}" for gap in found)
+
+
+def _require_successors(wanted: Mapping[str, ModelTable]) -> None:
+    successors = {model_id: table.successor_id for model_id, table in wanted.items() if table.successor_id}
+    known = LanguageModel.objects.in_bulk(successors.values())
+    unknown = [(id, successor) for id, successor in successors.items() if successor == id or successor not in known]
+    if unknown:
+        raise InvalidCatalog([f'[models."{id}"] successor: {successor!r} is no other model' for id, successor in unknown])
 
 
 def _write_providers(wanted: Mapping[str, Columns], report: Report) -> None:

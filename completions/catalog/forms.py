@@ -259,4 +259,6 @@ class LanguageModelForm(forms.ModelForm):
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("max_output_tokens", 0) > cleaned.get("context_window", 2**31):
             self.add_error("max_output_tokens", "The maximum output cannot exceed the context window.")
+        if cleaned.get("successor") == self.instance:
+            self.add_error("successor", "A model cannot be its own successor.")
         return cleaned

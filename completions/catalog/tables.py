@@ -259,6 +259,7 @@ class RouteTable(_Table):
         return provider
 
 
+_STATED_COLUMNS = {"is_enabled", "ends_on", "successor_id"}
 _ALWAYS = datetime.datetime.min.replace(tzinfo=datetime.UTC)  # the begin of a price without from
 _NO_OUTPUT = {"max_output_tokens": 1, "reasoning": False}  # one, because every model has a maximum
 
@@ -292,6 +293,8 @@ class ModelTable(_Table):
     commercial_use: bool = False
     license: Annotated[str, _text(100)] | None = None
     is_enabled: bool | None = Field(None, alias="enabled")
+    ends_on: datetime.date | None = None
+    successor_id: Annotated[str, _text(200)] | None = Field(None, alias="successor")
     prices: list[PriceTable] = Field([], alias="price")
     rules: RulesTable | None = None
     routes: list[RouteTable] = []
@@ -376,9 +379,9 @@ class ModelTable(_Table):
 
     @property
     def columns(self) -> Columns:
-        """The columns of the model. ``is_enabled`` is among them only if the table has ``enabled``."""
+        """The columns of the model. Those that belong to staff as well are among them only if the table states them."""
         columns = self.model_dump(exclude={"prices", "routes", "rules"})
-        return {name: value for name, value in columns.items() if (name, value) != ("is_enabled", None)}
+        return {name: value for name, value in columns.items() if value is not None or name not in _STATED_COLUMNS}
 
     def rules_of(self, route: RouteTable) -> Columns:
         """Return the rules that the file states for a route: those of the model, and instead of them its own."""

@@ -1,17 +1,22 @@
 """The panels of completions on the admin's home page."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
+from django.contrib.admin.utils import quote
 from django.db import connection
 from django.urls import reverse
 
 from billing.staff import approvals
 from completions import hours as completions_of_hours
 from completions import measurements
-from completions.models import CatalogProposal, Completion, CompletionHour, PriceRequest, Route
+from completions.catalog import change_alerts, price_requests
+from completions.catalog.change_alerts import Told
+from completions.catalog.sync import diff
+from completions.models import CatalogProposal, Completion, CompletionHour, LanguageModel, Price, PriceRequest, Route
 from gateway_project import bar_chart
 from gateway_project.cells import everywhere
 from gateway_project.desk.panels import Content, Panel, Row
@@ -22,7 +27,7 @@ _HOUR = timedelta(hours=1)
 _DAYS_COMPARED = 7
 FAILING_PERCENT, FAILING_ATTEMPTS = 5, 5  # a route with fewer attempts in an hour says little
 LOW_NANOS = dollars.NANOS_PER_DOLLAR
-ROWS_SHOWN = 8
+ROWS_SHOWN, CHANGES_SHOWN = 8, 30
 
 
 def _spending(now: datetime) -> Content:
@@ -131,6 +136,34 @@ def _prices(now: datetime) -> Content:
     return Content(str(number), words, needs_attention=number > 0)
 
 
+def _changes(now: datetime) -> Content:
+    prices = list(Price.objects.filter(effective_from__gt=now).select_related("model").order_by("effective_from", "pk"))
+    ends = list(LanguageModel.objects.filter(ends_on__gte=now.date()).order_by("ends_on", "pk"))
+    told = change_alerts.count_told({*(price.model_id for price in prices), *(model.pk for model in ends)})
+    rows = [(price.effective_from.date(), _changed_price(price, told)) for price in prices[:CHANGES_SHOWN]]
+    rows += [(model.ends_on, _end(model, told)) for model in ends[:CHANGES_SHOWN] if model.ends_on]
+    rows.sort(key=lambda row: (row[0], row[1].name))
+    words = "prices that begin later, and models that end"
+    return Content(str(len(prices) + len(ends)), words, rows=[row for _, row in rows[:CHANGES_SHOWN]])
+
+
+def _changed_price(price: Price, told: Counter[Told]) -> Row:
+    before = price_requests.before_it(price.model, price.effective_from)
+    change = diff.describe_price_change(diff.price_values(before) if before else {}, diff.price_values(price))
+    words = f"{change}, from {price.effective_from:%Y-%m-%d %H:%M} UTC"
+    return _change_row(price.model, words, told[Told(price.model_id, price.pk, None)])
+
+
+def _end(model: LanguageModel, told: Counter[Told]) -> Row:
+    successor = f", its successor is {model.successor_id}" if model.successor_id else ""
+    return _change_row(model, f"ends on {model.ends_on}{successor}", told[Told(model.pk, None, str(model.ends_on))])
+
+
+def _change_row(model: LanguageModel, words: str, told: int) -> Row:
+    accounts = f"{told:,} {'account was' if told == 1 else 'accounts were'} told" if told else "no account was told yet"
+    return Row(model.pk, f"{words}; {accounts}", reverse("admin:completions_languagemodel_change", args=[quote(model.pk)]))
+
+
 def _low_accounts(now: datetime) -> Content:
     cells = everywhere.run(lambda: _read_low_accounts(now), may_miss=True)
     number = sum(found[0][3] for found in cells if found)
@@ -190,5 +223,6 @@ PANELS = [
         _prices,
         "?state=waiting",
     ),
+    Panel(82, "changes", "What will change", "completions.view_price", "admin:completions_price_changelist", _changes),
     Panel(60, "low-accounts", "Accounts near zero", "billing.view_account", "admin:billing_account_changelist", _low_accounts),
 ]

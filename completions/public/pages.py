@@ -144,6 +144,7 @@ def model(request: HttpRequest, model_id: str) -> HttpResponseBase:
     context = {
         "listed": listed,
         "model": listed.model,
+        "successor": current.models[successor].model if (successor := listed.model.successor_id) in current.models else None,
         "examples": quickstart.examples("embeddings" if listed.is_embedding else "chat", values),
         "share_title": f"{listed.model.name} by {listed.model.maker}",
         "share_words": f"{listed.prices_in_short} per million tokens; {listed.context} tokens of context.",

@@ -278,6 +278,14 @@ BEGIN
     RETURN NEW;
 END $_$;
 
+CREATE FUNCTION public.completions_note_end() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.end_set_at := statement_timestamp();
+    RETURN NEW;
+END $$;
+
 CREATE FUNCTION public.completions_refuse_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -550,7 +558,8 @@ CREATE TABLE public.billing_emailchoice (
     account_id uuid NOT NULL,
     receipts boolean DEFAULT true NOT NULL,
     credits boolean DEFAULT true NOT NULL,
-    refunds boolean DEFAULT true NOT NULL
+    refunds boolean DEFAULT true NOT NULL,
+    changes boolean DEFAULT true NOT NULL
 );
 
 CREATE TABLE public.billing_exportpart (
@@ -1180,6 +1189,9 @@ CREATE TABLE public.completions_languagemodel (
     license character varying(100),
     is_enabled boolean NOT NULL,
     created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    ends_on date,
+    successor_id character varying(200),
+    end_set_at timestamp with time zone,
     CONSTRAINT a_model_may_have_requests_in_flight CHECK (((requests_in_flight_max IS NULL) OR (requests_in_flight_max >= 1))),
     CONSTRAINT a_model_reads_and_writes_something CHECK (((context_window >= 1) AND (max_output_tokens >= 1))),
     CONSTRAINT a_model_writes_within_its_context_window CHECK ((max_output_tokens <= context_window)),
@@ -3248,11 +3260,15 @@ CREATE INDEX waiting_credits_by_requester ON public.billing_creditrequest USING 
 
 CREATE INDEX warnings_by_account ON public.billing_accountwarning USING btree (account_id, created_at DESC);
 
+CREATE INDEX warnings_by_model ON public.billing_accountwarning USING btree (((data ->> 'model'::text))) WHERE ((kind)::text = ANY ((ARRAY['PRICE_CHANGED'::character varying, 'MODEL_ENDS'::character varying])::text[]));
+
 CREATE INDEX warnings_by_time ON public.billing_accountwarning USING btree (created_at);
 
 CREATE INDEX warnings_to_prepare ON public.billing_accountwarning USING btree (created_at) WHERE (prepared_at IS NULL);
 
 CREATE TRIGGER a_changed_address_ends_sessions BEFORE UPDATE OF email, sessions_generation ON public.billing_user FOR EACH ROW EXECUTE FUNCTION public.billing_count_address();
+
+CREATE TRIGGER a_changed_end_is_noted BEFORE UPDATE ON public.completions_languagemodel FOR EACH ROW WHEN (((old.ends_on IS DISTINCT FROM new.ends_on) OR ((old.successor_id)::text IS DISTINCT FROM (new.successor_id)::text))) EXECUTE FUNCTION public.completions_note_end();
 
 CREATE TRIGGER a_payment_keeps_its_amount BEFORE DELETE OR UPDATE ON public.billing_payment FOR EACH ROW EXECUTE FUNCTION public.billing_keep_payment();
 
@@ -3711,6 +3727,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('billing', '0025_validate_the_roles', now()),
 	('billing', '0026_groups_see_invitations', now()),
 	('billing', '0026_support_unblocks_sign_ins', now()),
+	('billing', '0027_changes_of_models_are_told', now()),
 	('billing', '0027_failed_holds_are_found_by_time', now()),
 	('billing', '0028_warnings', now()),
 	('billing', '0029_validate_the_threshold', now()),
@@ -3757,6 +3774,7 @@ INSERT INTO public.django_migrations (app, name, applied) VALUES
 	('completions', '0020_completions_say_what_was_held', now()),
 	('completions', '0021_completions_are_found_by_key', now()),
 	('completions', '0021_prices_are_rates', now()),
+	('completions', '0022_models_have_an_end', now()),
 	('completions', '0022_ready_groups', now()),
 	('completions', '0023_hours_of_completions', now()),
 	('completions', '0024_groups_see_hours', now()),

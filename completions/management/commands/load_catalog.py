@@ -31,12 +31,13 @@ class Command(OperatorCommand):
         paths = [*([catalog_file.BUILT_IN] if is_built_in else []), *options["files"]]
         try:
             catalog = catalog_file.read(paths, known_providers=dict(Provider.objects.values_list("pk", "kind")))
+            report = None if options["check"] else catalog_file.apply(catalog)
         except catalog_file.InvalidCatalog as invalid:
             raise CommandError(f"{invalid}\nNothing was written.") from None
-        if options["check"]:
+        if report is None:
             self._answer_checked(options, catalog)
         else:
-            self._answer_loaded(options, catalog_file.apply(catalog))
+            self._answer_loaded(options, report)
 
     def _answer_checked(self, options: dict[str, Any], catalog: catalog_file.Catalog) -> None:
         providers, models = len(catalog.providers), len(catalog.models)

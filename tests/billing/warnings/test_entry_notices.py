@@ -96,8 +96,8 @@ def test_an_owner_switches_them_off_and_on(alice):
     client = signed_in(owner_of(alice))
     mailed()
     page = client.get("/dashboard/settings/emails/").content.decode()
-    assert page.count('type="checkbox"') == 3
-    assert page.count("checked") == 3
+    assert page.count('type="checkbox"') == 4
+    assert page.count("checked") == 4
     assert client.post("/dashboard/settings/emails/", {"receipts": "on"})["Location"] == "/dashboard/settings/"
     choice = EmailChoice.objects.get(account=alice)
     assert (choice.receipts, choice.credits, choice.refunds) == (True, False, False)

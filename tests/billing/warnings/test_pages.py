@@ -161,6 +161,13 @@ def test_every_kind_of_warning_has_its_words(owner, alice):  # noqa: F811
         "BALANCE_LOW": {"threshold_nanos": 1, "balance_nanos": -1},
         "TOP_UP_STOPPED": {"reason": "declined"},
         "PAYMENT_TAKEN_BACK": {"reason": "Payment refunded", "amount_nanos": 1},
+        "PRICE_CHANGED": {
+            "model": "acme/large",
+            "direction": "rise",
+            "change": "input $1 -> $2",
+            "starts_at": "2027-01-01T00:00:00",
+        },
+        "MODEL_ENDS": {"model": "acme/large", "ends_on": "2027-03-01", "successor": None},
         "TEST": {},
     }
     key = {"key_id": "x", "key_name": "<b>", "percent": 80, "limit_nanos": 1, "spent_nanos": 1}
@@ -168,5 +175,14 @@ def test_every_kind_of_warning_has_its_words(owner, alice):  # noqa: F811
         data = facts.get(kind.value, {**key, "period": None, "resets_at": None})
         AccountWarning.objects.create(account=alice, kind=kind, data=data, prepared_at=timezone.now())
     page = text(owner.get(PAGE))
-    for words in ("The balance fell", "&lt;b&gt; has spent 80 %", "has spent its limit", "stopped", "taken back", "A test"):
+    for words in (
+        "The balance fell",
+        "&lt;b&gt; has spent 80 %",
+        "has spent its limit",
+        "stopped",
+        "taken back",
+        "gets dearer",
+        "ends on",
+        "A test",
+    ):
         assert words in page

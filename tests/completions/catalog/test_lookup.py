@@ -101,6 +101,8 @@ def test_a_model_is_openais_object_with_our_additions(api):
         "default_parameters": None,
         "per_request_limits": None,
         "supported_voices": None,
+        "expiration_date": None,
+        "successor": None,
         "links": {"details": "/v1/models/openai/gpt-4o-mini"},
         "capabilities": {"image_support": True, "function_calling": True},
         "commercial_use": True,

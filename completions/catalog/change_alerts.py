@@ -1,0 +1,198 @@
+"""Tells accounts what changes of models that they used: a price that rises or falls, the end and the successor of a model.
+
+A rise is told AHEAD_TIME before it begins, if it is known, and a fall when it begins; an end when it is set, and once more
+before it. Each is an alert of its own, and one mail a day sums them up. The id of an alert is made of its account and its
+cause, and each cell has a lock, so that a task that dies, or runs twice, neither loses nor repeats one.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import groupby, product
+from typing import Any, NamedTuple
+from uuid import UUID, uuid5
+
+from django.db import transaction
+from django.db.models import BigIntegerField, Count, Exists, Max, Min, OuterRef, Q, QuerySet
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+
+from billing.models import AccountWarning
+from billing.warnings import payload
+from completions.catalog import price_requests
+from completions.catalog.sync import diff
+from completions.models import LanguageModel, Price, UsageHour
+from completions.pricing.meters import METERS
+from completions.pricing.rates import STANDARD, RateSheet
+from gateway_project.cells import everywhere
+from gateway_project.db import cell, pool
+
+AHEAD_TIME = timedelta(days=8)  # seven are promised, and a mail may wait a day for the one before it
+LATE_TIME = timedelta(days=3)  # for which what has begun is told, should no task have run
+USED_TIME = timedelta(days=30)  # who used a model in it is told
+_Kind = AccountWarning.Kind
+
+
+class _Change(NamedTuple):
+    """What is told to accounts. ``cause`` is a name that no other change has."""
+
+    kind: _Kind
+    cause: str
+    accounts: Collection[UUID]
+    data: dict[str, Any]
+
+
+class _Use(NamedTuple):
+    """When an account used a model, of the last weeks."""
+
+    account: UUID
+    first: datetime
+    last: datetime
+
+
+# --- What is due --------------------------------------------------------------------------------------------------
+
+
+def tell() -> int:
+    """Write the alerts that are due in this cell, and the mails that sum them up. Return how many alerts."""
+    with transaction.atomic():
+        cell.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"completions.catalog.change_alerts {cell.current()}"])
+        now = pool.database_time()
+        told = sum(map(_write, [*_due_prices(now), *_withdrawn_prices(), *_due_ends(now)]))
+        _sum_up(now)
+    return told
+
+
+def _due_prices(now: datetime) -> Iterator[_Change]:
+    prices = Price.objects.filter(effective_from__gt=now - LATE_TIME, effective_from__lte=now + AHEAD_TIME)
+    due = [
+        (price, before, direction)
+        for price in prices.filter(model__is_enabled=True).select_related("model").order_by("effective_from", "pk")
+        if (before := price_requests.before_it(price.model, price.effective_from))
+        and (direction := _direction(before.sheet, price.sheet))
+        and (direction == "rise" or price.effective_from <= now)
+    ]
+    uses = _read_uses({price.model_id for price, *_ in due}, now)
+    for price, before, direction in due:
+        used = [use.account for use in uses.get(price.model_id, []) if use.first < price.effective_from]
+        yield _Change(_Kind.PRICE_CHANGED, f"price {price.pk}", used, _price_data(price, before, direction))
+
+
+def _price_data(price: Price, before: Price, direction: str) -> dict[str, Any]:
+    old, new = diff.price_values(before), diff.price_values(price)
+    return {
+        **{"model": price.model_id, "price_id": price.pk, "direction": direction},
+        **{"change": diff.describe_price_change(old, new), "before": old, "after": new},
+        "starts_at": price.effective_from.isoformat(timespec="seconds"),
+    }
+
+
+def _direction(before: RateSheet, after: RateSheet) -> str:
+    """Return "rise" if any rate that holds for callers becomes dearer, else "fall"; empty if they stay the same."""
+    places = product(
+        [meter.name for meter in METERS],
+        {STANDARD, *before.tiers, *after.tiers},
+        {0, *before.thresholds, *after.thresholds},
+    )
+    changes = {after.nanos_of(*place) - before.nanos_of(*place) for place in places} - {0}
+    return "" if not changes else "rise" if max(changes) > 0 else "fall"
+
+
+def _withdrawn_prices() -> Iterator[_Change]:
+    """Yield the announced prices that were deleted before they began, for those who were told of them."""
+    announced = AccountWarning.objects.filter(kind=_Kind.PRICE_CHANGED, data__direction="rise")
+    announced = announced.annotate(price=Cast(KT("data__price_id"), BigIntegerField()))
+    gone = announced.filter(~Exists(Price.objects.filter(pk=OuterRef("price")))).order_by("price")
+    for price, of_price in groupby(gone, key=lambda alert: alert.data["price_id"]):
+        alerts = list(of_price)
+        data = {**alerts[0].data, "direction": "withdrawn"}
+        yield _Change(_Kind.PRICE_CHANGED, f"withdrawn {price}", [alert.account_id for alert in alerts], data)
+
+
+def _due_ends(now: datetime) -> Iterator[_Change]:
+    ahead = (now + AHEAD_TIME).date()
+    soon = Q(ends_on__gt=now.date(), ends_on__lte=ahead)
+    models = list(LanguageModel.objects.filter(Q(end_set_at__gt=now - LATE_TIME) | soon, is_enabled=True))
+    uses = _read_uses({model.pk for model in models}, now)
+    for model in models:
+        cause = _cause_of_end(model, now)
+        has_any = model.ends_on or model.successor_id
+        accounts = {use.account for use in uses.get(model.pk, [])} if has_any else _told_of_end(model)
+        data = {"model": model.pk, "ends_on": model.ends_on and model.ends_on.isoformat(), "successor": model.successor_id}
+        if cause:
+            yield _Change(_Kind.MODEL_ENDS, cause, accounts, data)
+
+
+def _cause_of_end(model: LanguageModel, now: datetime) -> str:
+    """Return what is told of the end now: that it was set, or that it is near; empty if that was told when it was set."""
+    set_at = model.end_set_at
+    if set_at and set_at > now - LATE_TIME:
+        return f"end {model.pk} {set_at.isoformat()}"
+    was_known = set_at is None or (model.ends_on and set_at.date() + AHEAD_TIME < model.ends_on)
+    return f"near {model.pk} {model.ends_on}" if was_known else ""
+
+
+def _told_of_end(model: LanguageModel) -> set[UUID]:
+    told = AccountWarning.objects.filter(kind=_Kind.MODEL_ENDS).annotate(model=KT("data__model")).filter(model=model.pk)
+    return set(told.values_list("account_id", flat=True))
+
+
+def _read_uses(model_ids: Collection[str], now: datetime) -> dict[str, list[_Use]]:
+    """Return by model who used it in USED_TIME. The model's own users of before are told, and not who began afterwards."""
+    hours = UsageHour.objects.filter(hour__gte=now - USED_TIME - LATE_TIME, model_id__in=model_ids, account__is_active=True)
+    found = hours.values_list("model_id", "account_id").annotate(first=Min("hour"), last=Max("hour"))
+    uses = [(model_id, _Use(*use)) for model_id, *use in found.order_by("model_id")] if model_ids else []
+    recent = [(model_id, use) for model_id, use in uses if use.last >= now - USED_TIME]
+    return {model_id: [use for _, use in of_model] for model_id, of_model in groupby(recent, key=lambda each: each[0])}
+
+
+# --- What is written ----------------------------------------------------------------------------------------------
+
+
+def _write(change: _Change) -> int:
+    accounts = {uuid5(account, change.cause): account for account in change.accounts}
+    known = set(AccountWarning.objects.filter(pk__in=accounts).values_list("pk", flat=True))
+    make = partial(AccountWarning, kind=change.kind, data=change.data)
+    new = [make(pk=id, account_id=account) for id, account in accounts.items() if id not in known]
+    return len(AccountWarning.objects.bulk_create(new, batch_size=1_000))
+
+
+def _sum_up(now: datetime) -> None:
+    """Write one mail a day for each account with alerts that no mail has. What is too late for that of today waits."""
+    mails = AccountWarning.objects.filter(account_id=OuterRef("account_id"), kind=_Kind.CHANGES_SUMMED)
+    has_mail = Exists(mails.filter(created_at__gte=OuterRef("created_at")))
+    alerts = AccountWarning.objects.filter(~has_mail, kind__in=AccountWarning.SUMMED, created_at__gt=now - USED_TIME)
+    waiting = alerts.order_by("account_id", "created_at", "pk")
+    sums = [_mail(account, list(found), now) for account, found in groupby(waiting, key=lambda alert: alert.account_id)]
+    AccountWarning.objects.bulk_create(sums, ignore_conflicts=True, batch_size=1_000)
+
+
+def _mail(account: UUID, alerts: Sequence[AccountWarning], now: datetime) -> AccountWarning:
+    data = {"alert_ids": [str(each.pk) for each in alerts], "words": [payload.describe(each) for each in alerts]}
+    return AccountWarning(pk=uuid5(account, f"mail {now.date()}"), account_id=account, kind=_Kind.CHANGES_SUMMED, data=data)
+
+
+# --- What staff see -----------------------------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """What accounts were told of a model: a price, or else the day of its end."""
+
+    model_id: str
+    price_id: int | None
+    ends_on: str | None
+
+
+def count_told(model_ids: Collection[str]) -> Counter[Told]:
+    """Return how many accounts were told of the changes of these models."""
+    counts: Counter[Told] = Counter()
+    for found in everywhere.run(lambda: list(_read_told(model_ids)), may_miss=True):
+        counts.update({Told(model, price and int(price), ends_on): number for model, price, ends_on, number in found})
+    return counts
+
+
+def _read_told(model_ids: Collection[str]) -> QuerySet[AccountWarning, Any]:
+    alerts = AccountWarning.objects.filter(kind__in=AccountWarning.SUMMED).annotate(model=KT("data__model"))
+    of_models = alerts.filter(model__in=model_ids).annotate(price=KT("data__price_id"), ends_on=KT("data__ends_on"))
+    return of_models.values_list("model", "price", "ends_on").annotate(Count("account", distinct=True)).order_by()
