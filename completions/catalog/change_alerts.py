@@ -139,7 +139,7 @@ def _told_of_end(model: LanguageModel) -> set[UUID]:
 
 
 def _read_uses(model_ids: Collection[str], now: datetime) -> dict[str, list[_Use]]:
-    """Return by model who used it in USED_TIME. The model's own users of before are told, and not who began afterwards."""
+    """Return by model who used it in USED_TIME. ``first`` says who had begun before a change, which is no news to others."""
     hours = UsageHour.objects.filter(hour__gte=now - USED_TIME - LATE_TIME, model_id__in=model_ids, account__is_active=True)
     found = hours.values_list("model_id", "account_id").annotate(first=Min("hour"), last=Max("hour"))
     uses = [(model_id, _Use(*use)) for model_id, *use in found.order_by("model_id")] if model_ids else []
