@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from completions.chat import Call, Usage
+from completions.pricing.meters import METERS, OTHERS
 from completions.providers import wire
 from gateway_project import metrics
 from gateway_project.text import web_addresses
@@ -51,6 +52,7 @@ SPELLINGS = {
     "reasoning_tokens": "reasoning",
     "thoughtsTokenCount": "reasoning",
     "server_tool_use.web_search_requests": "searches",
+    **{path: meter.count for meter in OTHERS for path in meter.spellings},
 }
 # Where one of these is no number of tokens, the usage is none. The others are parts of these, and then 0.
 _ESSENTIAL = {
@@ -287,7 +289,8 @@ class Report(msgspec.Struct):
         written = min(written, prompt - cached)
         searches = self._paid_searches(get("searches", 0)) if self.results or "searches" in found else 0
         kept_1h, reasoning = min(kept_1h, written), min(reasoning, generated)
-        return Usage(prompt, generated, cached, written, reasoning, kept_1h, web_searches=searches)
+        usage = Usage(prompt, generated, cached, written, reasoning, kept_1h, web_searches=searches)
+        return structs.replace(usage, others=_others(found, usage)) if OTHERS else usage
 
     def _completed(self, found: dict[str, int]) -> tuple[int | None, int | None]:
         """Return the prompt and what was generated, where one of them is missing, or the prompt is 0."""
@@ -347,6 +350,20 @@ class Report(msgspec.Struct):
         if not self.is_contradictory:
             metrics.usage_contradictions_total.labels(self.provider).inc()
             self.is_contradictory = True
+
+
+def _others(found: dict[str, int], usage: Usage) -> dict[str, int]:
+    """Return the numbers of meters without a column. A part of another number is in what no other part of that is."""
+    others: dict[str, int] = {}
+    for meter in OTHERS:
+        number = found.get(meter.count, 0)
+        if meter.part_of:
+            counts = {each.name: others.get(each.count, getattr(usage, each.count, 0)) for each in METERS}
+            parts = sum(counts[each.name] for each in METERS if each.part_of == meter.part_of)
+            number = min(number, counts[meter.part_of] - parts)
+        if number:
+            others[meter.count] = number
+    return others
 
 
 def _flat(given: Fields) -> list[tuple[str, Any]]:
