@@ -50,7 +50,10 @@ def price_nanos(dollars_per_million: str) -> int:
 
     Raises ValueError if it is no number in ASCII digits, or not an amount of whole nanodollars from 0 to what fits.
     """
-    exact = _EXACT.multiply(ascii_numbers.decimal(dollars_per_million), dollars.NANOS_PER_DOLLAR)
+    try:
+        exact = _EXACT.multiply(ascii_numbers.decimal(dollars_per_million), dollars.NANOS_PER_DOLLAR)
+    except ValueError:
+        raise ValueError(f"{dollars_per_million!r} is not an amount of dollars") from None
     if exact < 0 or exact > NANOS_MAX // TOKENS_PER_PRICE or exact != exact.to_integral_value():
         raise ValueError(f"{dollars_per_million!r} is not a possible price in dollars per million tokens")
     return int(exact)

@@ -405,6 +405,18 @@ def test_a_model_is_created_with_its_route_and_price(root, settings):
     assert lookup.find_offer("demo/new").price.rate("output") == 2_000_000_000
 
 
+@pytest.mark.parametrize("typed", ["1_0", "\N{ARABIC-INDIC DIGIT THREE}"])
+def test_a_number_in_other_digits_is_refused_at_its_field(echo_model, root, typed):
+    provider = factories.make_provider("shed", kind="openai", base_url="http://gpu-shed:8001/v1")
+    reply = save(root, "provider", provider.pk, provider_fields(connect_seconds=typed))
+    assert list(reply.context["adminform"].form.errors) == ["connect_seconds"]
+    route = echo_model.routes.get()
+    fields = model_fields(echo_model) | {"routes-0-weight": typed}
+    assert save(root, "languagemodel", echo_model.pk, fields).status_code == 200
+    provider.refresh_from_db()
+    assert (provider.connect_seconds, echo_model.routes.get().weight) == (None, route.weight)
+
+
 def test_a_route_by_an_api_that_its_provider_does_not_have_is_refused(echo_model, root):
     route = echo_model.routes.get()
     asked = {"api": "responses", "priority": 1, "weight": 1, "is_enabled": "on"}
