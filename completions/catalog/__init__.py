@@ -8,6 +8,7 @@ Imports ``billing.money`` and ``gateway_project``; of ``completions`` the models
 - ``route_speeds``  the routes of a model in the order of how fast they answered
 - ``file``         loads catalog files: reads TOML, then writes what differs
 - ``tables``       the tables of a catalog file, validated by pydantic
+- ``price_gaps``   what a price of a file probably leaves out
 - ``rules``        which ids, addresses and variable names are accepted, from files and from staff
 - ``markup``       what is added to providers' prices that files and lists have
 - ``writes``       the catalog's lock, and setting a price: shared by ``file`` and ``sync``
