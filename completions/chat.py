@@ -221,7 +221,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     labels: Labels = Labels()
     reasoning: Reasoning = Reasoning()
     tier: str = ""  # the service tier that it asks for, of those that have rates of their own
-    names_standard_tier: bool = False  # else a request without a tier leaves it to the provider
+    names_standard_tier: bool = False  # and no other may serve; else a request without a tier leaves it to the provider
     inputs: Inputs | None = None  # of a request for embeddings, which has no messages and generates no tokens
 
     def max_tokens_of(self, offer: "Offer") -> int | None:
@@ -246,7 +246,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
 class Usage(msgspec.Struct, frozen=True):
     """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
 
-    These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that was used, if
+    These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that served, if
     it has rates of its own. ``web_searches`` are those that the provider made, ``others`` the numbers of meters that have no
     column.
     """
@@ -368,11 +368,15 @@ class UpstreamHead(msgspec.Struct):
     """The head of an upstream's response: whether it is there, and what it says for the record. None: it says nothing.
 
     ``patience`` ends the wait for a whole reply that another upstream may give; None: it is waited for as long as it takes.
+    ``served_tier`` and ``unrated_tier`` are what its body says: the service tier that served, of those that have rates, and
+    the upstream's word for one that has none.
     """
 
     has_arrived: bool = False
     request_id: str | None = None
     patience: Deadline | None = None
+    served_tier: str | None = None
+    unrated_tier: str = ""
 
 
 # Told how many seconds a read of a stream occupied the process, it may wait before the next one.

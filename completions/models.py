@@ -443,6 +443,8 @@ class Route(models.Model):
     Routes of the same priority share the requests in proportion to their weights.
     """
 
+    UNRATED_TIER_CHARACTERS_MAX = 40
+
     class Api(models.TextChoices):
         CHAT = "chat", "Chat completions"
         RESPONSES = "responses", "Responses"
@@ -474,6 +476,15 @@ class Route(models.Model):
         editable=False,
         help_text="The route failed for some process, which asks it again then. To other processes this is a hint.",
     )
+    unrated_tier = models.CharField(
+        max_length=UNRATED_TIER_CHARACTERS_MAX,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The last service tier that it served, and that the price had no rates for.",
+    )
+    unrated_tier_at = models.DateTimeField(null=True, editable=False, help_text="When it did so.")
 
     class Meta:
         ordering = ["priority", "id"]

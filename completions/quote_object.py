@@ -6,6 +6,7 @@ Admission decides, on rows that it does not lock, and nothing of its decision is
 from collections.abc import Sequence
 from typing import Any
 
+from billing import money
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer, Route
@@ -33,12 +34,15 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
         if isinstance(error, errors.MoneyRefused):
             oldest_hold.tell(error, caller)
         refusal, held_nanos, admitted_offers = error, None, ()
+    max_tokens = admitted_offers[0].max_tokens if admitted_offers else request.max_tokens
     return {
         "object": "quote",
         "model": offers[0].model_id,
         "prompt_tokens_max": cost.max_prompt_tokens(request, offers[0]),
-        "max_tokens": admitted_offers[0].max_tokens if admitted_offers else request.max_tokens,
+        "max_tokens": max_tokens,
         "max_cost": dollars.json_number(_need_nanos(request, offers[0]) if held_nanos is None else held_nanos),
+        "rates": _held_rates(request, offers[0]),
+        "likely": _likely(request, offers[0], max_tokens),
         "available": dollars.json_number(available_nanos),
         "affordable_max_tokens": _affordable_tokens(request, offers[0], available_nanos),
         "refusal": refusal and {"status": refusal.status, **refusal.body()["error"]},
@@ -49,6 +53,31 @@ def describe_quote(request: ChatRequest, offers: Sequence[Offer], caller: Caller
 def _need_nanos(request: ChatRequest, offer: Offer) -> int | None:
     """Return what a refused request may cost at most; None where it leaves the number of tokens to the gateway."""
     return None if request.max_tokens is None else cost.worst_case_nanos(request, offer, request.max_tokens)
+
+
+def _held_rates(request: ChatRequest, offer: Offer) -> dict[str, str]:
+    """Return the dearest rates that a reply may be charged at, in dollars per token."""
+    _, held = cost.max_prompt_cost_unrounded(request, offer)
+    return {"prompt": _per_token(held.input_nanos), "completion": _per_token(held.output_nanos)}
+
+
+def _likely(request: ChatRequest, offer: Offer, max_tokens: int | None) -> dict[str, Any] | None:
+    """Return what is charged if the prompt is as long as is likely, at the tier that is asked for; None of one set of rates."""
+    price, tokens = offer.price, cost.estimate_prompt_tokens(request, offer)
+    if not (price.tiers or price.thresholds):
+        return None
+    return {
+        "service_tier": request.tier or "default",
+        "prompt_tokens": tokens,
+        "above": price.threshold(request.tier, tokens),
+        "prompt": _per_token(price.rate("input", request.tier, tokens)),
+        "completion": _per_token(price.rate("output", request.tier, tokens)),
+        "cost": dollars.json_number(None if max_tokens is None else cost.likely_nanos(request, offer, max_tokens)),
+    }
+
+
+def _per_token(nanos: int) -> str:
+    return dollars.format_per_one(nanos, money.TOKENS_PER_PRICE)
 
 
 def _affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:

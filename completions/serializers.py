@@ -3,7 +3,6 @@
 Requests are not parsed with these serializers but by ``completions.request.schema``; replies are built as plain objects.
 """
 
-from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -91,7 +90,7 @@ def _pricing(sheet: RateSheet, tier: str, above: int) -> dict[str, Any]:
 def _per_one(meter: Meter, nanos: int) -> str:
     if meter.unit is Unit.EACH:
         return dollars.format_plain(nanos)
-    return f"{(Decimal(nanos) / (dollars.NANOS_PER_DOLLAR * meter.unit.number)).normalize():f}"
+    return dollars.format_per_one(nanos, meter.unit.number)
 
 
 def _supported_parameters(model: LanguageModel) -> list[str]:
@@ -724,6 +723,9 @@ class CompletionSerializer(serializers.Serializer[Any]):
     timings = CompletionTimingsSerializer(help_text="When it ran, and how long.")
 
 
+_UNIT_PRICE = "US dollars per token, exactly."
+
+
 class QuotedRouteSerializer(serializers.Serializer[Any]):
     model = serializers.CharField(help_text="The model that would answer.")
     provider = serializers.CharField(help_text="The provider that would be asked.")
@@ -731,6 +733,22 @@ class QuotedRouteSerializer(serializers.Serializer[Any]):
     weight = serializers.IntegerField(min_value=1, help_text="The share of the requests among routes of the same priority.")
     max_tokens = serializers.IntegerField(min_value=1, help_text="What its provider would be told, for each choice.")
     max_cost = SchemaField(_EXACT_DOLLARS_NUMBER, help_text="The maximum cost of its answer, in US dollars, exactly.")
+
+
+class QuotedRatesSerializer(serializers.Serializer[Any]):
+    prompt = serializers.CharField(help_text=_UNIT_PRICE)
+    completion = serializers.CharField(help_text=_UNIT_PRICE)
+
+
+class LikelyCostSerializer(QuotedRatesSerializer):
+    service_tier = serializers.ChoiceField(choices=(*meters.TIERS, "default"), help_text="The tier that is asked for.")
+    prompt_tokens = serializers.IntegerField(min_value=0, help_text="The tokens that its prompt is likely to have.")
+    above = serializers.IntegerField(min_value=0, help_text="The threshold of the prices of long prompts. 0: of short ones.")
+    cost = SchemaField(
+        _EXACT_DOLLARS_NUMBER,
+        allow_null=True,
+        help_text="What this and max_tokens cost, in US dollars. null: as max_tokens.",
+    )
 
 
 class QuoteRefusalSerializer(specification.ErrorDetailsSerializer):
@@ -746,6 +764,10 @@ class QuoteSerializer(serializers.Serializer[Any]):
     )
     max_cost = SchemaField(
         _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What would be held, in US dollars. null: as of max_tokens."
+    )
+    rates = QuotedRatesSerializer(help_text="The dearest prices that may be charged: the hold is at these.")
+    likely = LikelyCostSerializer(
+        allow_null=True, help_text="At which prices it is likely to be charged. null: the model has one price for all."
     )
     available = SchemaField(_EXACT_NUMBER, help_text="What the account and the key's spending limit leave, in US dollars.")
     affordable_max_tokens = serializers.IntegerField(min_value=0, help_text="The largest max_tokens that this pays for.")

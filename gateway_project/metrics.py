@@ -51,6 +51,11 @@ provider_loss_nanos = Counter(
 usage_contradictions_total = Counter(
     "gateway_usage_contradictions_total", "Replies whose provider reported a usage that contradicts itself.", ["provider"]
 )
+unrated_tiers_total = Counter(
+    "gateway_unrated_tiers_total",
+    "Replies that a provider served at a service tier without rates, and that were charged at the standard ones.",
+    ["provider", "tier"],
+)
 upstream_oddities_total = Counter(
     "gateway_upstream_oddities_total",
     "What a provider sent that its format does not have, and that was read all the same.",

@@ -941,14 +941,35 @@ mutant(
 mutant(
     "a_tier_is_held_at_the_usual_price",
     "The hold of a request for a dearer tier is that of the usual prices.",
-    code("completions.pricing.rates:RateSheet.held", "*(self.tiers if tier is None else [tier])", ""),
-    f"{SERVICE_TIERS}::test_the_hold_is_at_the_dearest_price_that_may_be_used[priority-priority]",
+    code("completions.pricing.rates:RateSheet.held", "served in (STANDARD, tier)", "served == STANDARD"),
+    f"{SERVICE_TIERS}::test_the_tier_that_served_is_charged[chat-whole-asked priority, no word]",
+)
+mutant(
+    "an_unasked_tier_is_not_held",
+    "The hold of a request that leaves the service tier to the provider is that of the usual prices.",
+    code("completions.pricing.rates:RateSheet.held", "tier is None", "False"),
+    f"{SERVICE_TIERS}::test_the_tier_that_served_is_charged[chat-whole-unasked, served priority]",
 )
 mutant(
     "a_tier_that_was_not_used_is_charged",
-    "A tier is charged though the provider says that it used none.",
-    code("completions.providers.openai.response:_at_tier", 'reply.get("service_tier") == "default"', "False"),
-    f"{SERVICE_TIERS}::test_a_tier_that_was_not_used_is_not_charged[whole-reported0-]",
+    "The tier that was asked for is charged, whatever the provider says that it served.",
+    code("completions.providers.served_tiers:read", "if not served:", "if asked or not served:"),
+    f"{SERVICE_TIERS}::test_the_tier_that_served_is_charged[chat-whole-asked priority, served flex]",
+    f"{SERVICE_TIERS}::test_the_tier_that_served_is_charged[responses-streamed-asked flex, served priority]",
+    dangerous=True,
+)
+mutant(
+    "a_tier_without_rates_is_charged",
+    "A completion names a service tier that its price has no rates for.",
+    code("completions.providers.served_tiers:read", "for _, tier in served if tier in rated", "for _, tier in served"),
+    f"{SERVICE_TIERS}::test_a_tier_without_rates_is_charged_at_the_standard_ones_and_noted[one of ours]",
+    dangerous=True,
+)
+mutant(
+    "a_tier_without_rates_is_not_noted",
+    "Nothing tells that a provider serves a service tier without rates.",
+    code("completions.relay.charge:settle", "if dispatch.call.head.unrated_tier:", "if False:"),
+    f"{SERVICE_TIERS}::test_a_tier_without_rates_is_charged_at_the_standard_ones_and_noted[one of ours]",
 )
 mutant(
     "reasoning_is_charged_twice",

@@ -33,7 +33,7 @@ from completions.inbound.messages.serializers import MessageRequestSerializer
 from completions.inbound.responses.serializers import ModelResponseRequestSerializer
 from completions.models import Completion, Price, Provider
 from completions.pricing import meters
-from completions.providers import finish_reasons, reported_usage
+from completions.providers import finish_reasons, reported_usage, served_tiers
 from completions.providers.base import RETRYABLE_STATUSES
 from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import contributions, errors, logs, metrics
@@ -325,12 +325,24 @@ def usage_rows() -> tuple[list[list[str]], list[list[str]]]:
     return told, [[count, ", ".join(paths)] for count, paths in spellings.items()]
 
 
-def test_what_the_counts_of_each_host_mean_is_documented():
-    expected = usage_rows()
+def tier_rows() -> list[list[str]]:
+    """Return the rows of the words for service tiers, as the page has them."""
+    told = []
+    for place in (*served_tiers.PLACES, served_tiers.OF_MESSAGES):
+        meanings: dict[str | None, list[str]] = {}
+        for word, tier in place.words.items():
+            meanings.setdefault(tier, []).append(f"`{word}`")
+        named = [", ".join(meanings.get(tier, [])) for tier in ("", "flex", "priority", "us", None)]
+        told.append([place.where, *named, place.source])
+    return told
+
+
+def test_what_providers_report_is_documented():
+    expected = [*usage_rows(), tier_rows()]
     text = section(CHARGING, "## What a provider reports")
-    hosts, names = (rows(f"{part}\n") for part in text.split("### Names of counts"))
+    found = [rows(f"{part}\n") for part in re.split("### Names of counts|### Words for service tiers", text)]
     written = "\n\n".join("\n".join(f"| {' | '.join(row)} |" for row in table) for table in expected)
-    assert (hosts, names) == expected, f"the tables should be\n{written}"
+    assert found == expected, f"the tables should be\n{written}"
 
 
 # --- Examples of commands -----------------------------------------------------------------------------------------

@@ -131,9 +131,24 @@ def _proposals(now: datetime) -> Content:
 
 
 def _prices(now: datetime) -> Content:
-    number = approvals.waiting(PriceRequest).count()
+    number, rows = approvals.waiting(PriceRequest).count(), _unrated_tiers(now)
     words = "price waits for approval" if number == 1 else "prices wait for approval"
-    return Content(str(number), words, needs_attention=number > 0)
+    return Content(str(number), words, rows=rows[:ROWS_SHOWN], needs_attention=number > 0 or bool(rows))
+
+
+def _unrated_tiers(now: datetime) -> list[Row]:
+    """Return the routes that served a service tier that the price in force still has no rates for."""
+    routes = Route.objects.filter(unrated_tier_at__gte=now - HOURS * _HOUR).order_by("model_id", "id")
+    prices = {price.model_id: price for price in Price.objects.in_force().filter(model__in=routes.values("model"))}
+    return [
+        Row(
+            str(route),
+            f"served the {route.unrated_tier} tier and was charged at the standard rates: enter rates for that tier",
+            reverse("admin:completions_languagemodel_price", args=[route.model_id]),
+        )
+        for route in routes
+        if route.model_id not in prices or route.unrated_tier not in prices[route.model_id].sheet.tiers
+    ]
 
 
 def _changes(now: datetime) -> Content:

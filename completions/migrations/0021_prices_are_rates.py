@@ -141,6 +141,23 @@ class Migration(migrations.Migration):
                 help_text='Of these, by threshold, what long prompts used and were charged; at "0", numbers without a column.',
             ),
         ),
+        migrations.AddField(
+            "route",
+            "unrated_tier",
+            models.CharField(
+                blank=True,
+                db_default="",
+                default="",
+                editable=False,
+                help_text="The last service tier that it served, and that the price had no rates for.",
+                max_length=40,
+            ),
+        ),
+        migrations.AddField(
+            "route",
+            "unrated_tier_at",
+            models.DateTimeField(editable=False, help_text="When it did so.", null=True),
+        ),
         migrations.RunSQL(_charges((*_CHARGED, "other_counts")), _charges(_CHARGED), hints={"is_owned": True}),
         migrations.RunSQL(BANDS, UNDO_BANDS, hints={"is_owned": True}),
         migrations.RunSQL(KEEP_RATES, "DROP FUNCTION completions_keep_rates()", hints={"is_owned": False}),

@@ -3,7 +3,7 @@
 import math
 
 from billing import money
-from completions.chat import ChatRequest, Offer
+from completions.chat import ChatRequest, Offer, Usage
 from completions.pricing.rates import STANDARD, HeldRates
 
 BYTES_PER_TOKEN = 4  # for estimates; it makes them rather low for most text, in the client's favour
@@ -56,14 +56,14 @@ def estimate_tokens(text_bytes: int) -> int:
 
 def worst_case_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
     """Return the most that the request can cost when each of its choices generates ``max_tokens``."""
-    prompt_unrounded, held = _max_prompt_cost_unrounded(request, offer)
+    prompt_unrounded, held = max_prompt_cost_unrounded(request, offer)
     return money.round_up(prompt_unrounded + request.choices * max_tokens * held.output_nanos)
 
 
 def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> int:
     """Return the tokens of each choice that the budget pays for beside the prompt; -1 when it does not pay for the prompt."""
     # Computed before rounding, so that the result is the largest number of tokens with a worst case within the budget.
-    prompt_unrounded, held = _max_prompt_cost_unrounded(request, offer)
+    prompt_unrounded, held = max_prompt_cost_unrounded(request, offer)
     left = budget_nanos * money.TOKENS_PER_PRICE - prompt_unrounded
     if left < 0:
         return -1
@@ -72,8 +72,20 @@ def affordable_tokens(request: ChatRequest, offer: Offer, budget_nanos: int) -> 
     return left // (request.choices * held.output_nanos)
 
 
-def _max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> tuple[int, HeldRates]:
-    """Return the most that the prompt can cost, with the searches, in nanodollars times TOKENS_PER_PRICE; and its rates."""
+def likely_nanos(request: ChatRequest, offer: Offer, max_tokens: int) -> int:
+    """Return what the request costs at the tier it asks for if its prompt has as many tokens as its text makes likely.
+
+    None of them is in a cache, and no search is made. Each of its choices generates ``max_tokens``.
+    """
+    usage = Usage(estimate_prompt_tokens(request, offer), request.choices * max_tokens, tier=request.tier)
+    return offer.price.cost_nanos(usage, request.contents.images)
+
+
+def max_prompt_cost_unrounded(request: ChatRequest, offer: Offer) -> tuple[int, HeldRates]:
+    """Return the most that the prompt can cost, with the searches, in nanodollars times TOKENS_PER_PRICE; and the rates.
+
+    These are the dearest of the service tiers that may serve, and of the lengths that the prompt may have.
+    """
     tokens = max_prompt_tokens(request, offer)
     tier = request.tier or (STANDARD if request.names_standard_tier else None)
     held = offer.price.held(tier, tokens, has_hour_cache=request.wants_hour_cache)

@@ -97,6 +97,8 @@ OTHERS = tuple(meter for meter in METERS if meter.count not in COLUMNS)
 # the United States, which the operator's workspace at the provider decides.
 TIERS = {"flex": "Flex tier", "priority": "Priority tier", "us": "United States"}
 
+UNASKED_TIERS = frozenset({"us"})  # whatever a request says, they may serve
+
 
 def lineage(meter: Meter) -> list[str]:
     """Return the names of the meters whose rates hold for one, the nearest first: its own, and that of what it is a part of."""

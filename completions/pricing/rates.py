@@ -204,16 +204,17 @@ class RateSheet:
     def held(self, tier: str | None, prompt_tokens_max: int, *, has_hour_cache: bool = False) -> HeldRates:
         """Return the dearest rates that a prompt of at most this length may be charged at.
 
-        A provider may serve the tier that it is asked for, or the standard one. ``tier`` is None where the request leaves it to
-        the provider, which then may serve any of them.
+        A provider may serve the tier that it is asked for, the standard one, and one that no request can ask for. ``tier`` is
+        None where the request leaves it to the provider, which then may serve any of them.
         """
         key = tier, has_hour_cache, bisect_left(self.thresholds, prompt_tokens_max)
         if found := self._held.get(key):
             return found
         bands = [
             band
-            for served in {STANDARD, *(self.tiers if tier is None else [tier])}
-            for above, band in self._bands.get(served, ())
+            for served, bands in self._bands.items()
+            if tier is None or served in (STANDARD, tier) or served in meters.UNASKED_TIERS
+            for above, band in bands
             if above < prompt_tokens_max or not above
         ]
         roots = ("input", "output", "image", "web_search")

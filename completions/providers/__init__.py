@@ -20,6 +20,7 @@ finish_reasons  why a model stopped, in the words of each provider
 whole_replies   a whole reply of the chunks of a stream, and the other way round
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks
 reported_usage  how providers spell their counts, and what these mean, by host
+served_tiers    which service tier served, in the words of each provider
 embeddings      what replies with embeddings have in common
 echo            a provider without a network, for development and tests
 openai, anthropic, gemini  a folder each, with the same modules and names: adapter; request (``check``, ``body``); messages;

@@ -119,7 +119,8 @@ def post(
     interpret: RefusalInterpreter = _as_received,
 ) -> Posted:
     """Send the built fields as JSON to ``path`` below the base URL. Raises ProviderFailed."""
-    call.head.has_arrived, call.head.request_id = False, None  # not that of an earlier attempt
+    head = call.head  # not that of an earlier attempt
+    head.has_arrived, head.request_id, head.served_tier, head.unrated_tier = False, None, None, ""
     accept = "text/event-stream" if stream else "application/json"
     headers = {"Content-Type": "application/json", "Accept": accept, "Accept-Encoding": http.ACCEPTED_CODING, **headers}
     url = f"{call.route.base_url}{path}"

@@ -4,7 +4,7 @@ Every spelling is read from every host. ``HOSTS`` says what the counts of a host
 is read in the way in which nothing is free and nothing is counted twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from completions.chat import Call, Usage
+from completions.chat import Call, UpstreamHead, Usage
 from completions.pricing.meters import METERS, OTHERS
-from completions.providers import wire
+from completions.pricing.rates import RateSheet
+from completions.providers import served_tiers, wire
 from gateway_project import metrics
 from gateway_project.text import web_addresses
 
@@ -64,6 +65,7 @@ _ESSENTIAL = {
 _ANTHROPICS = {"cache_read_input_tokens", "cache_creation_input_tokens"}
 _TOTALS = [path for path, count in SPELLINGS.items() if count == "total"]
 _IMPOSSIBLE = -1
+_NO_RATES = RateSheet(())
 
 
 class Place(Enum):
@@ -79,7 +81,8 @@ class Place(Enum):
 class Reading:
     """What the counts of a host mean. ``cached`` is where the tokens are that were read from a cache, or written to it.
 
-    ``leaves_out_zeros``: what is missing beside the prompt is 0. ``counts`` and ``source`` are for the documentation.
+    ``leaves_out_zeros``: what is missing beside the prompt is 0. ``tiers``: its words for service tiers. ``counts`` and
+    ``source`` are for the documentation.
     """
 
     counts: str
@@ -87,6 +90,7 @@ class Reading:
     cached: Place = Place.INSIDE
     reasoning: Place = Place.INSIDE
     leaves_out_zeros: bool = False
+    tiers: dict[str, served_tiers.Words] = field(default_factory=lambda: served_tiers.WORDS)
 
 
 _AS_OPENAI = "`prompt_tokens_details.cached_tokens`, `completion_tokens_details.reasoning_tokens`"
@@ -117,6 +121,7 @@ MESSAGES = Reading(
     "`cache_read_input_tokens`, `cache_creation_input_tokens`; the deltas of a stream repeat totals, at relays with zeros",
     "https://docs.claude.com/en/docs/build-with-claude/prompt-caching, https://github.com/envoyproxy/ai-gateway/issues/2290",
     cached=Place.BESIDE,
+    tiers=served_tiers.WORDS_OF_MESSAGES,
 )
 GEMINI = Reading(
     "`cachedContentTokenCount`, `thoughtsTokenCount`, `toolUsePromptTokenCount` beside the prompt; totals in each event of a"
@@ -158,9 +163,9 @@ HOSTS = {
 
 def of(call: Call, spoken: Reading | None = None) -> "Report":
     """Return a report of nothing yet. ``spoken`` is what the counts mean at all servers of a format; else the host says it."""
-    route, price = call.route, call.offer.price
-    reading = spoken or _of_host(route.base_url)
-    return Report(reading, route.provider_slug, call.request.web_searches_max > 0, price.rate("web_search"))
+    route, request = call.route, call.request
+    reading, may_search = spoken or _of_host(route.base_url), request.web_searches_max > 0
+    return Report(reading, route.provider_slug, may_search, call.offer.price, request.tier, request.tier, call.head)
 
 
 @lru_cache(maxsize=1_024)
@@ -174,13 +179,18 @@ def _of_host(base_url: str) -> Reading:
 class Report(msgspec.Struct):
     """What was reported so far of one reply: the last value of each count, by where it stands.
 
-    A null is no news, and neither is a 0 after a positive number. A report that contradicts itself is counted, once.
+    A null is no news, and neither is a 0 after a positive number. A report that contradicts itself is counted, once. ``tier``
+    is the service tier to charge: as the reply says, else as it was asked for.
     """
 
     reading: Reading = UNKNOWN
     provider: str = ""  # for the metrics
     may_search: bool = False
-    search_nanos: int = 0
+    price: RateSheet = _NO_RATES
+    asked_tier: str = ""
+    tier: str = ""
+    head: UpstreamHead | None = None  # is told the tier, for a reply without usage
+    tier_words: dict[str, str] = {}  # by their places
     counts: dict[str, int] = {}
     others: dict[Any, "Report"] = {}  # of the choices after the first, where each has its own
     is_of_all: bool = False  # the counts are of the whole reply, not of its first choice
@@ -194,6 +204,8 @@ class Report(msgspec.Struct):
     def read(self, reply: Fields) -> Usage | None:
         """Return the usage after a chat completion, or an event of one; None where that says nothing of it."""
         given, groq, is_news = reply.get("usage"), reply.get("x_groq"), False
+        if word := reply.get("service_tier"):
+            self.note_tier("service_tier", word)
         if not self.is_of_all:
             for place, choice in enumerate(reply.get("choices") or ()):
                 if of_choice := choice.get("usage"):
@@ -220,6 +232,8 @@ class Report(msgspec.Struct):
         counts, seen, has_changed = self.counts, set[str](), False
         for path, value in _flat(given) if dict in map(type, given.values()) else given.items():
             if value is None or path not in SPELLINGS:
+                if value and path in self.reading.tiers:
+                    self.note_tier(path, value)
                 continue
             number = value if type(value) is int and 0 <= value <= wire.TOKENS_MAX else wire.token_count(value)
             known = counts.get(path, _IMPOSSIBLE)
@@ -234,6 +248,16 @@ class Report(msgspec.Struct):
         elif has_changed:  # the total that is known is of earlier counts
             counts.update(dict.fromkeys(_TOTALS, 0))
         return bool(seen)
+
+    def note_tier(self, place: str, word: Any) -> None:
+        """Take note of the provider's word for the service tier that served. What is no word says nothing."""
+        word = word.get("traffic_type") if isinstance(word, dict) else word
+        if not isinstance(word, str) or word == self.tier_words.get(place):
+            return
+        self.tier_words[place] = word
+        self.tier, unrated = served_tiers.read(self.tier_words, self.reading.tiers, self.asked_tier, self.price.tiers)
+        if self.head:
+            self.head.served_tier, self.head.unrated_tier = self.tier, unrated
 
     def tokens_of_inputs(self, given: Any) -> int | None:
         """Return the tokens of the inputs of embeddings. Some servers report their sum only."""
@@ -251,6 +275,7 @@ class Report(msgspec.Struct):
         if self.others and not self.is_of_all:
             for other in self.others.values():
                 usage = _together(usage, other.usage())
+            usage = usage and structs.replace(usage, tier=self.tier)
         return usage
 
     def _found(self) -> dict[str, int]:
@@ -289,7 +314,7 @@ class Report(msgspec.Struct):
         written = min(written, prompt - cached)
         searches = self._paid_searches(get("searches", 0)) if self.results or "searches" in found else 0
         kept_1h, reasoning = min(kept_1h, written), min(reasoning, generated)
-        usage = Usage(prompt, generated, cached, written, reasoning, kept_1h, web_searches=searches)
+        usage = Usage(prompt, generated, cached, written, reasoning, kept_1h, self.tier, searches)
         return structs.replace(usage, others=_others(found, usage)) if OTHERS else usage
 
     def _completed(self, found: dict[str, int]) -> tuple[int | None, int | None]:
@@ -341,7 +366,8 @@ class Report(msgspec.Struct):
         if self.may_search:
             return number
         if number > self.unpaid_searches:
-            metrics.record_provider_loss(self.provider, (number - self.unpaid_searches) * self.search_nanos)
+            unpaid_nanos = (number - self.unpaid_searches) * self.price.rate("web_search")
+            metrics.record_provider_loss(self.provider, unpaid_nanos)
             self.unpaid_searches = number
             self._count_contradiction()
         return 0

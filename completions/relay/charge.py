@@ -14,6 +14,9 @@
 A client that leaves changes nothing: the provider charges anyway, so the reply is read to its end. Files, sounds and images
 cannot be measured: the estimate of a prompt takes them as the hold did.
 
+The service tier is the one that served, by the provider's word; without a word, the one that was asked for. A tier that serves
+and has no rates is charged at the standard ones.
+
 If the provider charges more, that is the operator's loss. If a deadline or a bound of the gateway ended the reply, the request
 may be the reason: the loss then also counts against what the account may leave unpaid.
 
@@ -27,7 +30,7 @@ from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
 from completions.providers.base import FailureKind, ProviderFailed
-from completions.relay import new_accounts
+from completions.relay import new_accounts, unrated_tiers
 from completions.relay.dispatch import Dispatch
 from gateway_project import metrics
 
@@ -64,6 +67,8 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
     )
     if admitted.is_new_account and dispatch.charged_nanos:
         new_accounts.record_paid(admitted.completion.account_id)
+    if dispatch.call.head.unrated_tier:
+        unrated_tiers.record(dispatch.call.route, dispatch.call.head.unrated_tier)
 
 
 def settle_broken_off(
@@ -107,7 +112,7 @@ def release(dispatch: Dispatch) -> None:
 def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
     """Return the usage of a reply with so many bytes of text, never more completion tokens than the hold pays for."""
     completion_tokens = min(cost.estimate_tokens(relayed_bytes), dispatch.completion_tokens_max)
-    return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens, tier=dispatch.admitted.request.tier)
+    return Usage(dispatch.admitted.completion.prompt_estimate, completion_tokens, tier=dispatch.tier)
 
 
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:

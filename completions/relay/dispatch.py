@@ -110,6 +110,12 @@ class Dispatch:
         return bool(self.call.offer.reasoning or is_asked_for)
 
     @property
+    def tier(self) -> str:
+        """The service tier of an estimate: what the latest attempt's provider says, else what was asked for."""
+        served = self.call.head.served_tier
+        return self.call.request.tier if served is None else served
+
+    @property
     def completion_tokens_max(self) -> int:
         """The tokens that the latest attempt may generate: the hold pays for no more."""
         return self.admitted.request.choices * self.call.max_tokens
@@ -162,7 +168,7 @@ class Dispatch:
         """Return what the provider of the latest attempt may charge: with all tokens of the hold if nobody saw how many."""
         completion = self.admitted.completion
         tokens = self.completion_tokens_max if is_unseen else 0
-        usage = Usage(completion.prompt_estimate, tokens, tier=self.call.request.tier)
+        usage = Usage(completion.prompt_estimate, tokens, tier=self.tier)
         return self.call.offer.price.cost_nanos(usage, completion.images)
 
     def give_up(self, call: Call, upstream: ChunkStream) -> None:

@@ -136,6 +136,7 @@ def parse(body: Fields | RequestBody, pause: Callable[[], None] = messages.no_pa
         provider_preferences=read_provider_preferences(fields, sort),
         labels=labels,
         tier=tier,
+        names_standard_tier=fields.get("service_tier") in serving.NAMES_OF_STANDARD,
         reasoning=Reasoning(fields.get("reasoning_effort"))
         if fields.get("reasoning") is None
         else _read_reasoning(fields, max_tokens),

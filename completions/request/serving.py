@@ -25,6 +25,7 @@ SERVICE_TIERS = {
 }
 TIERS = tuple(SERVICE_TIERS)
 USUAL_TIERS = ("auto", "default")  # who asks for these gets what it asks for
+NAMES_OF_STANDARD = ("default", "standard", "on_demand")  # the others leave it to the provider
 FIELDS = frozenset(
     {"cache_control", "moderation", "prediction", "prompt_cache_options", "service_tier", "web_search_options"}
 )  # that ``read_tier`` checks

@@ -1376,6 +1376,8 @@ CREATE TABLE public.completions_route (
     provider_id character varying(50) NOT NULL,
     api character varying(10) DEFAULT 'chat'::character varying NOT NULL,
     rules jsonb DEFAULT '{}'::jsonb NOT NULL,
+    unrated_tier character varying(40) DEFAULT ''::character varying NOT NULL,
+    unrated_tier_at timestamp with time zone,
     CONSTRAINT a_route_has_a_weight CHECK ((weight >= 1)),
     CONSTRAINT completions_route_priority_check CHECK ((priority >= 0)),
     CONSTRAINT completions_route_weight_check CHECK ((weight >= 0))

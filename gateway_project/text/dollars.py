@@ -32,6 +32,11 @@ def json_number(amount_nanos: int | None) -> Any:
     return None if amount_nanos is None else compact_json.number(format_plain(amount_nanos))
 
 
+def format_per_one(amount_nanos: int, number: int) -> str:
+    """The exact amount for one of what costs so much for a number of them: "0.000003"; for programs."""
+    return f"{(Decimal(amount_nanos) / (NANOS_PER_DOLLAR * number)).normalize():f}"
+
+
 def format_usd(amount_nanos: int, decimals_min: int = 2) -> str:
     """The exact amount for people: "$10.00", "-$1,234.000195"."""
     sign = "-" if amount_nanos < 0 else ""

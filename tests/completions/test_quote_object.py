@@ -42,6 +42,8 @@ def test_a_quote_has_every_figure(api, echo_model):
         "prompt_tokens_max": 62,
         "max_tokens": 100,
         "max_cost": Decimal("0.000181"),
+        "rates": {"prompt": "0.0000005", "completion": "0.0000015"},
+        "likely": None,
         "available": 10,
         "affordable_max_tokens": 4_096,
         "refusal": None,

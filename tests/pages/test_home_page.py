@@ -7,7 +7,7 @@ import pytest
 
 from billing.models import CreditRequest
 from completions import tasks
-from completions.models import CatalogProposal, CompletionHour, FirstTokenHour, Provider, Route
+from completions.models import CatalogProposal, CompletionHour, FirstTokenHour, Price, Provider, Route
 from gateway_project.db import pool
 from gateway_project.desk import panels
 from gateway_project.monitoring.models import TaskRun
@@ -105,6 +105,20 @@ def test_routes_that_fail_or_rest_are_named(superuser, caller):
     assert "acme/fast at echo 50 % of 12 attempts failed" in panel(superuser, "routes")
     Route.objects.update(rests_until=pool.database_time() + timedelta(seconds=30))
     assert re.search(r"acme/fast at echo paused until [\d:]{8} UTC; 50 %", panel(superuser, "routes"))
+
+
+def test_a_tier_that_served_without_rates_is_named_until_the_price_has_some(superuser, caller):
+    told = "acme/fast at echo served the priority tier and was charged at the standard rates: enter rates for that tier"
+    assert told not in panel(superuser, "prices")
+    Route.objects.update(unrated_tier="priority", unrated_tier_at=pool.database_time() - timedelta(hours=25))
+    assert told not in panel(superuser, "prices")
+    Route.objects.update(unrated_tier_at=pool.database_time())
+    assert told in panel(superuser, "prices")
+    address = re.search(r'href="([^"]+)">acme/fast at echo', home(superuser))
+    assert address
+    assert superuser.get(address[1]).status_code == 200
+    factories.change_prices(Price.objects, priority_input_nanos=1, priority_output_nanos=1)
+    assert told not in panel(superuser, "prices")
 
 
 def test_an_account_that_is_used_and_has_little_left_is_named(superuser, caller):

@@ -35,6 +35,7 @@ from gateway_project import errors
 
 THINKING_TOKENS_MIN = 1_024
 TOP_K_MAX = 1_000_000
+STANDARD_ONLY = "standard_only"  # the other tier costs nothing more by the token: see ``providers.served_tiers``
 THINKING_TYPES = ("enabled", "adaptive", "between_tools", "disabled")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 BETAS_MAX = 20
@@ -73,6 +74,7 @@ def parse(
         web_search_at=tools.first_search(given_tools),
         web_searches_max=tools.searches_max(given_tools),
         has_unsigned_thinking=conversation.has_unsigned_thinking,
+        names_standard_tier=body.get("service_tier") == STANDARD_ONLY,
         labels=Labels(_read_user_id(body) or None),  # its metadata have no tags
     )
     return read, conversation.places
@@ -108,7 +110,7 @@ def _check_numbers(body: Fields) -> None:
     read_number(body, "temperature", 0, 1)
     read_number(body, "top_p", 0, 1)
     read_integer(body, "top_k", 1, TOP_K_MAX)
-    read_choice(body, "service_tier", ("auto", "standard_only"))  # the gateway asks for the standard one in either case
+    read_choice(body, "service_tier", ("auto", STANDARD_ONLY))
     _check_edits(body)
 
 

@@ -77,6 +77,7 @@ class ResponsesFormat(ReplyFormat):
             status="incomplete" if reason else "completed",
             output=output.items(),
             incomplete_details={"reason": reason} if reason else None,
+            service_tier=usage.tier or "default",
             usage=_usage_object(usage, charged_nanos),
         )
         if keeping := self.keeping(dispatch):

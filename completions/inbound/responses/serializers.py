@@ -352,7 +352,7 @@ class ModelResponseSerializer(serializers.Serializer[Any]):
     prompt_cache_key = serializers.CharField(allow_null=True, help_text=f"As the request said. {_LONG}")
     reasoning = ModelResponseReasoningSerializer(help_text="As the request said.")
     safety_identifier = serializers.CharField(allow_null=True, help_text="As the request said.")
-    service_tier = serializers.CharField(help_text="The tier that was asked for, or default.")
+    service_tier = serializers.CharField(help_text="The tier that was charged, or default; until it ends, the one asked for.")
     store = serializers.BooleanField(help_text="Whether it is stored.")
     frequency_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")
     presence_penalty = serializers.FloatField(allow_null=True, help_text="Always null.")

@@ -31,14 +31,14 @@ class OpenAIAdapter:
 
     def complete(self, call: Call) -> WholeReply:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
-        parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
-        make_reader = partial(StreamReader, call.request.choices, seal, call.request.tier, report)
+        parse = partial(parse_reply, seal=seal, report=report)
+        make_reader = partial(StreamReader, call.request.choices, seal, report)
         return reading.read_whole(_post(call, stream=False), parse, make_reader)
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
-        parse = partial(parse_reply, seal=seal, tier=call.request.tier, report=report)
-        make_reader = partial(StreamReader, call.request.choices, seal, call.request.tier, report)
+        parse = partial(parse_reply, seal=seal, report=report)
+        make_reader = partial(StreamReader, call.request.choices, seal, report)
         return reading.read_stream(partial(_post, call, stream=True), make_reader, parse)
 
 

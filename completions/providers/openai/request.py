@@ -177,8 +177,8 @@ def body(call: Call, *, stream: bool) -> Fields:
         fields = within_rules(fields, call)
     max_tokens_field = quirk.max_tokens_field or call.request.max_tokens_field
     fields.update({"model": call.route.upstream_model, "stream": stream, max_tokens_field: call.max_tokens})
-    if call.request.tier:
-        fields["service_tier"] = call.request.tier
+    if call.request.tier or call.request.names_standard_tier:
+        fields.update(service_tier(call))
     if stream and quirk.stream_options:
         fields["stream_options"] = {**_stream_options(call), **quirk.stream_options}
     return fields
@@ -187,6 +187,12 @@ def body(call: Call, *, stream: bool) -> Fields:
 def takes_tiers(route: Route) -> bool:
     """Return whether an upstream knows OpenAI's service tiers."""
     return _quirk(route).takes_tiers
+
+
+def service_tier(call: Call) -> Fields:
+    """Return the field with the tier that was asked for. Told the standard one, an upstream may serve no other."""
+    tier = call.request.tier or ("default" if call.request.names_standard_tier and takes_tiers(call.route) else "")
+    return {"service_tier": tier} if tier else {}
 
 
 def pads_streams(route: Route) -> bool:
@@ -199,7 +205,7 @@ def ignored_fields(call: Call) -> list[str]:
     ignored = _unsent_fields(call)
     if call.route.rules is not NO_RULES:
         ignored += refused_fields(call)
-    return [name for name in ignored if name != "service_tier"] if call.request.tier else ignored
+    return [name for name in ignored if name != "service_tier" or not service_tier(call)]
 
 
 def _unsent_fields(call: Call) -> list[str]:

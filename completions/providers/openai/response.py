@@ -4,9 +4,7 @@ import json
 import re
 from typing import Any
 
-from msgspec import structs
-
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
 from completions.providers import error_body, reported_usage, wire
 from completions.providers.exchange import UnusableResponse, in_band_error
 from completions.providers.openai.normal_form import FORMAT, ChoiceNormalizer
@@ -50,19 +48,16 @@ _BILLING_CODES = {
 
 
 class StreamReader(EventReader):
-    """Converts the data of events to Chunks. ``choices`` is how many were requested, ``tier`` the service tier that was.
+    """Converts the data of events to Chunks. ``choices`` is how many were requested.
 
     Most events of a stream differ only in their choices. So the bytes before and after the choices of one event are kept, and
     an event that begins and ends with the same bytes is not parsed: a JSON round trip for each token is too slow for a relay.
     """
 
-    def __init__(
-        self, choices: int = 1, seal: Seal | None = None, tier: str = "", report: reported_usage.Report | None = None
-    ) -> None:
+    def __init__(self, choices: int = 1, seal: Seal | None = None, report: reported_usage.Report | None = None) -> None:
         super().__init__()
         self._seal = seal
         self._report = report or reported_usage.Report()
-        self._tier = tier
         self._choices = choices
         self._normalizers: dict[int, ChoiceNormalizer] = {}  # by the index of their choice, of those whose role has arrived
         self._finished: set[int] = set()  # indexes of the choices whose finish reason has arrived
@@ -151,7 +146,6 @@ class StreamReader(EventReader):
             chunks.append(self._chunk(choices))
         self._keep_frame(data)
         if usage := self._report.read(event):
-            usage = _at_tier(usage, self._tier, event) if self._tier else usage
             chunks.append(Chunk(b"[]", usage=usage))
         return chunks
 
@@ -237,9 +231,7 @@ class StreamReader(EventReader):
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(
-    body: bytes, seal: Seal | None = None, tier: str = "", report: reported_usage.Report | None = None
-) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None, report: reported_usage.Report | None = None) -> WholeReply:
     """Return the reply in a chat completion object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
@@ -254,7 +246,6 @@ def parse_reply(
         raise UnusableResponse(f"{len(body)} bytes are not a chat completion: {type(error).__name__}") from error
     choices = wire.replace_lone_surrogates(body, choices)
     usage = (report or reported_usage.Report()).read(reply)
-    usage = _at_tier(usage, tier, reply) if usage and tier else usage
     return WholeReply(choices, usage=usage, text_bytes=text_bytes, unknown_finish_reason=unknown_reason)
 
 
@@ -299,12 +290,7 @@ def read_refusal(status: int, body: bytes) -> tuple[int, str]:
     return (402 if error.code in _BILLING_CODES else status), ""
 
 
-# --- Usage and sizes --------------------------------------------------------------------------------------------
-
-
-def _at_tier(usage: Usage, asked: str, reply: dict[str, Any]) -> Usage:
-    """Return the usage with the service tier that was used: the one that was asked for, unless the reply says that none was."""
-    return usage if reply.get("service_tier") == "default" else structs.replace(usage, tier=asked)
+# --- Sizes ------------------------------------------------------------------------------------------------------
 
 
 def _generated_bytes(message: Any) -> int:

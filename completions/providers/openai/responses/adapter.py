@@ -31,10 +31,10 @@ class OpenAIResponsesAdapter(OpenAIAdapter):
 
 def _readers(call: Call) -> tuple[reading.Parse, reading.MakeReader]:
     """Return what reads a whole reply, and what makes the reader of a stream."""
-    seal, tier, report = partial(sealed_reasoning.seal, call), call.request.tier, reported_usage.of(call)
+    seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call)
     searches = call.request.web_search is not None
-    parse = partial(parse_reply, seal=seal, tier=tier, searches=searches, report=report)
-    return parse, partial(StreamReader, seal, tier, searches=searches, report=report)
+    parse = partial(parse_reply, seal=seal, searches=searches, report=report)
+    return parse, partial(StreamReader, seal, searches=searches, report=report)
 
 
 def _post(call: Call, *, stream: bool) -> exchange.Posted:

@@ -71,7 +71,7 @@ def body(call: Call, *, stream: bool) -> Fields:
         **_reasoning(call),
         **_text(fields),
         **_include(call),
-        **({"service_tier": request.tier} if request.tier else {}),
+        **openai_request.service_tier(call),
         **(_stream_options(call) if stream else {}),
     }
 
@@ -79,7 +79,7 @@ def body(call: Call, *, stream: bool) -> Fields:
 def ignored_fields(call: Call) -> list[str]:
     """Return the fields that ``body`` leaves out. That nothing is stored is what ``store`` may ask for."""
     sent_in_messages = _TRANSLATED_MESSAGE_FIELDS | sealed_reasoning.carried_fields(call)
-    sent = _TRANSLATED_FIELDS | {"service_tier"} if call.request.tier else _TRANSLATED_FIELDS
+    sent = _TRANSLATED_FIELDS | openai_request.service_tier(call).keys()
     ignored = find(call.request, sent, sent_in_messages, _SENT_IN_BLOCKS)
     ignored += [name for name in openai_request.refused_fields(call) if name not in ignored]
     return [*ignored, "store"] if call.request.fields.get("store") else ignored

@@ -56,14 +56,11 @@ class StreamReader(EventReader):
     No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
     """
 
-    def __init__(
-        self, seal: Seal | None = None, tier: str = "", *, searches: bool = False, report: Report | None = None
-    ) -> None:
+    def __init__(self, seal: Seal | None = None, *, searches: bool = False, report: Report | None = None) -> None:
         super().__init__()
         self._report = report or Report()
         self._has_begun = False
         self._text_bytes = 0
-        self._tier = tier
         self._searches = _Searches() if searches else None
         self._reasoning = _Reasoning(seal)
         self._characters = 0  # of the text so far
@@ -133,7 +130,7 @@ class StreamReader(EventReader):
         return []
 
     def _end(self, response: Fields) -> list[Chunk]:
-        usage = _usage(response, self._tier, self._searches, self._report)
+        usage = _usage(response, self._searches, self._report)
         reason = _finish_reason(response, has_calls=bool(self._calls))
         chunks = [*self._begin(), _chunk({}, finish_reason=reason)]
         self.has_finish_reason = self.has_ended = True
@@ -237,9 +234,7 @@ def _citations(annotations: Any) -> list[Fields]:
 # --- A whole reply ----------------------------------------------------------------------------------------------
 
 
-def parse_reply(
-    body: bytes, seal: Seal | None = None, tier: str = "", *, searches: bool = False, report: Report | None = None
-) -> WholeReply:
+def parse_reply(body: bytes, seal: Seal | None = None, *, searches: bool = False, report: Report | None = None) -> WholeReply:
     """Return the reply in a response object. Raises UnusableResponse."""
     try:
         reply = wire.parse_json(body)
@@ -255,7 +250,7 @@ def parse_reply(
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
     choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=_usage(reply, tier, found, report or Report()), text_bytes=text_bytes)
+    return WholeReply(choices, usage=_usage(reply, found, report or Report()), text_bytes=text_bytes)
 
 
 def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | None]:
@@ -330,12 +325,10 @@ def _generated_bytes(message: Fields) -> int:
 # --- Usage and errors -------------------------------------------------------------------------------------------
 
 
-def _usage(response: Fields, tier: str, searches: "_Searches | None", report: Report) -> Usage | None:
-    """Return the usage, with the service tier that was asked for, unless the reply says that none was used."""
+def _usage(response: Fields, searches: "_Searches | None", report: Report) -> Usage | None:
+    report.note_tier("service_tier", response.get("service_tier"))
     usage = report.add(response.get("usage"))
-    if usage and searches:
-        usage = structs.replace(usage, web_searches=searches.number)
-    return structs.replace(usage, tier=tier) if usage and tier and response.get("service_tier") != "default" else usage
+    return structs.replace(usage, web_searches=searches.number) if usage and searches else usage
 
 
 def read_error(error: Fields) -> InBandError:
