@@ -843,6 +843,19 @@ mutant(
     f"{RELAY}::test_cached_tokens_have_their_own_price_within_the_prompt[9-9-32700]",
 )
 mutant(
+    "a_long_prompt_costs_what_a_short_one_does",
+    "A prompt above the threshold of a price is charged at the rates of short ones.",
+    code("completions.pricing.rates:RateSheet._band", "prompt_tokens > above or", "False or"),
+    f"{PRICING}::test_a_prompt_above_the_threshold_is_charged_whole_at_the_rates_of_its_length[usage0]",
+    dangerous=True,
+)
+mutant(
+    "a_threshold_is_above_itself",
+    "A prompt of just the threshold is charged as a long one.",
+    code("completions.pricing.rates:RateSheet._band", "prompt_tokens > above", "prompt_tokens >= above"),
+    f"{PRICING}::test_a_prompt_of_just_the_threshold_is_charged_as_a_short_one",
+)
+mutant(
     "an_hour_costs_five_minutes",
     "What a cache keeps for an hour is charged as if it were five minutes.",
     code(

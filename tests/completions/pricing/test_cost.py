@@ -162,6 +162,23 @@ def test_worked_examples_of_cost(price, usage, nanos):
     assert price.cost_nanos(usage) == nanos
 
 
+LONG = {"input_above_200000": "4", "output_above_200000": "18"}
+BANDED = prices("2", "12", cached_input="0.20", flex_input="1", flex_output="6", **LONG)
+
+
+def test_a_prompt_of_just_the_threshold_is_charged_as_a_short_one():
+    assert BANDED.cost_nanos(Usage(200_000, 1, cached_tokens=1)) == 199_999 * 2_000 + 200 + 12_000
+
+
+@pytest.mark.parametrize("usage", [Usage(200_001, 1), Usage(200_001, 1, cached_tokens=9), Usage(200_001, 1, tier="priority")])
+def test_a_prompt_above_the_threshold_is_charged_whole_at_the_rates_of_its_length(usage):
+    assert BANDED.cost_nanos(usage) == 200_001 * 4_000 + 18_000  # also what has no rate there, and a tier that has none
+
+
+def test_a_tier_without_rates_for_long_prompts_charges_its_own():
+    assert BANDED.cost_nanos(Usage(200_001, 1, tier="flex")) == 200_001 * 1_000 + 6_000
+
+
 @pytest.mark.parametrize(
     ("price", "prompt_bytes", "max_tokens", "nanos"),
     [
