@@ -100,7 +100,7 @@ def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
     context = {
         "payment": summary,
         "is_asked": is_asked,
-        "refreshes": summary.is_pending and is_young,
+        "refreshes": bool(summary.page_url) and is_young,  # a bank takes days
         "may_retry": summary.is_over and account.is_active and configuration.processor() is not None,
     }
     return render(request, "billing/payment.html", context)
