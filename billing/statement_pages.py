@@ -16,8 +16,8 @@ from billing.accounts.member_pages import member_page
 from billing.ledger import csv_file, reading, statement
 from billing.ledger.reading import EntryFilter
 from billing.models import Account, LedgerEntry
-from gateway_project import number_fields
 from gateway_project.db import pool
+from gateway_project.text import number_fields
 
 ENTRIES_PER_PAGE = 25
 MONTHS_SHOWN = 24

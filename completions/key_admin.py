@@ -13,7 +13,7 @@ from completions.charging import trial
 from completions.models import Completion
 from completions.pricing import cost
 from completions.request import schema
-from gateway_project import number_fields
+from gateway_project.text import number_fields
 from keys import admin as keys_admin
 from keys.models import ApiKey
 

@@ -765,7 +765,7 @@ class QuoteSerializer(serializers.Serializer[Any]):
     max_cost = SchemaField(
         _EXACT_DOLLARS_NUMBER, allow_null=True, help_text="What would be held, in US dollars. null: as of max_tokens."
     )
-    rates = QuotedRatesSerializer(help_text="The dearest prices that may be charged: the hold is at these.")
+    rates = QuotedRatesSerializer(help_text="The highest prices that may be charged: the hold is at these.")
     likely = LikelyCostSerializer(
         allow_null=True, help_text="At which prices it is likely to be charged. null: the model has one price for all."
     )

@@ -11,9 +11,9 @@ from django.utils.text import capfirst
 from billing import money
 from billing.forms import DollarsField, SelectedAccountForm
 from billing.models import Account
-from gateway_project import number_fields
 from gateway_project.db import pool
 from gateway_project.desk.forms import ActForm
+from gateway_project.text import number_fields
 from keys import allowed_models, summaries
 from keys.limits import rate_limits
 from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType

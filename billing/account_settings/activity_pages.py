@@ -14,9 +14,9 @@ from billing.accounts.list_forms import ListForm
 from billing.accounts.member_pages import member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account
-from gateway_project import number_fields
 from gateway_project.activity.models import Activity
 from gateway_project.db import newest_first
+from gateway_project.text import number_fields
 from gateway_project.web import downloads
 
 ACTS_PER_PAGE = 50

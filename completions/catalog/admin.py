@@ -23,12 +23,11 @@ from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
-from gateway_project import number_fields
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
-from gateway_project.text import dollars
+from gateway_project.text import dollars, number_fields
 
 _SET_PRICE = "completions.add_price"
 _CHANGE_ROUTE = "completions.change_route"

@@ -30,8 +30,8 @@ from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
 from completions.pricing import meters
 from completions.pricing.rates import RateSheet
-from gateway_project import number_fields
 from gateway_project.db import pool
+from gateway_project.text import number_fields
 
 _KIND = CatalogProposal.Kind.PRICE
 _PERCENT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,2})?", re.ASCII)

@@ -9,7 +9,7 @@ from django import forms
 
 from billing.models import Account
 from completions.catalog.lookup import Listing
-from gateway_project import number_fields
+from gateway_project.text import number_fields
 
 PROMPT_CHARACTERS_MAX = 100_000
 EARLIER_CHARACTERS_MAX = 1_000_000  # of JSON

@@ -23,13 +23,13 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from gateway_project import number_fields
 from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
 from gateway_project.cells import known
 from gateway_project.cells.models import OwnedModel
 from gateway_project.db import cell
+from gateway_project.text import number_fields
 
 
 class NamedTimesMixin:

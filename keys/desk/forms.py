@@ -7,10 +7,9 @@ from django import forms
 
 from billing import money
 from billing.forms import DollarsField
-from gateway_project import number_fields
 from gateway_project.db import pool
 from gateway_project.desk.forms import ReasonForm
-from gateway_project.text import dollars
+from gateway_project.text import dollars, number_fields
 from keys import summaries
 from keys.forms import NO_LIMIT, TYPES, LimitForm
 from keys.models import RATE_MAX, ApiKey

@@ -9,8 +9,8 @@ from django.core.management import CommandError
 from billing import money
 from billing.management import arguments
 from completions.providers.gemini import json_schema
-from gateway_project import environment, number_fields
-from gateway_project.text import ascii_numbers
+from gateway_project import environment
+from gateway_project.text import ascii_numbers, number_fields
 from rankings.sources import openrouter
 
 ARABIC, FULL_WIDTH = "\N{ARABIC-INDIC DIGIT THREE}", "\N{FULLWIDTH DIGIT THREE}"
