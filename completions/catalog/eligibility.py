@@ -143,8 +143,8 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
             raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")
     price = offer.price
     if request.tier and request.tier not in price.tiers:
-        others = " or ".join(["auto", *(tier for tier in price.tiers if tier not in meters.UNASKED_TIERS), "default"])
-        raise errors.wrong("service_tier", f"must be {others}: {request.tier} has no price for {offer.model_id}")
+        priced = "".join(f"{tier}, " for tier in price.tiers if tier not in meters.UNASKED_TIERS)
+        raise errors.wrong("service_tier", f"must be {priced}auto or default: {request.tier} has no price for {offer.model_id}")
     if request.wants_hour_cache and not price.offers("cache_write_1h", request.tier):
         raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")
     if request.web_search_at and not price.offers("web_search", request.tier):

@@ -204,7 +204,7 @@ class Report(msgspec.Struct):
     def read(self, reply: Fields) -> Usage | None:
         """Return the usage after a chat completion, or an event of one; None where that says nothing of it."""
         given, groq, is_news = reply.get("usage"), reply.get("x_groq"), False
-        if word := reply.get("service_tier"):
+        if (word := reply.get("service_tier")) and word != self.tier_words.get("service_tier"):
             self.note_tier("service_tier", word)
         if not self.is_of_all:
             for place, choice in enumerate(reply.get("choices") or ()):

@@ -133,7 +133,9 @@ class MessageRequestSerializer(MessageTokensCountRequestSerializer):
     )
     context_management = optional(SchemaField, _OBJECT, help_text="May only ask to keep the whole conversation.")
     metadata = optional(SchemaField, _OBJECT, help_text="user_id, a string: your own id of who asks.")
-    service_tier = optional(serializers.ChoiceField, choices=("auto", "standard_only"), help_text="Has no effect.")
+    service_tier = optional(
+        serializers.ChoiceField, choices=("auto", "standard_only"), help_text="standard_only: no other tier."
+    )
     stream = serializers.BooleanField(
         required=False, allow_null=True, default=False, help_text="Whether the reply is a stream of events."
     )

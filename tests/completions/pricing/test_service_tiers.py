@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from completions import tasks
 from completions.charging import checkpoints, outbox
-from completions.models import Completion
+from completions.models import Completion, RoutableAlias
 from completions.relay import unrated_tiers
 from gateway_project import metrics
 from tests import factories
@@ -75,6 +75,15 @@ def test_without_prices_a_tier_is_refused_by_name(api, alice, large, upstream, t
     assert_error(api.post("/v1/responses", asked), 400, "invalid_request_error", "service_tier")
     asked = {"model": "acme/large", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}], "service_tier": tier}
     assert api.post("/v1/messages", asked).json()["error"]["message"].startswith("service_tier must be")
+    assert upstream.requests == []
+    assert not alice.holds.exists()
+
+
+def test_the_refusal_names_the_model_of_an_alias_and_the_tiers_that_it_has(api, alice, large, upstream):
+    factories.change_prices(large.prices, flex_input_nanos=1, flex_output_nanos=1)
+    RoutableAlias.objects.create(pk="best/general", model_ids=["acme/large"])
+    error = assert_error(ask(api, model="best/general", service_tier="priority"), 400, "invalid_request_error", "service_tier")
+    assert error["message"] == "service_tier must be flex, auto or default: priority has no price for acme/large."
     assert upstream.requests == []
     assert not alice.holds.exists()
 
