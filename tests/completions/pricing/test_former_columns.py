@@ -41,14 +41,19 @@ def insert(table: str, **values: Any) -> Any:
     return execute(f"INSERT INTO completions_{table} ({names}) VALUES ({places}) RETURNING id", *values.values())[0][0]
 
 
-def migrate(name: str) -> None:
-    MigrationExecutor(connection).migrate([("completions", name)])
+def migrate_back() -> None:
+    MigrationExecutor(connection).migrate([("completions", "0020_completions_say_what_was_held")])
+
+
+def migrate() -> None:
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes("completions"))
 
 
 @pytest.fixture
 def migrated(transactional_db: None) -> Any:
     yield
-    migrate(MIGRATION)
+    migrate()
 
 
 @pytest.mark.one_cell
@@ -64,9 +69,9 @@ def test_charged_completions_are_recomputed_after_the_migration(api, large, upst
         price_requests.ask(large, staff, sheet_of(input=5, output=7), reason="dearer")
     cost = ProviderPrice.objects.create(model=large, provider_id="scripted", since="2026-01-01", rates=large.prices.get().rates)
     before = {table: table.objects.get().sheet for table in (Price, PriceRequest, ProviderPrice)}
-    migrate("0020_completions_say_what_was_held")
+    migrate_back()
     assert execute("SELECT 1 FROM information_schema.columns WHERE column_name = 'rates'") == []
-    migrate(MIGRATION)
+    migrate()
     assert {table: table.objects.get().sheet for table in before} == before
     assert columns("providerprice", cost.pk) == {**EACH, "web_search_nanos": None}
     assert Completion.objects.filter(settlement="reported").count() == 3
