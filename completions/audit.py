@@ -486,18 +486,18 @@ PROVIDER_DAYS_KNOW_THEIR_LONG_PROMPTS = Invariant(
     ), stated AS (
         SELECT day, provider_id, model_id, service_tier, key::bigint AS above
         FROM day CROSS JOIN LATERAL jsonb_object_keys(bands) AS key WHERE key <> '0'
-    ), threshold AS MATERIALIZED (
-        SELECT DISTINCT id AS price_id, (rate -> 'above')::bigint AS above
-        FROM completions_price CROSS JOIN LATERAL jsonb_array_elements(rates) AS rate WHERE (rate -> 'above')::bigint > 0
+    ), banded AS MATERIALIZED (
+        SELECT id AS price_id, array_agg((rate -> 'above')::bigint) AS thresholds
+        FROM completions_price CROSS JOIN LATERAL jsonb_array_elements(rates) AS rate
+        WHERE (rate -> 'above')::bigint > 0 GROUP BY id
     ), long AS MATERIALIZED (
         SELECT (hour AT TIME ZONE 'UTC')::date AS day, provider_id, model_id, coalesce(service_tier, '') AS service_tier,
             -amount_nanos AS charged_nanos, settlement = 'corrected' AS is_corrected, {_LONG_COLUMNS},
-            (SELECT max(above) FROM threshold WHERE threshold.price_id = completion.price_id
-                AND above < debit.prompt_tokens) AS own_above
-        FROM debit JOIN completion ON completion.id = reference
+            (SELECT max(above) FROM unnest(thresholds) AS above WHERE above < debit.prompt_tokens) AS own_above
+        FROM debit JOIN completion ON completion.id = reference LEFT JOIN banded USING (price_id)
         WHERE hour >= %(provided_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
             AND debit.prompt_tokens > (
-                SELECT min(above) FROM (SELECT above FROM threshold UNION ALL SELECT above FROM stated) AS known)
+                SELECT min(above) FROM (SELECT unnest(thresholds) FROM banded UNION ALL SELECT above FROM stated) AS known(above))
     ), place AS (
         SELECT * FROM stated UNION SELECT day, provider_id, model_id, service_tier, own_above FROM long WHERE own_above > 0
     ), used AS (
