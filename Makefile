@@ -52,21 +52,20 @@ lint: $(VENV)/installed-dev  ## Check style, types, migrations and which module 
 schema: $(VENV)/installed  ## Write gateway_project/db/schema.sql, with each change of the migrations
 	@$(IN) -m gateway_project.local.schema_dump
 
-bench: $(VENV)/installed  ## Measure completions and rankings: ARGS=2 for seconds a figure, against=REV compares, neighbours attacks
+bench: $(VENV)/installed  ## Measure completions: ARGS=2 for seconds a figure, against=REV compares, neighbours attacks
 ifeq ($(firstword $(ARGS)),neighbours)
-	@$(IN) -m bench.neighbours $(wordlist 2,3,$(ARGS))
+	@$(IN) -m bench.neighbours $(wordlist 2,4,$(ARGS))
 else ifneq ($(filter against=%,$(ARGS)),)
 	@$(IN) -m bench.against $(patsubst against=%,%,$(ARGS))
 else
 	@$(IN) -m bench.run $(ARGS)
-	@$(IN) -m bench.rankings $(ARGS)
 endif
 
 bench-peers: $(VENV)/installed  ## Compare completions with other gateways and nginx: installs them for it; needs npm and nginx
 	@$(IN) -m bench.peers $(ARGS)
 
-citus: $(VENV)/installed  ## Run the gateway on Citus, and write docs/scaling.md: CITUS_SOURCE=DIRECTORY of its source; needs a C compiler
-	@$(IN) -m bench.citus $(or $(CITUS_SOURCE),$(error Set CITUS_SOURCE to the source tree of Citus)) $(ARGS)
+citus: $(VENV)/installed  ## Run the gateway on Citus, and write docs/scaling.md: CITUS=DIRECTORY of the programs of a PostgreSQL that has it
+	@$(IN) -m bench.citus $(or $(CITUS),$(error Set CITUS to the directory of the programs of a PostgreSQL that has Citus)) $(ARGS)
 
 agents: $(VENV)/installed  ## Let coding agents of today work through a gateway, and write docs/api/agents.md: needs npm
 	@$(IN) -m bench.agents

@@ -11,13 +11,14 @@ import itertools
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 
 class Client(asyncio.Protocol):
     """One connection that sends requests one after another until a time."""
 
-    def __init__(self, requests: Iterator[bytes], latencies: list[float], statuses: dict[int, int], until: float) -> None:
+    def __init__(self, requests: Iterator[bytes], latencies: list[float], statuses: Counter[int], until: float) -> None:
         self.requests, self.latencies, self.statuses, self.until = requests, latencies, statuses, until
         self.done = asyncio.get_running_loop().create_future()
 
@@ -37,17 +38,14 @@ class Client(asyncio.Protocol):
         else:
             self.received += data
             head, separator, body = self.received.partition(b"\r\n\r\n")
-            if not separator:
-                return
-            self.left_bytes = _left_bytes(head.lower(), body)
+            self.left_bytes = _left_bytes(head.lower(), body) if separator else None
         if self.left_bytes is not None and self.left_bytes <= 0:
             self._end_reply()
 
     def _end_reply(self) -> None:
         now = time.perf_counter()
         self.latencies.append(now - self.sent_at)
-        status = int(self.received[9:12])
-        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.statuses[int(self.received[9:12])] += 1
         if now < self.until:
             self._send()
         else:
@@ -68,10 +66,8 @@ def _left_bytes(head: bytes, body: bytes) -> int | None:
 
 async def main(port: int, clients: int, seconds: float) -> None:
     requests = itertools.cycle(sys.stdin.buffer.read().split(b"\0"))
-    latencies: list[float] = []
-    statuses: dict[int, int] = {}
-    loop = asyncio.get_running_loop()
-    started = time.perf_counter()
+    latencies, statuses = list[float](), Counter[int]()
+    loop, started = asyncio.get_running_loop(), time.perf_counter()
     made = [
         await loop.create_connection(lambda: Client(requests, latencies, statuses, started + seconds), "127.0.0.1", port)
         for _ in range(clients)
@@ -79,15 +75,9 @@ async def main(port: int, clients: int, seconds: float) -> None:
     await asyncio.gather(*(client.done for _, client in made))
     elapsed = time.perf_counter() - started
     latencies = sorted(latencies) or [elapsed]  # nothing was answered
-    result = {
-        "per_second": round(sum(statuses.values()) / elapsed, 1),
-        "p50_ms": round(latencies[len(latencies) // 2] * 1000, 2),
-        "p95_ms": round(latencies[len(latencies) * 95 // 100] * 1000, 2),
-        "p99_ms": round(latencies[len(latencies) * 99 // 100] * 1000, 2),
-        "slowest_ms": round(latencies[-1] * 1000, 2),
-        "statuses": statuses,
-    }
-    sys.stdout.write(json.dumps(result))
+    figures = {f"p{part}_ms": latencies[len(latencies) * part // 100] * 1_000 for part in (50, 95, 99)}
+    figures |= {"per_second": statuses.total() / elapsed, "slowest_ms": latencies[-1] * 1_000}
+    sys.stdout.write(json.dumps({**figures, "statuses": statuses}))
 
 
 if __name__ == "__main__":

@@ -1,24 +1,19 @@
 """A neighbour's completions beside each attack on what all requests of a process share, as ratios to the neighbour alone.
 
     make bench ARGS=neighbours
-    .venv/bin/python -m bench.neighbours [SECONDS [PART]]
+    .venv/bin/python -m bench.neighbours [SECONDS [KEYS [PART]]]
 
 Takes four minutes; with PART, only the attacks in whose line it is. One web process on one core. The neighbour has an account
 of its own and 4 clients, each of which sends its next completion when the last one is answered; so has whoever attacks, from
-one address. Before each attack the neighbour is measured alone, with the same load: the goal is a rate of 0.4 of that, and 5
-times its p95.
+one address. One account has 30,000 keys, or KEYS. Before each attack the neighbour is measured alone, with the same load: the
+goal is a rate of 0.4 of that, and 5 times its p95.
 """
 
 import json
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import psycopg
@@ -27,17 +22,13 @@ from bench import run
 
 NEIGHBOURS, SETTLING_SECONDS = 4, 1.5
 RATE_GOAL, P95_GOAL = 0.4, 5
-MANY_KEYS, MANY_SESSIONS = 30_000, 1_000
+GOALS = f"goals: {RATE_GOAL}, {P95_GOAL}"
+MANY_SESSIONS = 1_000
 CSRF = "a" * 32
-STREAM = {
-    "model": "demo/echo",
-    "messages": [{"role": "user", "content": "word " * 60}],
-    "max_tokens": 200,
-    "stream": True,
-    "echo": {"delay_seconds": 0.1},
-}
+STREAM = {"model": "demo/echo", "messages": [{"role": "user", "content": "word " * 60}], "max_tokens": 200}
+STREAM |= {"stream": True, "echo": {"delay_seconds": 0.1}}
 # Signs in two people: of an account with many keys, and with many sessions.
-FILL = f"""
+FILL = """
 import json, secrets, time
 from allauth.usersessions.models import UserSession
 from django.contrib.sessions.backends.db import SessionStore
@@ -57,10 +48,10 @@ def person(name):
     Membership.objects.create(account=account, user=user, role="OWNER")
     return user, account
 keeper, account = person("keeper")
-ApiKey.objects.bulk_create([ApiKey(account=account, name=f"key {{n}}", digest=secrets.token_hex(32), last_four="abcd")
-    for n in range({MANY_KEYS})], batch_size=5_000)
+ApiKey.objects.bulk_create([ApiKey(account=account, name=f"key {n}", digest=secrets.token_hex(32), last_four="abcd")
+    for n in range(%(keys)s)], batch_size=5_000)
 visitor, _ = person("visitor")
-for _ in range({MANY_SESSIONS}):
+for _ in range(%(sessions)s):
     session = sign_in(visitor)
 print(json.dumps([sign_in(keeper), session]))
 """
@@ -75,33 +66,23 @@ class Attack(NamedTuple):
 
 
 def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3
-    directory = Path(tempfile.mkdtemp(prefix="bench-"))
-    environ = run.prepared(directory)
-    environ |= {"GATEWAY_KEY_REQUESTS_IN_FLIGHT": "100", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "400"}  # the defaults
-    upstream_port, port = run.free_port(), run.free_port()
-    environ["PORT"] = str(port)
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        secret = run.fill(environ, directory, upstream_port)
+    [seconds, keys], part = run.numbers(sys.argv[1:3], 3, 30_000), "".join(sys.argv[3:])
+    with run.Servers() as servers:
+        environ = run.prepared(servers.directory)
+        environ |= {"GATEWAY_KEY_REQUESTS_IN_FLIGHT": "100", "GATEWAY_ACCOUNT_REQUESTS_IN_FLIGHT": "400"}  # the defaults
+        secret = run.fill(environ, servers.directory, servers.upstream())
         run.manage(environ, "load_catalog")
         busy = run.account(environ, "busy@example.org")
-        sessions = json.loads(run.manage(environ, "shell", "--verbosity=0", "-c", FILL))
-        processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
-        processes.append(run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ, core=0))
-        run.wait(port)
-        completion = run.completion(secret, stream=False)
-        run.load(port, NEIGHBOURS, 2, completion)  # warm-up
+        sessions = json.loads(run.execute_code(environ, FILL % {"keys": int(keys), "sessions": MANY_SESSIONS}))
+        port, completion = servers.gateway(environ), run.completion(secret, stream=False)
+        run.load(port, NEIGHBOURS, min(2, seconds), completion)  # warm-up
         with psycopg.connect(environ["DATABASE_URL"], autocommit=True) as connection:
             connection.execute("ANALYZE")  # as PostgreSQL does by itself, some minutes after so many rows
-        _report(port, completion, _attacks(port, busy, *sessions), seconds)
-        sys.stdout.write(run.manage(environ, "verify_ledger"))
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(60)
-        shutil.rmtree(directory, ignore_errors=True)
+        run.write_line(f"{'clients of the attack, and what they send':58}  rate    p95  ({GOALS})  the attack's replies")
+        for attack in _attacks(port, busy, *sessions):
+            if part in attack.name:
+                run.write_line(_measured(port, completion, attack, seconds))
+        run.write_line(run.manage(environ, "verify_ledger"))
 
 
 def _attacks(port: int, busy: str, keeper: str, visitor: str) -> list[Attack]:
@@ -133,41 +114,26 @@ def _attacks(port: int, busy: str, keeper: str, visitor: str) -> list[Attack]:
         Attack("the page of signing in", 20, [get(sign_in)]),
         Attack("the page of signing up", 20, [get("/accounts/signup/")]),
         Attack("the usage page", 6, [get("/dashboard/usage/", keeper)]),
-        Attack(f"the requests of an account with {MANY_KEYS:,} keys", 4, [get("/dashboard/requests/", keeper)]),
-        Attack(f"the list of {MANY_KEYS:,} keys", 4, [get("/dashboard/keys/", keeper)]),
+        Attack("the requests of an account with many keys", 4, [get("/dashboard/requests/", keeper)]),
+        Attack("the list of many keys", 4, [get("/dashboard/keys/", keeper)]),
         Attack(f"the list of {MANY_SESSIONS:,} sessions", 4, [get("/accounts/sessions/", visitor)]),
         Attack("signing in with the own password", 4, [form(sign_in, **login)]),
         Attack("100 streams of 10 events a second of a key", 100, [run.post(busy, STREAM)]),
     ]
 
 
-def _report(port: int, completion: bytes, attacks: list[Attack], seconds: float) -> None:
-    goals = f"goals: {RATE_GOAL}, {P95_GOAL}"
-    sys.stdout.write(f"{'clients of the attack, and what they send':58}  rate    p95  ({goals})  the attack's replies\n")
-    part = sys.argv[2] if len(sys.argv) > 2 else ""
-    for attack in (each for each in attacks if part in each.name):
-        alone = run.load(port, NEIGHBOURS, seconds, completion)
-        with _beside(port, attack, seconds + SETTLING_SECONDS + 0.5) as replies:
-            time.sleep(SETTLING_SECONDS)
-            beside = run.load(port, NEIGHBOURS, seconds, completion)
-        rate, p95 = beside["per_second"] / alone["per_second"], beside["p95_ms"] / alone["p95_ms"]
-        misses = "" if rate >= RATE_GOAL and p95 <= P95_GOAL else "  misses a goal"
-        odd = "" if set(beside["statuses"]) == {"200"} else f"  the neighbour got {beside['statuses']}"
-        sys.stdout.write(f"{attack.clients:4} {attack.name:53} {rate:5.2f} {p95:6.1f}  {replies}{odd}{misses}\n")
-        sys.stdout.flush()
-
-
-@contextmanager
-def _beside(port: int, attack: Attack, seconds: float) -> Iterator[dict[str, Any]]:
-    """Attack while the block runs. The value has the statuses of its replies afterwards."""
-    command = run.pinned([run.PYTHON, "bench/load.py", str(port), str(attack.clients), str(seconds)], core=1)
-    replies: dict[str, Any] = {}
-    with tempfile.TemporaryFile() as file:
-        file.write(b"\0".join(attack.requests))
-        file.seek(0)
-        process = subprocess.Popen(command, cwd=run.ROOT, stdin=file, stdout=subprocess.PIPE)
-        yield replies
-        replies.update(json.loads(process.communicate(timeout=120)[0])["statuses"])
+def _measured(port: int, completion: bytes, attack: Attack, seconds: float) -> str:
+    settling_seconds = min(SETTLING_SECONDS, seconds)
+    attack_seconds = settling_seconds + seconds + 0.5
+    alone = run.load(port, NEIGHBOURS, seconds, completion)
+    with ThreadPoolExecutor(1) as background:
+        attacking = background.submit(run.load, port, attack.clients, attack_seconds, b"\0".join(attack.requests))
+        time.sleep(settling_seconds)
+        beside = run.load(port, NEIGHBOURS, seconds, completion)
+    rate, p95 = beside["per_second"] / alone["per_second"], beside["p95_ms"] / alone["p95_ms"]
+    misses = "" if rate >= RATE_GOAL and p95 <= P95_GOAL else "  misses a goal"
+    odd = f"  the neighbour got{run.odd(beside)}" if run.odd(beside) else ""
+    return f"{attack.clients:4} {attack.name:53} {rate:5.2f} {p95:6.1f}  {attacking.result()['statuses']}{odd}{misses}"
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
+BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
 LINE_CHARACTERS_MAX = 160  # of a template, which no formatter wraps
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
 UNLISTED = {"__init__", "apps", "migrations", "management", "commands"}
@@ -31,6 +32,13 @@ def test_a_folder_has_few_modules():
     modules = [path for package in [*PACKAGES, "bench"] for path in (ROOT / package).rglob("*.py")]
     counts = Counter(path.parent.relative_to(ROOT) for path in modules if path.parent.name != "migrations")
     assert {str(folder): count for folder, count in counts.items() if count > MODULES_MAX} == {}
+
+
+def test_benchmarks_and_their_page_stay_small():
+    lines = sum(len(path.read_text().splitlines()) for path in (ROOT / "bench").rglob("*.py"))
+    words = len((ROOT / "docs" / "bench.md").read_text().split())
+    assert lines <= BENCH_LINES_MAX
+    assert words <= BENCH_WORDS_MAX
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)

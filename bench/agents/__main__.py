@@ -1,15 +1,15 @@
 """Runs every program on a model of every kind of provider, and writes the page and the recordings."""
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench import run
 from bench.agents import page, programs, recorder
-from bench.agents.programs import Gateway, Program
+from bench.agents.programs import Program, Work
 from bench.agents.recorder import Recorder
 from bench.agents.upstream import CACHED_TOKENS, DONE, GENERATED_TOKENS, OTHERWISE, PROMPT_TOKENS, Session, Upstreams
 
@@ -37,36 +37,34 @@ print(json.dumps([rows.count(), int(rows.aggregate(sum=Sum("cost_nanos"))["sum"]
 
 def main() -> None:
     chosen = [program for program in programs.PROGRAMS if not sys.argv[1:] or program.name in sys.argv[1:]]
-    directory = Path(tempfile.mkdtemp(prefix="agents-"))
-    installed = {program: directory / program.folder for program in chosen}
-    for program in chosen:
-        if problem := programs.install(program, installed[program]):
-            sys.exit(f"{program.name}: {problem}")
-    versions = {program: program.version(installed[program]) for program in chosen}
-    environ = run.prepared(directory / "gateway")
-    upstreams, port = Upstreams(), run.free_port()
-    environ["PORT"] = str(port)
-    secret = _fill(environ, directory, upstreams.url)
-    served = run.start([run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"], environ)
-    try:
-        run.wait(port)
-        results: page.Results = {}
+    with run.Servers() as servers:
+        installed = {program: servers.directory / program.folder for program in chosen}
         for program in chosen:
-            for column in [*MODELS, ECHO]:
-                session = _Session(program, column, installed[program], environ, port, secret)
-                results[program, column] = result = session.play(upstreams)
-                sys.stdout.write(f"{program.name} {versions[program]}, {column}: {result}\n")
-                sys.stdout.flush()
-        sys.stdout.write(run.manage(environ, "verify_ledger"))
-    finally:
-        served.terminate()
-        served.wait(60)
-        upstreams.stop()
+            if problem := programs.install(program, installed[program]):
+                sys.exit(f"{program.name}: {problem}")
+        rows = play(servers, installed)
     if chosen == programs.PROGRAMS:
-        page.write(chosen, [*MODELS, ECHO], versions, results)
-    shutil.rmtree(directory, ignore_errors=True)
-    if not all(result.startswith(("done", "answers")) for result in results.values()):
+        page.PAGE.write_text(page.with_table(page.PAGE.read_text(), [*MODELS, ECHO], rows))
+    if not all(result.startswith(("done", "answers")) for row in rows for result in row[3:]):
         sys.exit("not every task was done")
+
+
+def play(servers: run.Servers, installed: dict[Program, Path]) -> list[list[str]]:
+    """Let each program do the task on each model. Return the rows of the page: name, version, language, results."""
+    environ, upstreams, rows = run.prepared(servers.directory / "gateway"), Upstreams(), []
+    secret = _fill(environ, servers.directory, upstreams.url)
+    with Recorder(servers.gateway(environ, core=None)).running() as proxy:
+        for program, directory in installed.items():
+            rows.append([program.name, program.version(directory), program.speaks])
+            for column in [*MODELS, ECHO]:
+                model = "demo/echo" if column == ECHO else MODELS[column][0]
+                folder = servers.directory / "sessions" / directory.name / model.replace("/", "-") / "work"
+                session = _Session(program, column, Work(directory, folder, proxy.url, secret, model), environ, proxy)
+                rows[-1].append(session.play(upstreams))
+                run.write_line(f"{' '.join(rows[-1][:2])}, {column}: {rows[-1][-1]}")
+    run.write_line(run.manage(environ, "verify_ledger"))
+    upstreams.stop()
+    return rows
 
 
 def _fill(environ: dict[str, str], directory: Path, upstream_url: str) -> str:
@@ -82,74 +80,71 @@ def _fill(environ: dict[str, str], directory: Path, upstream_url: str) -> str:
     ]
     catalog = directory / "agents.toml"
     catalog.write_text("\n".join(tables))
-    run.manage(environ, "migrate", "--verbosity=0")
-    run.manage(environ, "load_catalog", str(run.ROOT / "completions/catalog/catalog.toml"), str(catalog))
+    built_in = str(run.ROOT / "completions/catalog/catalog.toml")
+    run.manage_all(environ, ["migrate", "--verbosity=0"], ["load_catalog", built_in, str(catalog)])
     return run.account(environ, "agents@example.org")
 
 
-def _keeps_reasoning(column: str) -> bool:
-    """Return whether its provider wants the reasoning of every step back."""
-    return MODELS[column][1] == "openai-responses"
-
-
+@dataclass(frozen=True)
 class _Session:
-    """One program at work on one model, in a folder of its own."""
+    """One program at work on one model, in a folder of its own, through a proxy."""
 
-    def __init__(self, program: Program, column: str, installed: Path, environ: dict[str, str], port: int, secret: str) -> None:
-        self._program, self._column, self._installed = program, column, installed
-        self._environ, self._port, self._secret = environ, port, secret
-        self._model = "demo/echo" if column == ECHO else MODELS[column][0]
-        self._folder = installed.parent / "sessions" / installed.name / self._model.replace("/", "-") / "work"
+    program: Program
+    column: str
+    work: Work
+    environ: dict[str, str]
+    proxy: Recorder
 
     def play(self, upstreams: Upstreams) -> str:
         """Return "done", "answers", or what went wrong."""
-        self._folder.mkdir(parents=True)
-        (self._folder / "notes.txt").write_text(f"{programs.TEXT}\n")
-        steps = [] if self._column == ECHO else self._program.steps(self._folder, self._model)
-        upstreams.session = session = Session(steps, self._program.edit or OTHERWISE)
+        folder = self.work.folder
+        folder.mkdir(parents=True)
+        (folder / "notes.txt").write_text(f"{programs.TEXT}\n")
+        steps = [] if self.column == ECHO else self.program.steps(folder, self.work.model)
+        upstreams.session = session = Session(steps, self.program.edit or OTHERWISE)
+        self.proxy.requests.clear()
         before = self._charged()
-        with Recorder(self._port).running() as proxy:
-            try:
-                done = self._program.run(self._program, self._installed, self._folder, self._gateway(proxy.url))
-            except subprocess.TimeoutExpired:
-                return "does not end"
+        try:
+            done = self.program.run(self.work)
+        except subprocess.TimeoutExpired:
+            return "does not end"
         charged = [now - then for now, then in zip(self._charged(), before, strict=True)]
-        if problem := self._problem(done, session, proxy, charged):
-            sys.stdout.write(f"{done.stdout[-2_000:]}\n{done.stderr[-2_000:]}\n")
+        if problem := self._problem(done, session, charged):
+            run.write_line(f"{done.stdout[-2_000:]}\n{done.stderr[-2_000:]}")
             return problem
-        sent = [request for request in proxy.requests if not request["is_refused"]]
-        name = f"{self._installed.name}-{self._model.replace('/', '-')}.json"
-        if self._column in RECORDED_COLUMNS and self._program.is_recorded:
-            recorder.write(RECORDED / name, sent, str(self._folder))
-        outcome = "answers" if self._column == ECHO else "done, the edit alone" if self._program.edit else "done"
-        refused = len(proxy.requests) - len(sent)
-        return f"{outcome}, {refused} refused" if refused else outcome
+        return self._outcome([request for request in self.proxy.requests if not request["is_refused"]])
 
-    def _gateway(self, url: str) -> Gateway:
-        return Gateway(url, self._secret, self._model)
+    def _outcome(self, sent: list[dict[str, Any]]) -> str:
+        """Return the word of the page, and record what was sent."""
+        if self.column in RECORDED_COLUMNS and self.program.is_recorded:
+            name = f"{self.work.installed.name}-{self.work.model.replace('/', '-')}.json"
+            recorder.write(RECORDED / name, sent, str(self.work.folder))
+        outcome = "answers" if self.column == ECHO else "done, the edit alone" if self.program.edit else "done"
+        refused = len(self.proxy.requests) - len(sent)
+        return f"{outcome}, {refused} refused" if refused else outcome
 
     def _charged(self) -> list[int]:
         """Return how many completions were charged, how much in all, and how many are not settled."""
-        figures: list[int] = json.loads(run.manage(self._environ, "shell", "--verbosity=0", "-c", _SUMS))
+        figures: list[int] = json.loads(run.execute_code(self.environ, _SUMS))
         return figures
 
-    def _problem(self, done: "subprocess.CompletedProcess[str]", session: Session, proxy: Recorder, charged: list[int]) -> str:
+    def _problem(self, done: "subprocess.CompletedProcess[str]", session: Session, charged: list[int]) -> str:
         if done.returncode:
             return f"ends with {done.returncode}"
         if session.problems:
             return f"is refused: {session.problems}"
-        if self._column == ECHO:
+        if self.column == ECHO:
             return "" if charged[0] and charged[1] else "is not charged"
         if charged != [session.replies, session.replies * REPLY_NANOS, 0]:
             return f"is charged {charged}, not {session.replies} x {REPLY_NANOS}"
-        is_carried = not _keeps_reasoning(self._column) or session.reasoned == len(session.steps)
-        if self._program.keeps_reasoning and not is_carried:
+        wants_reasoning = MODELS[self.column][1] == "openai-responses"  # of every step
+        if self.program.keeps_reasoning and wants_reasoning and session.reasoned != len(session.steps):
             return f"goes on with the reasoning of {session.reasoned} of {len(session.steps)} steps"
-        if DONE not in done.stdout or (self._folder / "notes.txt").read_text() != "two word\n":
+        if DONE not in done.stdout or (self.work.folder / "notes.txt").read_text() != "two word\n":
             return "does not do the task"
-        if self._program.edit:
+        if self.program.edit:
             return ""
-        counts = (self._folder / "count.txt").read_text().strip(), "2 words" in json.dumps(proxy.requests[-1])
+        counts = (self.work.folder / "count.txt").read_text().strip(), "2 words" in json.dumps(self.proxy.requests[-1])
         return "" if counts == ("2", True) else f"counts {counts}"
 
 

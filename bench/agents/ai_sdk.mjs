@@ -12,7 +12,7 @@ const made = (description, properties, execute) =>
     execute,
   });
 const [name, prompt, source] = process.argv.slice(2);
-const { createOpenAI, createOpenRouter } = await import(source);
+const { createOpenAI, createOpenRouter } = await import(source === "ai" ? "@ai-sdk/openai" : source);
 const provider = (createOpenAI ?? createOpenRouter)({ baseURL: process.env.GATEWAY_URL, apiKey: process.env.GATEWAY_API_KEY });
 const model = createOpenAI ? provider(name) : provider(name, { reasoning: { effort: "low" } });
 const reply = await generateText({

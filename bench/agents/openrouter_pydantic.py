@@ -12,7 +12,7 @@ from pydantic_ai.providers.openrouter import OpenRouterProvider  # type: ignore[
 
 
 async def main() -> None:
-    name, content = sys.argv[1:]
+    name, content = sys.argv[1:3]
     client = AsyncOpenAI(base_url=os.environ["GATEWAY_URL"], api_key=os.environ["GATEWAY_API_KEY"])
     model = OpenRouterModel(name, provider=OpenRouterProvider(openai_client=client))
     tools = [functions.read_file, functions.edit_file, functions.run_command, functions.count_words]

@@ -3,25 +3,23 @@
 import json
 import os
 import sys
+from inspect import signature
 from typing import Any
 
 import functions  # type: ignore[import-not-found]  # beside it
 from openrouter import OpenRouter  # type: ignore[import-not-found]  # installed by the bench
 
-TEXT = {"type": "string"}
-TOOLS = {
-    "read_file": ["path"],
-    "edit_file": ["path", "before", "after"],
-    "run_command": ["command"],
-    "count_words": ["text"],
-}
+TOOLS = ("read_file", "edit_file", "run_command", "count_words")
+
+
+def parameters(name: str) -> dict[str, Any]:
+    return {"type": "object", "properties": dict.fromkeys(signature(getattr(functions, name)).parameters, {"type": "string"})}
 
 
 def main() -> None:
-    model, content = sys.argv[1:]
+    model, content = sys.argv[1:3]
     messages: list[Any] = [{"role": "user", "content": content}]
-    parameters = {name: {"type": "object", "properties": dict.fromkeys(TOOLS[name], TEXT)} for name in TOOLS}
-    tools = [{"type": "function", "function": {"name": name, "parameters": parameters[name]}} for name in TOOLS]
+    tools = [{"type": "function", "function": {"name": name, "parameters": parameters(name)}} for name in TOOLS]
     asked: Any = {"model": model, "messages": messages, "tools": tools, "reasoning": {"effort": "low"}}
     with OpenRouter(server_url=os.environ["GATEWAY_URL"], api_key=os.environ["GATEWAY_API_KEY"]) as client:
         while (message := (reply := client.chat.send(**asked)).choices[0].message).tool_calls:

@@ -61,7 +61,8 @@ class Upstreams:
             error = {"error": {"type": "invalid_request_error", "message": problem, "code": 400, "status": "INVALID_ARGUMENT"}}
             return 400, json.dumps({"type": "error", **error}).encode(), "application/json"
         self.session.replies += 1
-        self.session.reasoned = max(self.session.reasoned, len(_encrypted(body)))
+        reasoned = sum(item["type"] == "reasoning" for item in body.get("input") or [])  # other formats have no items
+        self.session.reasoned = max(self.session.reasoned, reasoned)
         said, step = self._next(kind, body)
         is_streamed = body.get("stream") or "streamGenerateContent" in path
         reply = b"".join(kind.stream(said, step)) if is_streamed else json.dumps(kind.whole(said, step)).encode()
@@ -109,6 +110,15 @@ class Kind:
     stream: Callable[[str, Step | None], Iterator[bytes]]
 
 
+def _tools(body: Body) -> Iterator[str]:
+    return (tool["name"] for tool in body.get("tools") or [])
+
+
+def _problem_of_names(names: Iterator[str]) -> str:
+    wrong = [name for name in names if not re.fullmatch("[a-zA-Z0-9_-]{1,64}", name)]
+    return f"tools: {wrong}" if wrong else ""
+
+
 def _number(step: Step, place: str = "") -> int:
     """Return a number of a call, which is the same in every run."""
     return zlib.crc32(f"{place} {step}".encode())
@@ -142,23 +152,20 @@ def _openai_problem(body: Body) -> str:
         called |= {call["id"] for call in message.get("tool_calls") or []}
         if message["role"] == "tool" and message["tool_call_id"] not in called:
             return "messages: a result of no call"
-    names = list(_openai_tools(body))
-    return "" if all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in names) else f"tools: {names}"
+    return _problem_of_names(_openai_tools(body))
 
 
-def _openai_call(step: Step) -> Body:
-    if step.text:
-        return {"id": "call:1", "type": "custom", "custom": {"name": step.name, "input": step.text}}
-    return {"id": "call:1", "type": "function", "function": {"name": step.name, "arguments": json.dumps(step.arguments)}}
-
-
-def _numbered(step: Step | None, place: str) -> list[Body]:
+def _openai_calls(step: Step | None, place: str) -> list[Body]:
     """Return the call of a step, with an id that other makers refuse."""
-    return [] if step is None else [{**_openai_call(step), "id": f"call:{_number(step, place)}"}]
+    if step is None:
+        return []
+    function = {"type": "function", "function": {"name": step.name, "arguments": json.dumps(step.arguments)}}
+    custom = {"type": "custom", "custom": {"name": step.name, "input": step.text}}
+    return [{"id": f"call:{_number(step, place)}", **(custom if step.text else function)}]
 
 
 def _openai_whole(said: str, step: Step | None) -> Body:
-    calls = _numbered(step, "whole")
+    calls = _openai_calls(step, "whole")
     message = {"role": "assistant", "content": said, **({"tool_calls": calls} if calls else {})}
     choices = [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}]
     return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": _OPENAI_USAGE}
@@ -167,7 +174,7 @@ def _openai_whole(said: str, step: Step | None) -> Body:
 def _openai_stream(said: str, step: Step | None) -> Iterator[bytes]:
     head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     deltas: list[Body] = [{"role": "assistant", "reasoning_content": "Hm."}, {"content": said}]
-    deltas += [{"tool_calls": [{"index": 0, **call}]} for call in _numbered(step, "stream")]
+    deltas += [{"tool_calls": [{"index": 0, **call}]} for call in _openai_calls(step, "stream")]
     for delta in deltas:
         yield _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     reason = "tool_calls" if step else "stop"
@@ -185,16 +192,6 @@ _RESPONSES_USAGE = {
     "output_tokens_details": {"reasoning_tokens": GENERATED_TOKENS // 2},
     "total_tokens": PROMPT_TOKENS + GENERATED_TOKENS,
 }
-
-
-def _encrypted(body: Body) -> list[Body]:
-    """Return the items of reasoning that came back. Other formats have no items."""
-    items = body.get("input") or []
-    return [item for item in items if item["type"] == "reasoning"]
-
-
-def _responses_tools(body: Body) -> Iterator[str]:
-    return (tool["name"] for tool in body.get("tools") or [])
 
 
 def _responses_results(body: Body) -> int:
@@ -216,8 +213,7 @@ def _responses_problem(body: Body) -> str:
         return "input: call_id: too long"
     if body["store"] or body["max_output_tokens"] < 16:
         return "stores, or a maximum below 16"
-    names = list(_responses_tools(body))
-    return "" if all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in names) else f"tools: {names}"
+    return _problem_of_names(_tools(body))
 
 
 def _responses_items(said: str, step: Step | None) -> list[Body]:
@@ -228,9 +224,8 @@ def _responses_items(said: str, step: Step | None) -> list[Body]:
     if step is None:
         return [reasoning, message]
     call: Body = {"id": "fc_1", "status": "completed", "call_id": f"call:{_number(step, 'responses')}", "name": step.name}
-    if step.text:
-        return [reasoning, message, {"type": "custom_tool_call", **call, "input": step.text}]
-    return [reasoning, message, {"type": "function_call", **call, "arguments": json.dumps(step.arguments)}]
+    called = {"arguments": json.dumps(step.arguments), "type": "function_call"}
+    return [reasoning, message, call | ({"input": step.text, "type": "custom_tool_call"} if step.text else called)]
 
 
 def _responses_whole(said: str, step: Step | None) -> Body:
@@ -278,10 +273,6 @@ def _blocks(body: Body) -> Iterator[Body]:
     for message in body["messages"]:
         if isinstance(message["content"], list):
             yield from message["content"]
-
-
-def _anthropic_tools(body: Body) -> Iterator[str]:
-    return (tool["name"] for tool in body.get("tools") or [])
 
 
 def _anthropic_results(body: Body) -> int:
@@ -359,16 +350,12 @@ def _anthropic_deltas(block: Body) -> list[Body]:
 # --- Gemini -----------------------------------------------------------------------------------------------------------
 
 
-def _gemini_parts(body: Body) -> Iterator[Body]:
-    return (part for content in body["contents"] for part in content["parts"])
-
-
 def _gemini_tools(body: Body) -> Iterator[str]:
     return (each["name"] for tool in body.get("tools") or [] for each in tool["functionDeclarations"])
 
 
 def _gemini_results(body: Body) -> int:
-    return sum("functionResponse" in part for part in _gemini_parts(body))
+    return sum("functionResponse" in part for content in body["contents"] for part in content["parts"])
 
 
 def _gemini_problem(body: Body) -> str:
@@ -384,12 +371,8 @@ def _gemini_whole(said: str, step: Step | None) -> Body:
     if step:
         call = {"name": step.name, "args": step.arguments or {"input": step.text}}
         parts.append({"functionCall": call, "thoughtSignature": _SIGNATURE})
-    usage = {
-        "promptTokenCount": PROMPT_TOKENS,
-        "cachedContentTokenCount": CACHED_TOKENS,
-        "candidatesTokenCount": GENERATED_TOKENS,
-        "totalTokenCount": PROMPT_TOKENS + GENERATED_TOKENS,
-    }
+    usage = {"promptTokenCount": PROMPT_TOKENS, "cachedContentTokenCount": CACHED_TOKENS}
+    usage |= {"candidatesTokenCount": GENERATED_TOKENS, "totalTokenCount": PROMPT_TOKENS + GENERATED_TOKENS}
     candidate = {"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
     return {"candidates": [candidate], "usageMetadata": usage}
 
@@ -401,7 +384,7 @@ def _gemini_stream(said: str, step: Step | None) -> Iterator[bytes]:
 _PATHS = {"/v1/messages": "anthropic", "/v1/responses": "openai-responses"}
 _KINDS = {
     "openai": Kind(_openai_tools, _openai_results, _openai_problem, _openai_whole, _openai_stream),
-    "openai-responses": Kind(_responses_tools, _responses_results, _responses_problem, _responses_whole, _responses_stream),
-    "anthropic": Kind(_anthropic_tools, _anthropic_results, _anthropic_problem, _anthropic_whole, _anthropic_stream),
+    "openai-responses": Kind(_tools, _responses_results, _responses_problem, _responses_whole, _responses_stream),
+    "anthropic": Kind(_tools, _anthropic_results, _anthropic_problem, _anthropic_whole, _anthropic_stream),
     "gemini": Kind(_gemini_tools, _gemini_results, _gemini_problem, _gemini_whole, _gemini_stream),
 }

@@ -1,1 +1,1 @@
-"""What an installation costs that has very many completions: on disk, each night, and in an upgrade."""
+"""What an installation with very many completions needs: disk, and the work of every minute, night and upgrade."""

@@ -1,6 +1,6 @@
 """What an upgrade does under load to an installation that has many completions.
 
-    python -m bench.growth.upgrade REVISION [COMPLETIONS] [DAYS]
+    python -m bench.growth.upgrade REVISION [COMPLETIONS [DAYS [SECONDS]]]
 
 Fills a temporary database of that revision, as ``bench.growth.retention`` (1,000,000 completions take 2 GB), and serves it with
 the code of that revision to 8 clients. Meanwhile it migrates with the code of the working tree, then starts a gateway of this
@@ -8,13 +8,13 @@ code beside the old one, and runs the tasks that find all rows for the first tim
 """
 
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,52 +25,30 @@ CLIENTS, WINDOW_SECONDS = 8, 2
 FILL = """
 import sys
 sys.path[:0] = sys.argv[1:3]
-from bench import ledger  # before the revision's own can be found
+from bench.growth import filling  # before the revision's own can be found
 import django
 django.setup()
-from datetime import UTC, datetime, timedelta
-completions, days = int(sys.argv[3]), int(sys.argv[4])
-began = datetime.now(UTC) - timedelta(days=days)
-step = timedelta(days=days) / completions
-made = ledger.Ledger(entries=completions, accounts=ledger.ACCOUNTS_AUDITED, began=began, step=step)
-ledger.execute_unguarded("UPDATE completions_price SET effective_from = %(began)s", {"began": began - timedelta(days=1)})
-ledger.execute_unguarded("UPDATE billing_account SET created_at = %(began)s", {"began": began - timedelta(days=1)})
-made.fill(ledger.MANUAL_ENTRIES, ledger.HOLDS, ledger.COMPLETIONS)
+filling.fill(int(sys.argv[3]), int(sys.argv[4]))
 """
-AUDIT = "billing.tasks.verify_ledger"
-TASKS = ("completions.tasks.sum_up_hours", "completions.tasks.sum_up_usage", AUDIT)
+TASKS = ["completions.tasks.sum_up_hours", "completions.tasks.sum_up_usage"]
+TASKS += ["billing.tasks.verify_ledger"] * 2  # the second audits a night
 
 
 def main() -> None:
-    revision = sys.argv[1]
-    completions = int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000
-    days = int(sys.argv[3]) if len(sys.argv) > 3 else 30
-    scratch = Path(tempfile.mkdtemp(prefix="bench-"))
-    processes: list[subprocess.Popen[bytes]] = []
-    with against.tree(scratch, revision) as root:
-        try:
-            _upgrade(root, scratch, processes, completions, days)
-        finally:
-            against.end(processes)
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _upgrade(root: Path, scratch: Path, processes: "list[subprocess.Popen[bytes]]", completions: int, days: int) -> None:
-    environ = run.prepared(scratch) | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", "REDIS_URL": ""}
-    upstream_port = run.free_port()
-    processes.append(run.start([run.PYTHON, "bench/upstream.py", str(upstream_port)], environ, core=1))
-    run.load_catalog(environ, scratch, upstream_port, root)
-    _fill(root, scratch, environ, completions, days)
-    secret = run.account(environ, "load@example.org", root)
-    old = _serve(root, environ, processes)
-    _report("before", old, secret, lambda: time.sleep(6))
-    _report("migrate", old, secret, lambda: run.manage(environ, "migrate", "--verbosity=0"))
-    _report("old code on the new tables", old, secret, lambda: time.sleep(6))
-    new = _serve(run.ROOT, environ, processes)
-    for name in TASKS:
-        _report(name, new, secret, lambda name=name: run.manage(environ, "run_task", name))  # type: ignore[misc]
-    _report("once more the audit", new, secret, lambda: run.manage(environ, "run_task", AUDIT))
-    _report("after", new, secret, lambda: time.sleep(6))
+    completions, days, seconds = run.numbers(sys.argv[2:], 1_000_000, 30, 6)
+    with run.Servers() as servers, against.tree(servers.directory, sys.argv[1]) as root:
+        environ = run.prepared(servers.directory) | {"DJANGO_SETTINGS_MODULE": "gateway_project.settings"}
+        _fill(root, servers.directory, environ, int(completions), int(days))
+        run.load_catalog(environ, servers.directory, servers.upstream(), root)
+        secret = run.account(environ, "load@example.org", root)
+        old = servers.gateway(environ, root)
+        wait, migrate = partial(time.sleep, seconds), partial(run.manage, environ, "migrate", "--verbosity=0")
+        for step, act in (("before", wait), ("migrate", migrate), ("old code on the new tables", wait)):
+            run.write_line(f"{step:34} {_measured(old, secret, act)}")
+        new = servers.gateway(environ)
+        for step in TASKS:
+            run.write_line(f"{step:34} {_measured(new, secret, partial(run.manage, environ, 'run_task', step))}")
+        run.write_line(f"{'after':34} {_measured(new, secret, wait)}")
 
 
 def _fill(root: Path, scratch: Path, environ: dict[str, str], completions: int, days: int) -> None:
@@ -79,32 +57,19 @@ def _fill(root: Path, scratch: Path, environ: dict[str, str], completions: int, 
     subprocess.run([run.PYTHON, "-c", FILL, *arguments], env=environ, cwd=scratch, check=True)
 
 
-def _serve(root: Path, environ: dict[str, str], processes: "list[subprocess.Popen[bytes]]") -> int:
-    port = run.free_port()
-    command = [run.PYTHON, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"]
-    processes.append(run.start(command, environ | {"PORT": str(port)}, core=0, root=root))
-    run.wait(port)
-    return port
-
-
-def _report(step: str, port: int, secret: str, act: Callable[[], Any]) -> None:
-    """Print what the clients got while the step ran."""
-    began, statuses, slowest_ms, rates = time.perf_counter(), dict[str, int](), 0.0, list[float]()
+def _measured(port: int, secret: str, act: Callable[[], Any]) -> str:
+    """Return what the clients got while ``act`` ran."""
+    began, windows, request = time.perf_counter(), list[dict[str, Any]](), run.completion(secret, stream=False)
     with ThreadPoolExecutor(1) as background:
         running = background.submit(act)
-        while True:
-            window = run.load(port, CLIENTS, WINDOW_SECONDS, run.completion(secret, stream=False))
-            rates.append(window["per_second"])
-            slowest_ms = max(slowest_ms, window["slowest_ms"])
-            for status, number in window["statuses"].items():
-                statuses[status] = statuses.get(status, 0) + number
-            if running.done():
-                break
+        while not windows or not running.done():
+            windows.append(run.load(port, CLIENTS, WINDOW_SECONDS, request))
         seconds = time.perf_counter() - began
         running.result()
+    rates, slowest_ms = [window["per_second"] for window in windows], max(window["slowest_ms"] for window in windows)
+    statuses = sum((Counter(window["statuses"]) for window in windows), Counter[str]())
     figures = f"{min(rates):6.0f} to {max(rates):6.0f} a second, slowest {slowest_ms:8.0f} ms"
-    sys.stdout.write(f"{step:34} {seconds:7.1f} s  {figures}  {json.dumps(statuses)}\n")
-    sys.stdout.flush()
+    return f"{seconds:7.1f} s  {figures}  {json.dumps(statuses)}"
 
 
 if __name__ == "__main__":

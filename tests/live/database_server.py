@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,19 @@ class DatabaseServer:
     """The server of a directory, on a Unix socket there and on a port of ``address``, which may be in a network namespace.
 
     Of several addresses, with commas, its URL has the first. ``programs`` is the directory of PostgreSQL's programs: of
-    the embedded release, or of another.
+    the embedded release, or of another. ``settings`` are PostgreSQL's, as ``name=value``.
     """
 
     def __init__(
-        self, directory: Path, address: str = "127.0.0.1", namespace: Sequence[str] = (), programs: Path = _PATH
+        self,
+        directory: Path,
+        address: str = "127.0.0.1",
+        namespace: Sequence[str] = (),
+        programs: Path = _PATH,
+        settings: Sequence[str] = (),
     ) -> None:
         self.directory, self._address, self._namespace, self._programs = directory, address, namespace, programs
+        self._settings = settings
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -82,13 +88,23 @@ class DatabaseServer:
 
     def start(self, **environ: str) -> None:
         """Start the server. Return when it takes connections. ``environ`` is added to its environment."""
-        options = [f"-c{name}" for name in (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")]
+        own = (f"listen_addresses={self._address}", f"unix_socket_directories={self.directory}")
+        options = [f"-c{setting}" for setting in (*own, *self._settings)]
         command = [f"{self._programs}/postgres", "-D", f"{self.directory}/data", "-p", str(self.port), *options]
         with (self.directory / "log").open("ab") as log:
             command = [*self._namespace, *_unprivileged(), *command]
             self._process = subprocess.Popen(command, env={**os.environ, **environ}, stdout=log, stderr=log)
-        waiting.until(self._is_ready)
+        waiting.until(lambda: self._is_ready() or self._process.poll() is not None)
         assert self._is_ready(), (self.directory / "log").read_text()
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time of the server, with that of sessions that have ended."""
+        main = psutil.Process(self._process.pid)
+        seconds = sum(main.cpu_times()[:4])
+        for child in main.children():
+            with suppress(psutil.NoSuchProcess):  # an autovacuum that ends meanwhile
+                seconds += sum(child.cpu_times()[:2])
+        return float(seconds)
 
     def kill(self) -> None:
         """Kill all processes of the server at once, as a power cut does. What was not yet written to a file is lost."""

@@ -1,0 +1,1 @@
+"""Tests of the benchmarks: each runs at its smallest size."""
