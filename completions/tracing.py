@@ -1,12 +1,13 @@
 """Traces of completions with OpenTelemetry: the request, its admission, each attempt at a provider, and the settlement.
 
-``install`` wraps the functions that do these, once in each web process, and only where OTEL_EXPORTER_OTLP_ENDPOINT is set: else
-this module is never imported, and a completion pays nothing for it. The SDK reads its own OTEL_* variables.
+The functions that do these are declared as ``steps``. Without OTEL_EXPORTER_OTLP_ENDPOINT this module is never imported, and a
+completion pays nothing for it. The SDK reads its own OTEL_* variables.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -17,13 +18,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from completions.charging import admission, settlement
-from completions.inbound.completion_view import CompletionView
+from completions.chat import Call
 from completions.providers.base import ProviderFailed
-from completions.relay import attempts
 from completions.relay.dispatch import Dispatch
 from gateway_project import errors, installation, metrics
-from gateway_project.net import http
+from gateway_project.monitoring import steps
 from gateway_project.web.request_notes import notes_of
 
 _HEADERS = {"traceparent": "HTTP_TRACEPARENT", "tracestate": "HTTP_TRACESTATE"}
@@ -41,14 +40,7 @@ def install() -> None:
     resource = Resource.create({"service.name": settings.TRACING_SERVICE_NAME, "service.version": installation.VERSION})
     _provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    tracer = _provider.get_tracer("model-gateway", installation.VERSION)
-    CompletionView.complete = _traced_request(tracer, CompletionView.complete)  # type: ignore[method-assign]
-    admission.admit = _traced_step(tracer, "admission", admission.admit)
-    attempts._attempt = _traced_attempt(tracer, attempts._attempt)
-    settlement.settle = _traced_step(tracer, "settlement", settlement.settle)
-    settlement.release = _traced_step(tracer, "release", settlement.release)
-    if settings.TRACING_PASS_ON:
-        http.send = _passing_on(http.send)
+    steps.observers[:] = [partial(_observe, _provider.get_tracer("model-gateway", installation.VERSION))]
 
 
 def shut_down() -> None:
@@ -57,61 +49,68 @@ def shut_down() -> None:
         _provider.force_flush(_SHUT_DOWN_MILLISECONDS)
 
 
-def _traced_request(tracer: Tracer, complete: Callable[..., Any]) -> Callable[..., Any]:
-    def traced(view: CompletionView, request: Any) -> Any:
-        plain = request._request
-        carrier = {name: plain.META[key] for name, key in _HEADERS.items() if key in plain.META}
-        route = metrics.route(plain)
-        span = tracer.start_span(
-            f"POST /{route}",
-            context=_propagator.extract(carrier),
-            kind=SpanKind.SERVER,
-            attributes={"http.request.method": "POST", "http.route": f"/{route}", "gateway.request_id": notes_of(plain).id},
-        )
-        _request_span.set(span)
+def _observe(tracer: Tracer, name: str, run: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    if special := _SPECIAL.get(name):
+        return special(tracer, run, *args, **named)
+    with _child(tracer, name, SpanKind.INTERNAL, {}):
+        return run(*args, **named)
+
+
+def _request(tracer: Tracer, complete: Callable[..., Any], view: Any, request: Any) -> Any:
+    plain = request._request
+    carrier = {name: plain.META[key] for name, key in _HEADERS.items() if key in plain.META}
+    route = metrics.route(plain)
+    span = tracer.start_span(
+        f"POST /{route}",
+        context=_propagator.extract(carrier),
+        kind=SpanKind.SERVER,
+        attributes={"http.request.method": "POST", "http.route": f"/{route}", "gateway.request_id": notes_of(plain).id},
+    )
+    _request_span.set(span)
+    try:
+        response = complete(view, request)
+    except BaseException as error:
+        status = getattr(error, "status", 500)
+        span.set_attribute("http.response.status_code", status)
+        _fail(span, error, is_fault=status >= 500)
+        span.end()
+        raise
+    span.set_attribute("http.response.status_code", response.status_code)
+    if response.streaming:
+        response._resource_closers.append(span.end)  # after those that settle it
+    else:
+        span.end()
+    return response
+
+
+def _attempt(tracer: Tracer, attempt: Callable[..., Any], dispatch: Dispatch, call: Call, send: Callable[..., Any]) -> Any:
+    facts = {
+        "gen_ai.operation.name": "embeddings" if call.request.inputs else "chat",
+        "gen_ai.provider.name": call.route.provider_slug,
+        "gen_ai.request.model": call.offer.model_id,
+        "gateway.attempt": dispatch.attempts + 1,
+        "gateway.completion_id": dispatch.admitted.completion.id,
+    }
+    with _child(tracer, f"attempt {call.route.provider_slug}", SpanKind.CLIENT, facts) as span:
+        before = _attempt_span.set(span)
         try:
-            response = complete(view, request)
-        except BaseException as error:
-            status = getattr(error, "status", 500)
-            span.set_attribute("http.response.status_code", status)
-            _fail(span, error, is_fault=status >= 500)
-            span.end()
-            raise
-        span.set_attribute("http.response.status_code", response.status_code)
-        if response.streaming:
-            response._resource_closers.append(span.end)  # after those that settle it
-        else:
-            span.end()
-        return response
-
-    return traced
+            return attempt(dispatch, call, send)
+        finally:
+            _attempt_span.reset(before)
 
 
-def _traced_step(tracer: Tracer, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    def traced(*args: Any, **named: Any) -> Any:
-        with _child(tracer, name, SpanKind.INTERNAL, {}):
-            return run(*args, **named)
+def _post(
+    tracer: Tracer, post: Callable[..., Any], call: Call, path: str, headers: dict[str, str], *args: Any, **named: Any
+) -> Any:
+    """Pass the context of the attempt on to its provider, if the operator says so."""
+    span = _attempt_span.get()
+    carrier: dict[str, str] = {}
+    if span and settings.TRACING_PASS_ON:
+        _propagator.inject(carrier, set_span_in_context(span))
+    return post(call, path, headers | carrier, *args, **named)
 
-    return traced
 
-
-def _traced_attempt(tracer: Tracer, attempt: Callable[..., Any]) -> Callable[..., Any]:
-    def traced(dispatch: Dispatch, call: Any, send: Callable[..., Any]) -> Any:
-        facts = {
-            "gen_ai.operation.name": "embeddings" if call.request.inputs else "chat",
-            "gen_ai.provider.name": call.route.provider_slug,
-            "gen_ai.request.model": call.offer.model_id,
-            "gateway.attempt": dispatch.attempts + 1,
-            "gateway.completion_id": dispatch.admitted.completion.id,
-        }
-        with _child(tracer, f"attempt {call.route.provider_slug}", SpanKind.CLIENT, facts) as span:
-            before = _attempt_span.set(span)
-            try:
-                return attempt(dispatch, call, send)
-            finally:
-                _attempt_span.reset(before)
-
-    return traced
+_SPECIAL: dict[str, Callable[..., Any]] = {"request": _request, "attempt": _attempt, "post": _post}
 
 
 @contextmanager
@@ -138,14 +137,3 @@ def _fail(span: Span, error: BaseException, *, is_fault: bool) -> None:
         span.set_attribute("error.type", type(error).__name__)
     if is_fault:
         span.set_status(StatusCode.ERROR)
-
-
-def _passing_on(send: Callable[..., Any]) -> Callable[..., Any]:
-    def passing_on(url: str, *, headers: dict[str, str], **named: Any) -> Any:
-        span = _attempt_span.get()
-        carrier: dict[str, str] = {}
-        if span:
-            _propagator.inject(carrier, set_span_in_context(span))
-        return send(url, headers=headers | carrier, **named)
-
-    return passing_on

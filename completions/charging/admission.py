@@ -36,6 +36,7 @@ from completions.pricing import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.cells import directory, known
 from gateway_project.db import cell, pool
+from gateway_project.monitoring.steps import step
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, read_key, require_active
 from keys.limits import rate_limits, reads, refusal_cache, requests_in_flight, spending
 from keys.limits.refusal_cache import AdmissionDemand
@@ -69,6 +70,7 @@ class Admitted(msgspec.Struct, frozen=True):
         return min(self.completion.due_nanos(cost_nanos), self.held_nanos)
 
 
+@step("admission")
 def admit(
     request: ChatRequest,
     offers: Sequence[Offer],

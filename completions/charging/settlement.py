@@ -22,10 +22,11 @@ from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import cost
 from completions.pricing.rates import RateSheet
-from gateway_project import errors, metrics
+from gateway_project import errors, logs, metrics
 from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
+from gateway_project.monitoring.steps import step
 
 logger = logging.getLogger("gateway.settlement")
 
@@ -34,6 +35,7 @@ logger = logging.getLogger("gateway.settlement")
 _RETRY_SECONDS = 3
 
 
+@step("settlement")
 def settle(
     completion: CompletionRecord,
     served_by: ServedBy,
@@ -64,6 +66,7 @@ def settle(
     )
 
 
+@step("release")
 def release(completion: CompletionRecord, served_by: ServedBy, *, unpaid_nanos: int = 0) -> bool:
     """Release the hold: nothing is charged, whatever providers charge for it (``unpaid_nanos``). Waits like ``settle``.
 
@@ -206,10 +209,10 @@ def _report(resolution: Resolution, cost_nanos: int, charged_nanos: int) -> None
         metrics.operator_loss_nanos.inc(cost_nanos - charged_nanos)
     if resolution.settlement == Completion.Settlement.REPORTED and not resolution.completion.is_stream:
         return  # the log line of its request says the same
-    logger.info(
+    logs.write(
+        logger,
+        logging.INFO,
         "settled %s: %s, %s nanodollars",
-        completion_id,
-        resolution.settlement,
-        charged_nanos,
-        extra={"completion": completion_id, "model": model_id, "cost_nanos": charged_nanos},
+        (completion_id, resolution.settlement, charged_nanos),
+        {"completion": completion_id, "model": model_id, "cost_nanos": charged_nanos},
     )

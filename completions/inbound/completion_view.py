@@ -30,6 +30,7 @@ from completions.relay.stream import ReplyStream
 from completions.request.fields import Fields
 from gateway_project import errors, large_work
 from gateway_project.db import pool
+from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects
 from gateway_project.text import compact_json
 from gateway_project.web import django_internals, strict_json
@@ -196,6 +197,7 @@ class CompletionView(RequestView):
         """
         return {self.fingerprinted_path: fields} if self.fingerprinted_path else fields
 
+    @step("request")
     def complete(self, request: Request) -> HttpResponseBase:
         """Return the reply to a request, whose body has not been read."""
         caller = request.user

@@ -17,6 +17,7 @@ from completions.providers import base, error_body, key_refusals, masking
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import errors, large_work, logs
+from gateway_project.monitoring.steps import step
 from gateway_project.net import http
 from gateway_project.text import compact_json
 
@@ -109,6 +110,7 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
         return response
 
 
+@step("post")
 def post(
     call: Call,
     path: str,

@@ -27,6 +27,7 @@ from completions.relay import circuit_breaker, new_accounts, patience, route_hea
 from completions.relay.dispatch import ChunkStream, Dispatch
 from completions.relay.patience import Patience
 from gateway_project import metrics
+from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects, draining, http
 
 Outcome = TypeVar("Outcome")
@@ -95,6 +96,7 @@ def _none_may_be_asked(dispatch: Dispatch) -> ProviderFailed:
     return failure
 
 
+@step("attempt")
 def _attempt(dispatch: Dispatch, call: Call, send: Send[Outcome]) -> Outcome:
     """Make one attempt. Tell how it ended to those who decide whether the route is asked again."""
     dispatch.call = call
