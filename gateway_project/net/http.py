@@ -11,8 +11,8 @@ import math
 import ssl
 import time
 import zlib
-from collections.abc import Callable, KeysView
-from functools import lru_cache, partial
+from collections.abc import KeysView
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,7 @@ import gevent
 import msgspec
 from django.conf import settings
 from geventhttpclient._parser import HTTPParseError
-from geventhttpclient.connectionpool import ConnectionPool
+from geventhttpclient.connectionpool import ConnectionPool, SSLConnectionPool
 
 from gateway_project.deadline import Deadline, SilentDeadline
 from gateway_project.net import addresses, disconnects, sockets
@@ -417,44 +417,42 @@ def _client(origin: str, deadlines: Deadlines) -> Client:
 def _make_client(
     origin: str, deadlines: Deadlines, connections_max: int, private_networks: addresses.Networks | None = None
 ) -> Client:
-    client = cast(
-        Client,
-        Client.from_url(
-            origin,
-            concurrency=connections_max,
-            connection_timeout=deadlines.connect_seconds,
-            network_timeout=None,  # the timers of post and read_some
-            headers={"User-Agent": "model-gateway"},
-        ),
-    )
-    pool = client._connection_pool
-    pool._resolve = partial(_permitted, pool._resolve, private_networks)  # type: ignore[method-assign]
-    pool._create_socket = partial(_connected, pool._create_socket)  # type: ignore[method-assign]
-    pool._is_socket_alive = _is_idle  # type: ignore[method-assign, assignment]
-    return client
+    def make_pool(is_tls: bool, host: str, port: int) -> ConnectionPool:
+        # Bytes have the deadlines of ``post`` and ``read_some``.
+        times: dict[str, Any] = {"connection_timeout": deadlines.connect_seconds, "network_timeout": None}
+        pool = (_TLSPool if is_tls else _Pool)(host, port, host, port, size=connections_max, **times)
+        pool.private_networks = private_networks
+        return pool
+
+    return cast(Client, Client.from_url(origin, make_pool=make_pool, headers={"User-Agent": "model-gateway"}))
 
 
-def _is_idle(connection: Any) -> bool:
-    """Return whether a pooled connection can be used: the peer has neither closed it nor sent unexpected bytes."""
-    return disconnects.peek(connection) is None  # the library uses select(), which takes ten times as long
+class _Pool(ConnectionPool):
+    """Connects to permitted addresses. Says of every error that connecting failed: the library's errors do not."""
+
+    private_networks: addresses.Networks | None = None
+
+    def _resolve(self) -> list[Any]:
+        """Return the addresses to try. Raises LocalFault: without one, nothing is known of the peer."""
+        try:
+            return addresses.permitted(super()._resolve(), self.private_networks)
+        except TimedOut as error:
+            raise LocalFault("its name was not resolved in time") from error
+        except (OSError, addresses.NotPermitted) as error:
+            raise LocalFault(str(error)) from error
+
+    def _create_socket(self) -> Any:
+        try:
+            return super()._create_socket()
+        except TimedOut as error:
+            raise ConnectFailed("there was no connection in time") from error
+        except OSError as error:
+            is_local = error.errno in _LOCAL_ERRNOS and not isinstance(error, ssl.SSLError)  # whose numbers are OpenSSL's
+            raise (LocalFault if is_local else ConnectFailed)(str(error)) from error
+
+    def _is_socket_alive(self, connection: Any) -> bool:
+        """Return whether a pooled connection can be used: the peer has neither closed it nor sent unexpected bytes."""
+        return disconnects.peek(connection) is None  # the library uses select(), which takes ten times as long
 
 
-def _permitted(resolve: Callable[[], list[Any]], private_networks: addresses.Networks | None) -> list[Any]:
-    """Return the addresses that a new connection is tried at. Raises LocalFault: without one, nothing is known of the peer."""
-    try:
-        return addresses.permitted(resolve(), private_networks)
-    except TimedOut as error:
-        raise LocalFault("its name was not resolved in time") from error
-    except (OSError, addresses.NotPermitted) as error:
-        raise LocalFault(str(error)) from error
-
-
-def _connected(create_socket: Callable[[], Any]) -> Any:
-    """Return a new connection. Turn every error into ConnectFailed: the library's errors do not say that connecting failed."""
-    try:
-        return create_socket()
-    except TimedOut as error:
-        raise ConnectFailed("there was no connection in time") from error
-    except OSError as error:
-        is_local = error.errno in _LOCAL_ERRNOS and not isinstance(error, ssl.SSLError)  # whose numbers are OpenSSL's
-        raise (LocalFault if is_local else ConnectFailed)(str(error)) from error
+class _TLSPool(_Pool, SSLConnectionPool): ...
