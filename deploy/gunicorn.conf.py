@@ -267,9 +267,6 @@ def post_worker_init(worker: Any) -> None:
     # All modules are loaded and stay, so the collector need not scan them again.
     gc.collect()
     gc.freeze()
-    # Logging would look up the thread, the process name and the source line for every record; our log lines show none of them.
-    logging.logThreads = logging.logMultiprocessing = False
-    logging._srcfile = None
     # Without a free file descriptor no module can be loaded, and these are needed to connect, to refuse and to log that.
     for codec in ("idna", "unicode_escape"):
         codecs.lookup(codec)

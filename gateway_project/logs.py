@@ -13,11 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+from gevent import monkey
 from pythonjsonlogger.json import JsonEncoder, JsonFormatter
 
 _CELERY_LOGGERS = ("celery.beat", "celery.worker", "celery.app.trace")
 _SAID_BY_THE_LINE_OF_THE_REQUEST = ("django.request", "django.security")
 _QUIET_SECONDS = 60  # after an error of a kind that repeats
+_allocate_lock = monkey.get_original("_thread", "RLock")
 
 
 def configuration(*, is_readable: bool) -> dict[str, Any]:
@@ -154,6 +156,11 @@ def write(
 
 class LineHandler(logging.StreamHandler[Any]):
     """Writes records as lines."""
+
+    def createLock(self) -> None:
+        """Make a lock of the system, which gevent has replaced by one in Python: nothing waits while it is held."""
+        super().createLock()
+        self.lock = _allocate_lock()
 
     def handle(self, record: logging.LogRecord) -> bool:
         for each in self.filters:

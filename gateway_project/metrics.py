@@ -7,12 +7,10 @@ A web process adds up what it counts for each request, and writes the sums once 
 one request.
 """
 
-import bisect
 import logging
 import os
 from collections import Counter as Count
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import gevent
@@ -142,18 +140,15 @@ def write() -> None:
     _observed, _completed, _attempted = defaultdict(list), Count(), defaultdict(list)
     for (path, method, status), seconds in observed.items():
         requests_total.labels(path, method, status).inc(len(seconds))
-        _observe_all(request_seconds.labels(path), seconds)
+        histogram = request_seconds.labels(path)
+        for each in seconds:
+            histogram.observe(each)
     for (model_id, settlement), completions in completed.items():
         completions_total.labels(model_id, settlement).inc(completions)
     for (provider, outcome), seconds in attempted.items():
-        _observe_all(attempt_seconds.labels(provider, outcome), seconds)
-
-
-def _observe_all(histogram: Histogram, values: Sequence[float]) -> None:
-    """Do as ``observe`` does for each value. The library has no method for several."""
-    histogram._sum.inc(sum(values))
-    for place, number in Count(bisect.bisect_left(histogram._upper_bounds, value) for value in values).items():
-        histogram._buckets[place].inc(number)
+        histogram = attempt_seconds.labels(provider, outcome)
+        for each in seconds:
+            histogram.observe(each)
 
 
 def route(request: HttpRequest) -> str:

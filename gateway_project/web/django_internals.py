@@ -16,14 +16,10 @@ from django.db import close_old_connections, connections
 from django.http.response import HttpResponseBase, ResponseHeaders
 from django.urls import ResolverMatch, URLResolver
 from django.urls import base as urls
-from gevent import monkey
 from gevent.local import local
 
 from gateway_project import logs
 from gateway_project.db import pool
-
-# The lock of the system, which gevent has replaced by one in Python: nothing waits while it is held.
-_allocate_lock = monkey.get_original("_thread", "RLock")
 
 
 def install() -> None:
@@ -50,10 +46,6 @@ def install() -> None:
         setattr(own_connections, connection.alias, connection)
     connections._connections = own_connections  # type: ignore[attr-defined]
     logging.setLogRecordFactory(logs.Record)
-    logging._lock = _allocate_lock()  # type: ignore[attr-defined]
-    for handler in logging.root.handlers:
-        handler.lock = lock = _allocate_lock()
-        handler.acquire, handler.release = lock.acquire, lock.release  # type: ignore[method-assign]
 
 
 _set_header, _resolve = ResponseHeaders.__setitem__, URLResolver.resolve

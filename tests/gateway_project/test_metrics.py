@@ -27,16 +27,3 @@ def test_a_process_makes_the_missing_directory_and_a_later_one_shows_what_it_cou
     run("metrics.outbox_stored_total.inc(2)", shared)
     assert list(shared.glob("counter_*.db"))
     assert "gateway_outbox_stored_total 2.0" in run("print(metrics.render().decode())", shared)
-
-
-@pytest.mark.system
-def test_sums_of_a_second_show_what_each_request_would_have_shown(tmp_path):
-    seconds = (0.001, 0.005, 0.0051, 3.0, 75.0)
-
-    def shown_after(count: str, directory: str) -> list[str]:
-        code = f"h = metrics.request_seconds.labels('v1'); {count}; print(metrics.render().decode())"
-        return [line for line in run(code, tmp_path / directory) if line.startswith("gateway_request_seconds")]
-
-    summed = shown_after(f"metrics._observe_all(h, {seconds})", "summed")
-    assert summed == shown_after(f"[h.observe(each) for each in {seconds}]", "one by one")
-    assert 'gateway_request_seconds_count{route="v1"} 5.0' in summed
