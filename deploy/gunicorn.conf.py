@@ -10,14 +10,12 @@ import logging
 import os
 import re
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from gunicorn import glogging
-from gunicorn.errors import HaltServer
 from pythonjsonlogger.json import JsonFormatter
 
 
@@ -104,94 +102,11 @@ def _raise_open_files() -> None:
 _raise_open_files()
 
 
-# --- What cannot start stops nothing that serves ------------------------------------------------------------------
-
-_TRIAL_SECONDS_MAX = 60
-_PAUSE_SECONDS = 5
-_FROZEN_SECONDS = 10  # the master looks at its workers every second
-
-
 def on_starting(server: Any) -> None:
-    """Keep workers serving until new ones do, also when the code or the settings are such that none starts, and after a freeze.
+    """Give the master our class: gunicorn has no setting for it."""
+    from gateway_project.web.gunicorn.master import Master
 
-    On HUP, gunicorn stops the old workers as soon as it has forked new ones, which load for seconds; and it stops altogether
-    when any worker, such as one in place of another that was killed, does not start. When a frozen host goes on, its workers
-    have written no heartbeat for long: gunicorn would kill them, with all that they serve, if the master ran first.
-    """
-    reload, manage_workers = server.reload, server.manage_workers
-    reap_workers, murder_workers = server.reap_workers, server.murder_workers
-    looked_at, spared_until = time.monotonic(), 0.0
-
-    def reload_if_it_starts() -> None:
-        if not _starts():
-            server.log.error("The new code or settings do not start: the workers stay as they are.")
-        elif objection := _database_objection():
-            server.log.error("The database is not ready for the new code: the workers stay as they are. %s", objection)
-        else:
-            reload()
-
-    def reap_workers_while_others_serve() -> None:
-        while True:
-            try:
-                reap_workers()
-                return
-            except HaltServer as error:
-                if not server.LISTENERS:  # it is stopping already
-                    continue
-                if not any(map(_has_served, server.WORKERS.values())):
-                    raise
-                server.log.error("%s The others go on, and it is tried again every %s seconds.", error.reason, _PAUSE_SECONDS)
-                time.sleep(_PAUSE_SECONDS)
-
-    def manage_workers_when_the_new_ones_serve() -> None:
-        deadline = time.monotonic() + _TRIAL_SECONDS_MAX
-        while len(server.WORKERS) > server.num_workers and not all(map(_has_served, server.WORKERS.values())):
-            if time.monotonic() > deadline:
-                break
-            server.reap_workers()
-            time.sleep(0.1)
-        manage_workers()
-
-    def murder_workers_unless_all_were_frozen() -> None:
-        nonlocal looked_at, spared_until
-        now = time.monotonic()
-        if now - looked_at > _FROZEN_SECONDS:
-            spared_until = now + timeout
-        looked_at = now
-        if now >= spared_until:
-            murder_workers()
-
-    server.reload, server.reap_workers = reload_if_it_starts, reap_workers_while_others_serve
-    server.manage_workers = manage_workers_when_the_new_ones_serve
-    server.murder_workers = murder_workers_unless_all_were_frozen
-
-
-def _has_served(worker: Any) -> bool:
-    """Return whether a worker has written its heartbeat, by the monotonic clock. Its file was made by the other clock."""
-    return bool(worker.tmp.last_update() <= time.monotonic())
-
-
-def _starts() -> bool:
-    """Start the gateway in a process of its own, up to where it would serve. Why it does not, that process logs."""
-    command = [sys.executable, *sys.orig_argv[1:], "--check-config"]
-    environ = {name: value for name, value in os.environ.items() if name != "PROMETHEUS_MULTIPROC_DIR"}  # it serves nobody
-    try:
-        return subprocess.run(command, env=environ, timeout=_TRIAL_SECONDS_MAX, check=False).returncode == 0  # noqa: S603
-    except subprocess.TimeoutExpired:
-        return False
-
-
-def _database_objection() -> str:
-    """Return why the database as it is does not do for the new code, or an empty text."""
-    ask = "import django; django.setup(); from gateway_project.web import health; health.require_migrated()"
-    environ = {"DJANGO_SETTINGS_MODULE": "gateway_project.settings", **os.environ}
-    try:
-        ended = subprocess.run(  # noqa: S603
-            [sys.executable, "-c", ask], env=environ, capture_output=True, text=True, timeout=_TRIAL_SECONDS_MAX, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "It does not answer."
-    return ended.stderr.strip().rpartition("\n")[2] if ended.returncode else ""
+    server.__class__ = Master
 
 
 # --- Workers --------------------------------------------------------------------------------------------------------
@@ -202,7 +117,9 @@ _PIPELINED_PAUSE_SECONDS = 0.01
 
 def pre_fork(server: Any, worker: Any) -> None:
     """Note whether the worker joins others that serve: then it must not serve before the database has its migrations."""
-    worker.joins_others = any(_has_served(other) for other in server.WORKERS.values())
+    from gateway_project.web.gunicorn import master
+
+    worker.joins_others = any(map(master.has_served, server.WORKERS.values()))
 
 
 def post_fork(server: Any, worker: Any) -> None:

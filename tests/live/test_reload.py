@@ -29,10 +29,10 @@ def code(tmp_path, monkeypatch):
     root = tmp_path / "code"
     for name in COPIED:
         shutil.copytree(conftest.ROOT / name, root / name)
-    configuration = root / conftest.AS_DEPLOYED
-    as_deployed = configuration.read_text()
-    configuration.write_text(as_deployed.replace("_PAUSE_SECONDS = 5", "_PAUSE_SECONDS = 1"))
-    assert configuration.read_text() != as_deployed
+    master = root / "gateway_project" / "web" / "gunicorn" / "master.py"
+    as_deployed = master.read_text()
+    master.write_text(as_deployed.replace("_PAUSE_SECONDS = 5", "_PAUSE_SECONDS = 1"))
+    assert master.read_text() != as_deployed
     monkeypatch.setattr(conftest, "ROOT", root)
     return root
 
@@ -79,7 +79,7 @@ def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db,
         assert serving(gateway) == first
 
         os.kill(killed := min(first), signal.SIGKILL)
-        eventually(lambda: "The others go on" in gateway.log())
+        eventually(lambda: "The others continue" in gateway.log())
         assert gateway.request("GET", "/readyz").status == 200
         assert serving(gateway) == first - {killed}
         broken.write_text(good)
