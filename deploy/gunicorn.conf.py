@@ -172,8 +172,8 @@ def post_worker_init(worker: Any) -> None:
     from gateway_project.deadline import SilentDeadline
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.web import django_internals, health
-    from gateway_project.web.gunicorn import internals
+    from gateway_project.speedups import django, gunicorn
+    from gateway_project.web import health
     from gateway_project.web.gunicorn import replies as gunicorn_replies
     from keys.refusal_history import collector, replies  # noqa: F401  REST framework would load the second at the first refusal
 
@@ -189,8 +189,8 @@ def post_worker_init(worker: Any) -> None:
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
     gunicorn_replies.install()
-    internals.install()
-    django_internals.install()
+    gunicorn.install()
+    django.install()
     if settings.TRACING_ENDPOINT:
         from completions import tracing
 

@@ -43,6 +43,7 @@ package: the contracts are in pyproject.toml.
 - ``passwords``         password hashing that does not delay other requests
 - ``process_commands``  web, worker and beat, as arguments of Python
 - ``secretbox``         encryption of stored secrets
+- ``speedups``          what is replaced inside of libraries, so that a completion takes fewer calls
 - ``templatetags``      filters of templates: how pages show amounts
 """
 

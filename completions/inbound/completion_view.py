@@ -32,8 +32,9 @@ from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects
+from gateway_project.speedups import django
 from gateway_project.text import compact_json
-from gateway_project.web import django_internals, strict_json
+from gateway_project.web import strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
 from gateway_project.web.request_notes import notes_of_api
 from keys.authentication import Caller, CallerAuthentication
@@ -273,13 +274,13 @@ class CompletionView(RequestView):
         """Add the headers about the dispatch, also to an error after the first attempt."""
         # An admitted reply has its rate limits and needs no renderer: REST framework would only add these headers.
         if _RATE_HEADER in response.headers and not isinstance(response, Response) and "Vary" not in self.headers:
-            django_internals.set_headers(response.headers, self.headers)
+            django.set_headers(response.headers, self.headers)
         else:
             response = super().finalize_response(request, response, *args, **kwargs)
         if self.dispatched and self.dispatched.attempts:
             if self.has_replaced_text:
                 self.dispatched.ignored_fields.append(INVALID_CHARACTERS)
-            django_internals.set_headers(response.headers, reply_headers.headers(self.dispatched))
+            django.set_headers(response.headers, reply_headers.headers(self.dispatched))
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)
         return response

@@ -20,7 +20,6 @@
 - ``error_replies``       replies to exceptions of views
 - ``wrong_paths``         what a 404 says to use instead
 - ``error_handlers``      replies to errors outside views, as JSON or a page
-- ``django_internals``    what Django and logging do for every request, in fewer calls
 - ``gunicorn``            what the project changes in gunicorn
 - ``health``              probes and metrics
 - ``openapi``             the OpenAPI description, and a page made from it

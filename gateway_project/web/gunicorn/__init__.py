@@ -2,7 +2,6 @@
 
 - ``bodies``     takes bodies that came with their head, reads large and chunked ones from gunicorn's socket, and discards those
   that nobody read
-- ``internals``  what gunicorn does for every request, in fewer calls
 - ``master``     the master process, which keeps workers that serve
 - ``replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
 """

@@ -13,7 +13,7 @@ from gunicorn.http.message import HeaderPolicy, Request
 from gunicorn.http.parser import Parser
 from gunicorn.http.unreader import IterUnreader, SocketUnreader
 
-from gateway_project.web.gunicorn import internals
+from gateway_project.speedups import gunicorn
 
 
 @pytest.mark.parametrize("allowed", ["127.0.0.1", "10.0.0.0/8,::1", "*", ""])
@@ -23,19 +23,19 @@ def test_a_peer_is_trusted_as_by_gunicorn_each_time_that_it_asks(allowed):
     for address in [("127.0.0.1", 1), ("10.1.2.3", 1), ("::1", 1, 0, 0), ("nowhere", 1), "", b"", ("10.1.2.3", 2)]:
         request = SimpleNamespace(cfg=cfg, peer_addr=address)
         expected = HeaderPolicy._peer_is_trusted_proxy(request)
-        assert internals.peer_is_trusted_proxy(request) == expected, address
+        assert gunicorn.peer_is_trusted_proxy(request) == expected, address
 
 
 def test_a_date_is_written_as_by_gunicorn():
     for moment in (0.0, 1_700_000_000.2, 1_700_000_000.9, 1_700_000_001.0):
-        assert internals.http_date(moment) == util.http_date(moment)
-    before, now, after = util.http_date(), internals.http_date(), util.http_date()
+        assert gunicorn.http_date(moment) == util.http_date(moment)
+    before, now, after = util.http_date(), gunicorn.http_date(), util.http_date()
     assert now in (before, after)
 
 
 def test_each_request_has_an_environ_of_its_own():
     cfg = Config()
-    first, second = internals.base_environ(cfg), internals.base_environ(cfg)
+    first, second = gunicorn.base_environ(cfg), gunicorn.base_environ(cfg)
     first["HTTP_X_SECRET"] = "of the first"
     assert second.keys() == wsgi.base_environ(cfg).keys()
     assert {name: value for name, value in second.items() if name != "wsgi.errors"} == {
@@ -53,11 +53,11 @@ def test_what_was_not_read_of_a_body_is_discarded_as_by_gunicorn(length, failed,
         parser = SimpleNamespace(mesg=SimpleNamespace(body=body), unreader=unreader)
         return finish_body(parser), unreader.read(3)
 
-    assert outcome(internals.finish_body) == outcome(Parser.finish_body)
+    assert outcome(gunicorn.finish_body) == outcome(Parser.finish_body)
 
 
 def test_before_the_first_request_there_is_no_body_to_discard():
-    assert internals.finish_body(SimpleNamespace(mesg=None)) is True
+    assert gunicorn.finish_body(SimpleNamespace(mesg=None)) is True
 
 
 # --- Heads of requests ---
@@ -139,20 +139,20 @@ def cfg() -> Config:
 def test_a_request_line_is_parsed_as_by_gunicorn_each_time(cfg, line):
     parse = Request.parse_request_line
     for _ in range(2):
-        assert outcome(internals.parse_request_line, make_request(cfg), line) == outcome(parse, make_request(cfg), line)
+        assert outcome(gunicorn.parse_request_line, make_request(cfg), line) == outcome(parse, make_request(cfg), line)
 
 
 def test_no_line_with_a_query_is_kept(cfg):
-    internals.parse_request_line(make_request(cfg), b"GET /callback?code=secret HTTP/1.1")
-    internals.parse_request_line(make_request(cfg), b"GET /callback HTTP/1.1")
-    kept = b"".join(internals._lines)
+    gunicorn.parse_request_line(make_request(cfg), b"GET /callback?code=secret HTTP/1.1")
+    gunicorn.parse_request_line(make_request(cfg), b"GET /callback HTTP/1.1")
+    kept = b"".join(gunicorn._lines)
     assert b"/callback" in kept
     assert b"secret" not in kept
 
 
 def parsed_alike(cfg: Config, lines: list[bytes], *, from_trailer: bool = False) -> bool:
     data = b"\r\n".join(lines)
-    ours = outcome(internals.parse_headers, make_request(cfg), data, from_trailer)
+    ours = outcome(gunicorn.parse_headers, make_request(cfg), data, from_trailer)
     return bool(ours == outcome(Request.parse_headers, make_request(cfg), data, from_trailer))
 
 
@@ -176,9 +176,9 @@ def test_several_headers_are_parsed_as_by_gunicorn(cfg, trusted, kinds):
 
 
 def test_the_usual_headers_take_the_short_way(cfg, monkeypatch):
-    monkeypatch.setattr(internals, "_parse_headers", None)
+    monkeypatch.setattr(gunicorn, "_parse_headers", None)
     data = b"Host: example.org\r\nContent-Type: application/json\r\nContent-Length: 2\r\nAuthorization: Bearer secret"
-    parsed = internals.parse_headers(make_request(cfg), data)
+    parsed = gunicorn.parse_headers(make_request(cfg), data)
     assert [name for name, _ in parsed] == ["HOST", "CONTENT-TYPE", "CONTENT-LENGTH", "AUTHORIZATION"]
 
 
@@ -190,7 +190,7 @@ def test_the_next_bytes_are_received_in_the_sizes_of_gunicorn(size_hint):
             return b"x"
 
     sizes: list[int] = []
-    for chunk in (internals.chunk, SocketUnreader.chunk):
+    for chunk in (gunicorn.chunk, SocketUnreader.chunk):
         assert chunk(SocketUnreader(Connection()), size_hint) == b"x"
     assert sizes[0] == sizes[1]
 
@@ -225,4 +225,4 @@ def test_headers_of_a_reply_are_taken_over_as_by_gunicorn_each_time():
 
     for _ in range(2):
         for headers in REPLIES:
-            assert taken(internals.process_headers, headers) == taken(wsgi.Response.process_headers, headers), headers
+            assert taken(gunicorn.process_headers, headers) == taken(wsgi.Response.process_headers, headers), headers

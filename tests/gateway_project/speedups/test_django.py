@@ -12,7 +12,7 @@ from django.http.response import BadHeaderError, ResponseHeaders
 from django.urls import URLResolver, get_resolver
 
 from gateway_project.local import development
-from gateway_project.web import django_internals
+from gateway_project.speedups import django
 
 
 def test_the_headers_of_a_reply_are_those_that_django_returns():
@@ -20,8 +20,8 @@ def test_the_headers_of_a_reply_are_those_that_django_returns():
     response["x-A"] = "2"  # replaces the other, and its name
     del response["cache-control"]
     response["Cache-Control"] = "no-cache"
-    assert list(django_internals.items(response.headers)) == list(Mapping.items(response.headers))
-    assert ("x-A", "2") in django_internals.items(response.headers)
+    assert list(django.items(response.headers)) == list(Mapping.items(response.headers))
+    assert ("x-A", "2") in django.items(response.headers)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_header_is_set_as_django_sets_it(name, value):
             return type(error), headers._store
         return headers._store
 
-    assert outcome(django_internals.set_header) == outcome(ResponseHeaders.__setitem__)
+    assert outcome(django.set_header) == outcome(ResponseHeaders.__setitem__)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_a_header_is_set_as_django_sets_it(name, value):
 )
 def test_a_reply_begins_with_the_headers_that_django_gives_it(data):
     ours, expected = ResponseHeaders.__new__(ResponseHeaders), ResponseHeaders(data)
-    django_internals.init_headers(ours, data)
+    django.init_headers(ours, data)
     assert ours._store == expected._store
     for name in ("a", "X-ONE", "three"):
-        assert django_internals.has_header(ours, name) == (name in expected)
+        assert django.has_header(ours, name) == (name in expected)
 
 
 @pytest.mark.parametrize(
@@ -58,16 +58,16 @@ def test_a_reply_begins_with_the_headers_that_django_gives_it(data):
 @pytest.mark.parametrize("forced", [None, "", "/forced"])
 def test_the_prefix_of_paths_is_the_one_that_django_finds(settings, environ, forced):
     settings.FORCE_SCRIPT_NAME = forced
-    assert django_internals.script_name(environ) == wsgi.get_script_name(environ)
+    assert django.script_name(environ) == wsgi.get_script_name(environ)
 
 
 def test_a_path_has_the_view_that_django_finds_each_time_it_is_asked_for():
     paths = ["/v1/chat/completions", "/v1/models/acme/large", "/v1/chat/completionz", "/healthz", "/rankings", "/docs"]
     resolver = get_resolver()
     for path in [*paths, *paths]:
-        found, expected = django_internals.resolve(resolver, path), URLResolver.resolve(resolver, path)
+        found, expected = django.resolve(resolver, path), URLResolver.resolve(resolver, path)
         assert (found.func, found.kwargs, found.route) == (expected.func, expected.kwargs, expected.route)
-    kept = {path for _, path in django_internals._matches}
+    kept = {path for _, path in django._matches}
     assert {"/v1/chat/completions", "/docs"} <= kept
     assert not {"/v1/models/acme/large", "/v1/chat/completionz"} & kept  # there is no end of those
 
@@ -80,8 +80,8 @@ import gevent, django
 django.setup()
 from django.conf import settings
 from django.urls import base
-from gateway_project.web import django_internals
-django_internals.install()
+from gateway_project.speedups import django
+django.install()
 def serve(prefix):
     base.set_script_prefix(prefix); base.set_urlconf(prefix)
     gevent.sleep(0)
@@ -114,17 +114,17 @@ def test_several_headers_are_set_as_django_sets_each(given):
             set_headers(headers, given)
         except BadHeaderError as error:
             return type(error)
-        return headers._store, [django_internals.get_header(headers, name) for name in ("X-A", "b", "none")]
+        return headers._store, [django.get_header(headers, name) for name in ("X-A", "b", "none")]
 
     def set_each(headers, given):
         for name, value in given.items():
             headers[name] = value
 
-    assert outcome(django_internals.set_headers) == outcome(set_each)
-    assert django_internals.get_header(ResponseHeaders({"A": "1"}), "b", "2") == ResponseHeaders({"A": "1"}).get("b", "2")
+    assert outcome(django.set_headers) == outcome(set_each)
+    assert django.get_header(ResponseHeaders({"A": "1"}), "b", "2") == ResponseHeaders({"A": "1"}).get("b", "2")
 
 
 @pytest.mark.parametrize("path", [None, "", "/v1/models", "/\xc3\xa4", "/\xff%25", "/a b"])
 def test_a_path_is_the_one_that_django_reads(path):
     variables = {} if path is None else {"PATH_INFO": path}
-    assert django_internals.path_info(variables) == wsgi.get_path_info(variables)
+    assert django.path_info(variables) == wsgi.get_path_info(variables)
