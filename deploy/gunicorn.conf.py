@@ -4,18 +4,17 @@ It imports no module of the gateway and no network module: gevent cannot patch i
 """
 
 import codecs
-import functools
 import gc
 import logging
 import os
 import re
 import resource
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from gunicorn import glogging
+from gunicorn.workers.ggevent import GeventWorker
 from pythonjsonlogger.json import JsonFormatter
 
 
@@ -43,7 +42,28 @@ if _metrics and not (_metrics_port.isascii() and _metrics_port.isdigit() and 1 <
 bind = [_own, *([f"{_metrics_host or '127.0.0.1'}:{_metrics_port}"] if _metrics else [])]
 backlog = 2048
 
-worker_class = "gevent"
+
+class Worker(GeventWorker):  # type: ignore[misc]
+    """Serves as ``gateway_project.web.gunicorn.replies`` does, which it loads with the application: so a reload takes it up."""
+
+    def load_wsgi(self) -> None:
+        super().load_wsgi()
+        from gateway_project.deadline import SilentDeadline
+        from gateway_project.web.gunicorn import replies
+
+        self.replies, self.deadline = replies, SilentDeadline
+
+    def timeout_ctx(self) -> Any:  # for the head of the next request
+        return self.deadline(keepalive)
+
+    def handle_request(self, *request: Any) -> None:
+        self.replies.answer(self, *request)
+
+    def handle_error(self, *request_and_error: Any) -> None:
+        self.replies.refuse(self, *request_and_error)
+
+
+worker_class = Worker
 workers = _integer("WEB_CONCURRENCY", 2, 1, 1_000)
 worker_connections = _integer("GATEWAY_WORKER_CONNECTIONS", 4_000, 2, 100_000)  # each open stream takes one
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108  the workers' heartbeat must not wait for a disk
@@ -82,9 +102,6 @@ class logger_class(glogging.Logger):  # type: ignore[misc]  # noqa: N801  gunico
         for handler in self.error_log.handlers:
             handler.setFormatter(form)
 
-    def access(self, *_: Any) -> None:
-        """Log no request: the gateway does."""
-
 
 control_socket_disable = True  # gunicorn would create it outside GATEWAY_VAR
 
@@ -112,9 +129,6 @@ def on_starting(server: Any) -> None:
 # --- Workers --------------------------------------------------------------------------------------------------------
 
 
-_PIPELINED_PAUSE_SECONDS = 0.01
-
-
 def pre_fork(server: Any, worker: Any) -> None:
     """Note whether the worker joins others that serve: then it must not serve before the database has its migrations."""
     from gateway_project.web.gunicorn import master
@@ -123,28 +137,10 @@ def pre_fork(server: Any, worker: Any) -> None:
 
 
 def post_fork(server: Any, worker: Any) -> None:
-    """Keep gevent from reading the metadata of all installed packages for each module that it patches: none listens to it."""
-    from gevent import events
+    """Install what is needed before gevent patches the modules of Python."""
+    from gateway_project.speedups import libraries
 
-    events.notify_and_call_entry_points = events.notify
-
-
-def pre_request(worker: Any, req: Any) -> None:
-    """Log nothing: gunicorn would, at a level that is never shown."""
-
-
-def post_request(worker: Any, req: Any, environ: Any, resp: Any) -> None:
-    """Discard what was not read of a body, so that the client sees the reply and the connection can be used again.
-
-    Pause if the next request of the connection has arrived already. gunicorn would serve all that it has read of it, thousands,
-    before anybody else gets a turn.
-    """
-    if req.unreader.buf.tell():
-        time.sleep(_PIPELINED_PAUSE_SECONDS)
-    if getattr(req.body.reader, "length", 0) or getattr(req.body.reader, "parser", None):
-        from gateway_project.web.gunicorn import bodies
-
-        bodies.discard(req, environ.get("gunicorn.socket"))
+    libraries.install("gevent")
 
 
 def child_exit(server: Any, worker: Any) -> None:
@@ -159,7 +155,7 @@ def child_exit(server: Any, worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Tune the collector and logging of a new worker, and start its background greenlets.
+    """Tune the collector of a new worker, install the speedups, and start its background greenlets.
 
     The last one lets streams run for most of the grace period after SIGTERM. Then each ends with an error event, settled.
     """
@@ -168,19 +164,15 @@ def post_worker_init(worker: Any) -> None:
 
     from completions import sweeper
     from completions.charging import checkpoints, journal, outbox, settlement
-    from gateway_project import metrics
-    from gateway_project.deadline import SilentDeadline
+    from gateway_project import logs, metrics
     from gateway_project.monitoring import processes
     from gateway_project.net import draining
-    from gateway_project.speedups import django, gunicorn
+    from gateway_project.speedups import libraries
     from gateway_project.web import health
-    from gateway_project.web.gunicorn import replies as gunicorn_replies
     from keys.refusal_history import collector, replies  # noqa: F401  REST framework would load the second at the first refusal
 
     if worker.joins_others:
         health.require_migrated_if_reachable()
-    # Python finds a setting of gunicorn's that is an attribute without a call: nothing changes them in a worker.
-    vars(worker.cfg).update({name: setting.get() for name, setting in worker.cfg.settings.items()})
     # All modules are loaded and stay, so the collector need not scan them again.
     gc.collect()
     gc.freeze()
@@ -188,14 +180,13 @@ def post_worker_init(worker: Any) -> None:
     for codec in ("idna", "unicode_escape"):
         codecs.lookup(codec)
     gevent.get_hub().resolver  # noqa: B018  loads it
-    gunicorn_replies.install()
-    gunicorn.install()
-    django.install()
+    logging.setLogRecordFactory(logs.Record)
+    libraries.install("django", "gunicorn")
+    libraries.tell()
     if settings.TRACING_ENDPOINT:
         from completions import tracing
 
         tracing.install()
-    worker.timeout_ctx = functools.partial(SilentDeadline, keepalive)  # for the head of the next request
     checkpoints.write_regularly()
     outbox.drain_regularly(settlement.resolve_all)
     journal.replay_regularly()

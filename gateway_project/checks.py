@@ -16,6 +16,7 @@ from django.core.validators import validate_email
 
 from gateway_project import environment
 from gateway_project.db import direct_connections
+from gateway_project.speedups import libraries
 
 SECRET_KEY_CHARACTERS_MIN = 50
 PEPPER_CHARACTERS_MIN = 32
@@ -166,6 +167,17 @@ def _name_hint(name: str) -> str:
     if likely := difflib.get_close_matches(name, environment.names, n=1, cutoff=0.8):
         return f"Write {likely[0]}."
     return "Remove it, unless the catalog names it for a provider's key."
+
+
+@register(environment.CHECK_TAG)
+def check_speedups(**kwargs: Any) -> list[CheckMessage]:
+    """W018: the installed version of a library was not compared with what speeds it up, so its own code serves."""
+    hint = "The gateway does the same, with more processor time. A later release will have compared it."
+    return [
+        Warning(f"{library} {libraries.version(library)} runs without its speedups.", hint=hint, id="gateway.W018")
+        for library in libraries.unknown()
+        if settings.SPEEDUPS
+    ]
 
 
 @register(environment.CHECK_TAG)

@@ -71,6 +71,12 @@ database_circuit_opened_total = Counter(
 )
 outbox_stored_total = Counter("gateway_outbox_stored_total", "Settlements stored on disk while the database was unavailable.")
 outbox_dead_letters_total = Counter("gateway_outbox_dead_letters_total", "Settlements that cannot be applied.")
+speedups_off = Gauge(
+    "gateway_speedups_off",
+    "1 for a library of which a process uses nothing but its own code, else 0.",
+    ["library"],
+    multiprocess_mode="livemax",
+)
 mails_refused_total = Counter("gateway_mails_refused_total", "Mails that were not sent because a limit was reached.", ["limit"])
 
 # Collectors that read facts when they are asked. The apps register them.

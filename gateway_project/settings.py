@@ -53,6 +53,9 @@ _HAS_PORT = not environment.text("GATEWAY_BIND").startswith("unix:")
 _PORT = environment.integer("PORT", 8_000, minimum=1, maximum=65_535)
 WEB_PORT = _PORT if _HAS_PORT else None
 
+# Whether what libraries do for every request is replaced: gateway_project.speedups.libraries reads the same variable.
+SPEEDUPS = environment.boolean("GATEWAY_SPEEDUPS", default=True)
+
 # Traces of completions: see completions.tracing. The SDK reads more variables that begin with OTEL_ by itself.
 TRACING_ENDPOINT = environment.text("OTEL_EXPORTER_OTLP_ENDPOINT")
 TRACING_SERVICE_NAME = environment.text("OTEL_SERVICE_NAME") or "model-gateway"

@@ -11,6 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -32,7 +33,6 @@ from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.monitoring.steps import step
 from gateway_project.net import disconnects
-from gateway_project.speedups import django
 from gateway_project.text import compact_json
 from gateway_project.web import strict_json
 from gateway_project.web.bodies_in_flight import Arrived, process_bodies
@@ -88,10 +88,13 @@ class ReceivedBodyParser(BaseParser):
 def receive_body(request: Request, arrived: Arrived) -> ReceivedBody:
     """Wait until the body has arrived. Raises an ApiError."""
     plain = request._request
-    if plain.META.get("CONTENT_TYPE") == ReceivedBodyParser.media_type:
+    is_chunked = "HTTP_TRANSFER_ENCODING" in plain.META  # REST framework reads no body without a Content-Length
+    if plain.META.get("CONTENT_TYPE") == ReceivedBodyParser.media_type or (
+        is_chunked and request.negotiator.select_parser(request, request.parsers)  # type: ignore[union-attr, arg-type]
+    ):
         return ReceivedBody(strict_json.read_body(plain, arrived))  # what REST framework would do, after some thirty calls
-    if "HTTP_TRANSFER_ENCODING" in plain.META:
-        request._stream = plain  # type: ignore[assignment]  # DRF reads no body without a Content-Length
+    if is_chunked:
+        raise UnsupportedMediaType(request.content_type)
     received = request.data
     assert isinstance(received, ReceivedBody)  # the parser raises on anything else
     return received
@@ -274,13 +277,15 @@ class CompletionView(RequestView):
         """Add the headers about the dispatch, also to an error after the first attempt."""
         # An admitted reply has its rate limits and needs no renderer: REST framework would only add these headers.
         if _RATE_HEADER in response.headers and not isinstance(response, Response) and "Vary" not in self.headers:
-            django.set_headers(response.headers, self.headers)
+            added = self.headers
         else:
-            response = super().finalize_response(request, response, *args, **kwargs)
+            response, added = super().finalize_response(request, response, *args, **kwargs), {}
         if self.dispatched and self.dispatched.attempts:
             if self.has_replaced_text:
                 self.dispatched.ignored_fields.append(INVALID_CHARACTERS)
-            django.set_headers(response.headers, reply_headers.headers(self.dispatched))
+            added |= reply_headers.headers(self.dispatched)
+        for name, value in added.items():
+            response.headers[name] = value
         if self.read_on:
             run_once_sent(request, response, self.read_on.close)
         return response

@@ -1,59 +1,33 @@
-"""Replaces what Django and logging do for every request in ways that take many calls of Python, with what takes few.
+"""What Django does for every request in ways that take many calls of Python.
 
-Only web processes call this: each serves all its requests in greenlets of one thread. What it replaces is tested against
-Django's own, and the versions are pinned (docs/decisions/0042).
+Each web process serves all its requests in greenlets of one thread, and its settings do not change.
 """
 
-import logging
 from collections.abc import ValuesView
 from typing import Any
 
-from django.conf import LazySettings, settings
-from django.core.handlers import wsgi
+from django.conf import LazySettings
+from django.core.cache import close_caches
 from django.core.handlers.base import reset_urlconf
 from django.core.signals import request_finished, request_started
-from django.db import close_old_connections, connections
-from django.http.response import HttpResponseBase, ResponseHeaders
+from django.db import close_old_connections, connections, reset_queries
+from django.http.response import ResponseHeaders
 from django.urls import ResolverMatch, URLResolver
 from django.urls import base as urls
 from gevent.local import local
 
-from gateway_project import logs
-from gateway_project.db import pool
-
-
-def install() -> None:
-    """Replace them. Call it once per worker, when logging is configured."""
-    # A setting is an attribute once it has been read. LazyObject looks at each first, for methods that settings do not have.
-    LazySettings.__getattribute__ = object.__getattribute__  # type: ignore[method-assign]
-    ResponseHeaders.items = items  # type: ignore[method-assign, assignment]
-    ResponseHeaders.__setitem__ = set_header  # type: ignore[method-assign]
-    ResponseHeaders.__init__ = init_headers  # type: ignore[method-assign, assignment]
-    ResponseHeaders.get = get_header  # type: ignore[method-assign, assignment]
-    ResponseHeaders.__contains__ = has_header  # type: ignore[method-assign, assignment]
-    URLResolver.resolve = resolve  # type: ignore[method-assign, assignment]
-    wsgi.get_script_name = script_name  # type: ignore[assignment]
-    wsgi.get_path_info = path_info  # type: ignore[assignment]
-    # Whatever has used the database in a request has given its connection back when the request ends.
-    request_started.disconnect(close_old_connections)
-    request_finished.disconnect(close_old_connections)
-    request_finished.disconnect(reset_urlconf)  # each request sets it when it begins
-    HttpResponseBase.close = close  # type: ignore[method-assign, assignment]
-    # Each greenlet has its own values of these, as with asgiref's class, which has a lock of its own for each access.
-    urls._prefixes, urls._urlconfs = local(), local()  # type: ignore[attr-defined]
-    own_connections = local()
-    for connection in connections.all(initialized_only=True):
-        setattr(own_connections, connection.alias, connection)
-    connections._connections = own_connections  # type: ignore[attr-defined]
-    logging.setLogRecordFactory(logs.Record)
-
+from gateway_project.speedups.libraries import Speedup, attribute
 
 _set_header, _resolve = ResponseHeaders.__setitem__, URLResolver.resolve
-_path_info = wsgi.get_path_info
-_script_name, _close = wsgi.get_script_name, HttpResponseBase.close
 _unpack = ResponseHeaders._unpack_items  # type: ignore[attr-defined]
 _MATCHES_MAX = 256
 _matches: dict[tuple[URLResolver, str], ResolverMatch] = {}
+
+
+def items(headers: ResponseHeaders) -> ValuesView[tuple[str, str]]:
+    """Return the names and values of the headers of a reply, as ``Mapping.items`` does in three calls for each."""
+    store: dict[str, Any] = headers._store  # (name, value) by lower-case name
+    return store.values()
 
 
 def set_header(headers: ResponseHeaders, name: str, value: Any) -> None:
@@ -64,8 +38,10 @@ def set_header(headers: ResponseHeaders, name: str, value: Any) -> None:
         _set_header(headers, name, value)
 
 
-def set_headers(headers: ResponseHeaders, given: dict[Any, Any]) -> None:
-    """Set several headers, which are looked at together: nearly always all of them are ASCII."""
+def init_headers(headers: ResponseHeaders, data: Any) -> None:
+    """Set the first headers of a reply, which are mostly a dictionary. They are looked at together."""
+    headers._store = {}
+    given = data if type(data) is dict else dict(_unpack(data)) if data else {}
     try:
         text = "".join([*given, *given.values()])
     except TypeError:  # not all are text
@@ -78,10 +54,6 @@ def set_headers(headers: ResponseHeaders, given: dict[Any, Any]) -> None:
             headers[name] = value
 
 
-def get_header(headers: ResponseHeaders, name: str, default: Any = None) -> Any:
-    return headers._store.get(name.lower(), (name, default))[1]
-
-
 def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
     """Return the view of a path as Django does. It is kept for a path that a pattern spells out, of which there are few."""
     match = _matches.get((resolver, path))
@@ -92,37 +64,38 @@ def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
     return match
 
 
-def init_headers(headers: ResponseHeaders, data: Any) -> None:
-    """Set the first headers of a reply, which are mostly a dictionary."""
-    headers._store = {}
-    if data:
-        set_headers(headers, data if type(data) is dict else dict(_unpack(data)))
+def disconnect() -> None:
+    """Let the signals of a request call nothing.
+
+    Queries are logged under DEBUG only, which is never on; the cache is in memory; each request sets its URLs when it begins;
+    and what used the database has given its connection back when it ends (``web.gunicorn.replies``).
+    """
+    request_started.disconnect(reset_queries)
+    request_started.disconnect(close_old_connections)
+    request_finished.disconnect(close_caches)
+    request_finished.disconnect(close_old_connections)
+    request_finished.disconnect(reset_urlconf)
 
 
-def has_header(headers: ResponseHeaders, name: str) -> bool:
-    return name.lower() in headers._store
+def set_connections() -> None:
+    """Keep the connections of each greenlet in a ``local`` of gevent's. asgiref's has a lock of its own for each access."""
+    own = local()
+    for connection in connections.all(initialized_only=True):
+        setattr(own, connection.alias, connection)
+    connections._connections = own  # type: ignore[attr-defined]
 
 
-def script_name(variables: dict[str, Any]) -> str:
-    """Return what stands before the path in the address, which Django looks for under several names."""
-    if variables.get("SCRIPT_NAME") or "SCRIPT_URL" in variables or "REDIRECT_URL" in variables or settings.FORCE_SCRIPT_NAME:
-        return _script_name(variables)
-    return ""
+_OF_GREENLETS = "test_greenlets_have_their_own_prefix_and_urlconf_and_connection"
 
-
-def path_info(variables: dict[str, Any]) -> str:
-    """Return the path, which Django encodes and decodes again: what is ASCII stays as it is."""
-    path = variables.get("PATH_INFO", "/")
-    return path if path.isascii() else _path_info(variables)
-
-
-def close(response: HttpResponseBase) -> None:
-    """Close a reply, and give back the connection of one that used the database while it was sent."""
-    _close(response)
-    pool.release_connection()
-
-
-def items(headers: ResponseHeaders) -> ValuesView[tuple[str, str]]:
-    """Return the names and values of the headers of a reply, as ``Mapping.items`` does in three calls for each."""
-    store: dict[str, Any] = headers._store  # (name, value) by lower-case name
-    return store.values()
+SPEEDUPS = [
+    # A setting is an attribute once it has been read. LazyObject looks at each first, for methods that settings do not have.
+    attribute(LazySettings, "__getattribute__", object.__getattribute__, "38", _OF_GREENLETS),
+    attribute(ResponseHeaders, "items", items, "43", "test_the_headers_of_a_reply_are_those_that_django_returns"),
+    attribute(ResponseHeaders, "__setitem__", set_header, "14", "test_a_header_is_set_as_django_sets_it"),
+    attribute(ResponseHeaders, "__init__", init_headers, "11", "test_a_reply_begins_with_the_headers_of_django"),
+    attribute(URLResolver, "resolve", resolve, "22", "test_a_path_has_the_view_that_django_finds_each_time"),
+    attribute(urls, "_prefixes", local(), "11", _OF_GREENLETS),
+    attribute(urls, "_urlconfs", local(), "11", _OF_GREENLETS),
+    Speedup("django.db.connections._connections", set_connections, "10", _OF_GREENLETS),
+    Speedup("django.core.signals.request_started and request_finished", disconnect, "38", _OF_GREENLETS),
+]

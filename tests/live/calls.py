@@ -15,7 +15,7 @@ from types import CodeType
 from typing import IO, Any
 
 FILE_ENV = "CALLS_FILE"
-_START = ("gunicorn/workers/base_async.py", "AsyncWorker.handle_request")
+_START = ("gateway_project/web/gunicorn/replies.py", "answer")
 _INLINED = {"<listcomp>", "<dictcomp>", "<setcomp>"}  # calls up to Python 3.11
 _FOLDERS = ("/site-packages/", f"/python{sys.version_info.major}.{sys.version_info.minor}/", f"{os.getcwd()}/")
 _TOOL = 4  # of the numbers that sys.monitoring leaves free

@@ -1,7 +1,6 @@
-"""What the project changes in gunicorn. ``deploy/gunicorn.conf.py`` installs it.
+"""What the project changes in gunicorn. ``deploy/gunicorn.conf.py`` names the classes.
 
-- ``bodies``     takes bodies that came with their head, reads large and chunked ones from gunicorn's socket, and discards those
-  that nobody read
-- ``master``     the master process, which keeps workers that serve
-- ``replies``    what gunicorn writes by itself, for bytes that are not an HTTP request
+- ``bodies``   takes bodies that came with their head, reads large and chunked ones from the socket, and discards the rest
+- ``master``   the master process, which keeps workers that serve
+- ``replies``  how a worker sends replies, and errors for bytes that are not an HTTP request
 """

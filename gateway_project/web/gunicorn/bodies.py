@@ -23,6 +23,7 @@ from gateway_project import large_work
 CHUNKS_MAX = 20_000
 _PAUSE_CHUNKS = 200
 _SLICE_BYTES = 262_144
+_PIPELINED_PAUSE_SECONDS = 0.01
 _IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refused
 
 
@@ -91,19 +92,19 @@ def read_chunks(environ: dict[str, Any]) -> Iterator[bytes]:
     body.reader.parser = None
 
 
-def discard(request: Any, client: Any) -> None:
+def end(request: Any, client: Any) -> None:
     """Discard what was not read of the body of gunicorn's ``request``, after the reply was sent.
 
     The client may be sending it still, and would not see the reply if the connection were closed at once. If it has not sent
-    all of it in time, the connection is closed; otherwise it may be used again.
+    all of it in time, the connection is closed; otherwise it may be used again. If its next request has arrived already, pause:
+    gunicorn would serve all that it has read, thousands, before anybody else gets a turn.
     """
-    if _is_chunked(request.body):
-        _discard_chunks(request)
-        return
-    if not _is_direct(request.body, client):
-        return
     reader = request.body.reader
-    if reader.length <= large_work.LARGE_BYTES:
+    if request.unreader.buf.tell():
+        gevent.sleep(_PIPELINED_PAUSE_SECONDS)
+    if getattr(reader, "parser", None):
+        _discard_chunks(request)
+    if getattr(reader, "length", 0) <= large_work.LARGE_BYTES or not _is_direct(request.body, client):
         return  # gunicorn does it
     with gevent.Timeout(settings.REQUEST_BODY_TIMEOUT_SECONDS, False):
         left = min(reader.length, settings.REQUEST_BYTES_MAX)
@@ -114,8 +115,6 @@ def discard(request: Any, client: Any) -> None:
 
 def _discard_chunks(request: Any) -> None:
     """Discard the rest of a chunked body for a short time, and close the connection: the body may have no end."""
-    if request.body.reader.parser is None:
-        return
     received = 0
     with suppress(InvalidChunks, OSError), gevent.Timeout(_IDLE_SECONDS, False):
         for piece in read_chunks({"wsgi.input": request.body}):

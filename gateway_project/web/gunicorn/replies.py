@@ -1,28 +1,30 @@
-"""What gunicorn does by itself with replies: those for bytes that are not an HTTP request, the header ``Server``, and sending.
+"""How a worker answers: replies without ``Server``, sent in time, and errors for bytes that are not an HTTP request."""
 
-gunicorn has no settings for these, so its functions are replaced. It would wait for ever for a client that does not read.
-"""
-
+import copy
 import errno
+import html
 import json
 import logging
-import sys
-from collections.abc import Callable
+import socket
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import gevent
 from django.conf import settings
 from gunicorn import util
-from gunicorn.http.wsgi import Response
+from gunicorn.http.wsgi import FileWrapper, Response, create
+from gunicorn.workers.base import Worker
 
 from gateway_project import errors, identifiers, logs
-from gateway_project.net import sockets
+from gateway_project.db import pool
 from gateway_project.net.disconnects import last_replies
 from gateway_project.web import security_headers
+from gateway_project.web.gunicorn import bodies
 
 logger = logging.getLogger("gateway.request")
 
-_BUFFERED_BYTES = 65_536
+BUFFERED_BYTES = 65_536  # what the buffers of sockets take at once
 _SEND_SECONDS, _SENT_BYTES_PER_SECOND_MIN = 15, 100_000
 
 # Nothing is known of such a request. Where a proxy terminates TLS, it came over TLS.
@@ -30,92 +32,122 @@ _IS_SECURE = settings.SECURE_PROXY_SSL_HEADER is not None
 _SECURITY_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in security_headers.headers(is_secure=_IS_SECURE))
 
 
-def install() -> None:
-    """Replace gunicorn's functions. Call it once per worker."""
-    util.write_error = _write_error
-    Response.default_headers = _without_server(Response.default_headers)
-    Response.write = _write_in_time(Response.write)
-    Response.close = _close_at_once(Response.close)
-    logging.getLogger("gunicorn.error").addFilter(_is_news)
+class Reply(Response):  # type: ignore[misc]
+    """A reply without the line that names gunicorn. A ``Server`` of the application would be dropped.
 
-
-def _write_in_time(write: Callable[[Any, bytes], None]) -> Callable[[Any, bytes], None]:
-    """Return the function with a deadline for more than fits into the buffers of sockets. ConnectionError ends the connection.
-
-    Less is sent at once, with what frames it: a whole reply with its head, and each part of a stream, which has deadlines of
-    its own.
+    So would its ``Connection: close``, which clients are told here.
     """
 
-    def write_in_time(response: Any, data: bytes) -> None:
-        if 0 < len(data) <= _BUFFERED_BYTES and response.headers_sent and response.chunked and not response._omits_body:
-            response.sent += len(data)
-            return sockets.send_all(response.sock, b"%X\r\n%b\r\n" % (len(data), data))  # a further part of a stream
-        if len(data) <= _BUFFERED_BYTES:
-            framed = _framed(response, data)
-            if framed is None:
-                return write(response, data)
-            response.headers_sent = True
-            response.sent += len(data)
-            return sockets.send_all(response.sock, framed)
-        deadline_seconds = _SEND_SECONDS + len(data) / _SENT_BYTES_PER_SECOND_MIN
-        with gevent.Timeout(deadline_seconds, ConnectionAbortedError(errno.EPIPE, "the client does not read the reply")):
-            return write(response, data)
-
-    return write_in_time
+    def default_headers(self) -> list[str]:
+        if self.sock in last_replies:
+            self.force_close()
+        lines: list[str] = super().default_headers()
+        if lines[1].startswith("Server:"):  # a test notices if another version writes it elsewhere
+            del lines[1]
+        return lines
 
 
-def _framed(response: Any, data: bytes) -> bytes | None:
-    """Return the head of a reply with ``data``, the whole reply or the first part of a stream, as gunicorn sends them.
+def answer(worker: Any, listener_name: Any, request: Any, client: Any, address: Any) -> None:
+    """Let the application answer, as gunicorn's worker does, but with a ``Reply`` and without hooks before and after."""
+    reply = None
+    try:
+        reply, environ = create(request, client, address, listener_name, worker.cfg, response_class=Reply)
+        environ["wsgi.multithread"] = True
+        worker.nr += 1
+        if worker.nr >= worker.max_requests:
+            worker.alive = False
+        if not worker.alive or not worker.cfg.keepalive:
+            reply.force_close()
+        _send(reply, worker.wsgi(environ, reply.start_response))
+        if reply.should_close():
+            raise StopIteration
+    except (OSError, StopIteration):
+        raise
+    except (Exception, SystemExit) as error:
+        if reply is not None and reply.headers_sent:  # an error now would be part of the reply
+            worker.log.exception("Error handling request")
+            with suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+            raise StopIteration from None
+        if not isinstance(error, SystemExit):
+            raise
+    except gevent.GreenletExit:
+        pass
+    finally:
+        pool.release_connection()  # of what used the database while its reply was sent
+        bodies.end(request, client)
 
-    Return None for anything else.
-    """
-    if not data or response._omits_body or response.headers_sent:
-        return None
-    if response.chunked:
-        body = b"%X\r\n%b\r\n" % (len(data), data)
-    elif response.response_length == len(data):
-        body = data
-    else:
-        return None
-    lines = [*response.default_headers(), *[f"{name}: {value}\r\n" for name, value in response.headers], "\r\n"]
-    return "".join(lines).encode("latin-1") + body
 
-
-def _close_at_once(close: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return the function that ends a reply, with one system call for the end of a stream."""
-
-    def close_at_once(response: Any) -> None:
-        if response.chunked and response.headers_sent:
-            sockets.send_all(response.sock, b"0\r\n\r\n")
+def _send(reply: Reply, parts: Any) -> None:
+    try:
+        if isinstance(parts, FileWrapper):
+            reply.write_file(parts)
         else:
-            close(response)
+            for part in parts:
+                if len(part) <= BUFFERED_BYTES:  # a part of a stream has deadlines of its own
+                    reply.write(part)
+                else:
+                    _write_in_time(reply, part)
+        reply.close()
+    finally:
+        if hasattr(parts, "close"):
+            parts.close()
 
-    return close_at_once
+
+def _write_in_time(reply: Response, data: bytes) -> None:
+    """Write more than fits into the buffers of sockets. Raises ConnectionAbortedError, which ends the connection."""
+    deadline_seconds = _SEND_SECONDS + len(data) / _SENT_BYTES_PER_SECOND_MIN
+    with gevent.Timeout(deadline_seconds, ConnectionAbortedError(errno.EPIPE, "the client does not read the reply")):
+        reply.write(data)
 
 
-def _write_error(sock: Any, status: int, reason: str, message: str) -> None:
-    """Reply with JSON instead of gunicorn's HTML page, and log the request."""
-    kind = errors.InternalError if status == 500 else errors.InvalidRequest
-    body = json.dumps(kind(f"{reason}: {message}" if message else reason).body())
+# --- Errors -----------------------------------------------------------------------------------------------------------
+
+
+_SILENT = SimpleNamespace(**dict.fromkeys(("access", "debug", "exception", "warning"), lambda *_: None))
+
+
+class _Page:
+    """Takes the place of a client, and receives gunicorn's page about an error."""
+
+    status, reason, message = 500, "Internal Server Error", ""
+
+    def gettimeout(self) -> float:
+        return 0.0
+
+    def sendall(self, data: bytes) -> None:
+        head, _, page = data.decode("latin-1").partition("\r\n\r\n")
+        _, status, self.reason = head.partition("\r\n")[0].split(" ", 2)
+        self.status = int(status)
+        self.message = html.unescape(page.partition("</h1>\n    ")[2].rpartition("\n  </body>")[0])
+
+
+def refuse(worker: Worker, request: Any, client: Any, address: Any, error: BaseException) -> None:
+    """Reply with JSON instead of gunicorn's page, whose status it has, and log the request: gunicorn logs nothing."""
+    page, quiet = _Page(), copy.copy(worker)
+    quiet.log = _SILENT
+    Worker.handle_error(quiet, request, page, address, error)
+    kind = errors.InternalError if page.status == 500 else errors.InvalidRequest
+    body = json.dumps(kind(f"{page.reason}: {page.message}" if page.message else page.reason).body())
     request_id = f"req_{identifiers.uuid7_hex()}"
-    _log(request_id, status)
+    _log(request_id, page.status, error)
     head = (
-        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        f"HTTP/1.1 {page.status} {page.reason}\r\nConnection: close\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nx-request-id: {request_id}\r\n{_SECURITY_HEADERS}\r\n"
     )
-    util.write_nonblock(sock, (head + body).encode("latin-1", "replace"))
+    with suppress(Exception):  # it has left
+        util.write_nonblock(client, (head + body).encode("latin-1", "replace"))
 
 
-def _log(request_id: str, status: int) -> None:
+def _log(request_id: str, status: int, exception: BaseException) -> None:
     """Write the line of such a request. Of what the client sent it has nothing: it may be a header with a key."""
     line = logs.begin_request(request_id)
     line.is_written = True
-    exception = sys.exception()  # which gunicorn handles
     error = type(exception).__name__
     facts: dict[str, Any] = {"method": None, "path": None, "route": "unknown", "status": status, "error": error}
     is_ours = status >= 500 and status != 501  # 501 is an unknown transfer coding
     if is_ours:
-        facts["reason"] = errors.reason(exception) if exception else "unknown"
+        facts["reason"] = errors.reason(exception)
     logger.log(
         logging.ERROR if is_ours else logging.INFO,
         "a request that reached no view %s: %s",
@@ -124,25 +156,3 @@ def _log(request_id: str, status: int) -> None:
         extra=facts,
         exc_info=exception if is_ours else None,
     )
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a line of gunicorn is not about a request that ``_write_error`` logs."""
-    return not str(record.msg).startswith(("Invalid request from ip=", "Error handling request "))
-
-
-def _without_server(default_headers: Callable[[Any], list[str]]) -> Callable[[Any], list[str]]:
-    """Return the function without the line that names gunicorn. A ``Server`` of the application would be dropped.
-
-    So would its ``Connection: close``, which clients are told here.
-    """
-
-    def without_server(response: Any) -> list[str]:
-        if response.sock in last_replies:
-            response.force_close()
-        lines = default_headers(response)
-        if lines[1].startswith("Server:"):  # a test notices if another version writes it elsewhere
-            del lines[1]
-        return lines
-
-    return without_server
