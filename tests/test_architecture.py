@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.replacements import replacements
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
@@ -21,6 +23,20 @@ FOLDERS = [
     for path in sorted((ROOT / package).rglob("__init__.py"))
     if path.parent.name not in UNLISTED and path.parent.parent.name != "providers"  # which lists the modules of its folders
 ]
+
+# Where another's attribute is replaced outside of ``gateway_project.speedups``, and why nothing else would do.
+REPLACED = {
+    "deploy/gunicorn.conf.py: server.__class__": "gunicorn has no setting for the class of its master",
+    "gateway_project/celery.py: worker.safe_say": "Celery writes by it from signal handlers, and has no setting for the words",
+    "gateway_project/startup.py: gevent.hub.Hub.print_exception": "gevent has no hook for what ends a greenlet",
+    "gateway_project/startup.py: sys.excepthook": "documented for this",
+    "gateway_project/startup.py: threading.excepthook": "documented for this",
+    # Data of one object, no code:
+    "billing/sign_in/reauthentication.py: form._mutable": "Django's own QueryDict sets it so when it is complete",
+    "completions/catalog/previews.py: trial._messages": "the messages of a copy of a request, which nobody sees",
+    "gateway_project/db/pipelined_transaction.py: instance._state": "a row becomes a model as by unpickling",
+    "gateway_project/web/page_middleware.py: request._body": "where Django keeps a body that was read",
+}
 
 
 def test_module_names_say_what_is_inside():
@@ -75,7 +91,33 @@ def test_enter_in_a_form_presses_the_button_that_sends_what_was_typed():
 
 
 def test_every_test_that_ci_runs_by_name_is_there():
-    [named] = re.findall(r"in_cells=\((.*)\)", (ROOT / ".ci" / "run").read_text())
+    lists = re.findall(r"^(?:in_cells|without_speedups)=\((.*)\)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert len(lists) == 2
+    named = " ".join(lists)
     paths = subprocess.run(["bash", "-c", f"printf '%s\\n' {named}"], capture_output=True, text=True, check=True).stdout.split()
     assert len(paths) > 5
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_nothing_is_replaced_outside_of_speedups():
+    tops = [ROOT / top for top in [*PACKAGES, "deploy"]]
+    paths = [path for top in tops for path in sorted(top.rglob("*.py")) if path.parent != ROOT / "gateway_project" / "speedups"]
+    assert sorted(each for path in paths for each in replacements(path)) == sorted(REPLACED)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import logging\nlogging._lock = None", ["logging._lock"]),
+        ("from a import B\nB.run, B.other = f, g", ["B.run", "B.other"]),
+        ("from a import b\nsetattr(b, 'run', None)", ["setattr(b, 'run', None)"]),
+        ("def f(): ...\ndef g(server): server.reload = f", ["server.reload"]),
+        ("def g(worker): worker.at = functools.partial(f, 1)", ["worker.at"]),
+        ("def g(pool): pool._resolve = 1", ["pool._resolve"]),
+        ("def g(row):\n    row.name = 'a'\n    self._name = 1\nfrom a import b\nb.all += [1]", []),
+    ],
+)
+def test_what_counts_as_replaced(code, found, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(code)
+    assert [each.partition(": ")[2] for each in replacements(path)] == found
