@@ -497,7 +497,8 @@ PROVIDER_DAYS_KNOW_THEIR_LONG_PROMPTS = Invariant(
         FROM debit JOIN completion ON completion.id = reference LEFT JOIN banded USING (price_id)
         WHERE hour >= %(provided_since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'
             AND debit.prompt_tokens > (
-                SELECT min(above) FROM (SELECT unnest(thresholds) FROM banded UNION ALL SELECT above FROM stated) AS known(above))
+                SELECT min(above)
+                FROM (SELECT unnest(thresholds) AS above FROM banded UNION ALL SELECT above FROM stated) AS known)
     ), place AS (
         SELECT * FROM stated UNION SELECT day, provider_id, model_id, service_tier, own_above FROM long WHERE own_above > 0
     ), used AS (
