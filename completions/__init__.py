@@ -35,7 +35,8 @@ The layers, from top to bottom. A layer imports only layers below it; import-lin
 - ``usage``                what accounts used, by hour: the sums, the page of an account, its files
 - ``audit``, ``models``    the questions that completions add to the audit of the ledger; the tables
 - ``providers``            one adapter for each kind of provider, behind one interface
-- ``pricing``              pure: what a request costs at most, what it did cost, how many tokens it may generate
+- ``estimates``            pure: what a request costs at most, how many tokens it may generate
 - ``request``              parses and validates the JSON of a request into a ``ChatRequest``
 - ``chat``, ``sse``        pure: the frozen dataclasses that the layers pass on; the framing of event streams, in and out
+- ``pricing``              pure: the rates of a price, and what a usage costs at them
 """

@@ -9,16 +9,15 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
 
+from completions.pricing.rates import RateSheet
+from completions.pricing.usage import Usage
 from gateway_project import large_work
 from gateway_project.deadline import Deadline
-
-if TYPE_CHECKING:
-    from completions.pricing.rates import RateSheet
 
 _RELEASED = object()  # instead of a value that is only in the bytes
 _KEPT_CHARACTERS_MAX = 1_000  # of a string that is kept when a body is released
@@ -140,7 +139,7 @@ class ProviderPreferences(msgspec.Struct, frozen=True):
     def bound_models(self) -> bool:
         return (self.max_input_nanos, self.max_output_nanos, self.min_quality) != (None, None, None)
 
-    def allow_price(self, price: "RateSheet", tier: str, prompt_tokens_max: int) -> bool:
+    def allow_price(self, price: RateSheet, tier: str, prompt_tokens_max: int) -> bool:
         """Return whether a model of this price may answer: at the standard rates and at those of a tier, also a long prompt."""
         return all(
             maximum is None or price.rate(meter, each, tokens) <= maximum
@@ -243,25 +242,6 @@ class ChatRequest(msgspec.Struct, frozen=True):
         return messages
 
 
-class Usage(msgspec.Struct, frozen=True):
-    """Tokens by price. ``prompt_tokens`` includes ``cached_tokens`` (read from a cache) and ``cache_write_tokens``.
-
-    These include ``cache_write_1h_tokens``, which the cache keeps for an hour. ``tier`` is the service tier that served, if
-    it has rates of its own. ``web_searches`` are those that the provider made, ``others`` the numbers of meters that have no
-    column.
-    """
-
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
-    cache_write_1h_tokens: int = 0
-    tier: str = ""
-    web_searches: int = 0
-    others: dict[str, int] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class Deadlines:
     """A provider's time limits: to connect; to connect and begin a streamed reply; between two reads; and in all."""
@@ -334,7 +314,7 @@ class Candidate:
     """A model that an alias may stand for now, with its quality of 0 to 100 in the ranking: None when it was never tested."""
 
     model_id: str
-    price: "RateSheet"
+    price: RateSheet
     quality: float | None
 
 
@@ -353,7 +333,7 @@ class Offer:
     image_tokens_max: int
     function_calling: bool
     price_id: int
-    price: "RateSheet"
+    price: RateSheet
     routes: tuple[Route, ...]
     preamble_tokens_max: int = 0
     alias: str = ""  # the id in the request, when it is an alias of this model

@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 
 from completions.charging import trial
+from completions.estimates import cost
 from completions.models import Completion
-from completions.pricing import cost
 from completions.request import schema
 from gateway_project.text import number_fields
 from keys import admin as keys_admin

@@ -19,8 +19,8 @@ from django.utils.crypto import salted_hmac
 from django.utils.functional import cached_property
 
 from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, Account, WaitingAct
-from completions.chat import Usage
 from completions.pricing.rates import RateSheet
+from completions.pricing.usage import Usage
 from gateway_project import identifiers, secretbox
 from gateway_project.cells.models import Kept, OwnedModel
 from keys.models import ApiKey

@@ -10,7 +10,7 @@ from billing import money
 from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import Admitted, AdmittedOffer
 from completions.chat import ChatRequest, Offer, Route
-from completions.pricing import cost
+from completions.estimates import cost
 from gateway_project import errors
 from gateway_project.text import dollars
 from keys.authentication import Caller

@@ -11,7 +11,8 @@ from dataclasses import replace
 from completions import providers
 from completions.catalog import lookup, route_speeds
 from completions.chat import Call, Candidate, ChatRequest, Offer, ProviderPreferences, Route
-from completions.pricing import meters, token_budget
+from completions.estimates import token_budget
+from completions.pricing import meters
 from completions.providers import ignored_fields
 from gateway_project import errors
 from keys.authentication import Caller

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from completions import providers
 from completions.catalog import lookup
-from completions.chat import Call, ChatRequest, Contents, Inputs, RequestBody, Usage, WholeReply
+from completions.chat import Call, ChatRequest, Contents, Inputs, RequestBody, WholeReply
 from completions.models import ModelKind, Price, Route
+from completions.pricing.usage import Usage
 from completions.providers.base import ProviderFailed
 from completions.request import schema
 from gateway_project import errors, secretbox

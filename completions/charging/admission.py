@@ -32,7 +32,7 @@ from completions.charging.batch import LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
 from completions.chat import ChatRequest, Offer
-from completions.pricing import cost, token_budget
+from completions.estimates import cost, token_budget
 from gateway_project import errors, identifiers
 from gateway_project.cells import directory, known
 from gateway_project.db import cell, pool

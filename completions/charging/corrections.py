@@ -23,8 +23,8 @@ from completions.charging import batch
 from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import SWEPT, Resolution
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from gateway_project import identifiers, metrics
 from gateway_project.db import pool
 from gateway_project.db.group_commit import Skipped

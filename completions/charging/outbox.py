@@ -39,9 +39,9 @@ from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import Usage
 from completions.models import Completion
 from completions.pricing import meters
+from completions.pricing.usage import Usage
 from gateway_project import errors, metrics
 from gateway_project.cells import directory, known
 from gateway_project.db import cell, pool, repetition

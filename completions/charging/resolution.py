@@ -11,8 +11,8 @@ from completions.charging.batch import AdmissionLost, CompletionOperation, Locke
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionOutcome, CompletionRecord, ServedBy
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from keys.limits import limit_marks, rate_limits
 from keys.limits.spending import SpendingChange
 

@@ -18,10 +18,10 @@ from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import Usage
+from completions.estimates import cost
 from completions.models import Completion
-from completions.pricing import cost
 from completions.pricing.rates import RateSheet
+from completions.pricing.usage import Usage
 from gateway_project import errors, logs, metrics
 from gateway_project.cells import directory
 from gateway_project.db import cell, pool

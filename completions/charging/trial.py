@@ -14,7 +14,7 @@ from completions.charging import admission, batch, oldest_hold
 from completions.charging.admission import AdmissionRequest, Admitted
 from completions.charging.batch import LockedRows
 from completions.chat import ChatRequest, Offer
-from completions.pricing import cost
+from completions.estimates import cost
 from completions.request import schema
 from gateway_project import errors
 from gateway_project.text import dollars, timestamps

@@ -3,7 +3,7 @@
 from completions.catalog import eligibility, lookup
 from completions.charging import admission
 from completions.chat import ChatRequest, Offer
-from completions.pricing import cost
+from completions.estimates import cost
 from gateway_project.text import compact_json
 from keys.authentication import Caller
 from keys.models import ApiKey

@@ -1,8 +1,7 @@
-"""Pricing: the rates of a price, and how much money a request may cost. Pure; imports only ``chat`` and ``billing.money``.
+"""Prices: their rates, and what a usage costs at them. Pure; imports only ``billing.money`` and ``gateway_project.text``.
 
-- ``meters``        the list of everything that is charged for
-- ``rates``         a price as its rates by meter, service tier and length of the prompt; the cost of a usage
-- ``rates_sql``     SQL that computes the same
-- ``cost``          the worst case of a request, and token estimates
-- ``token_budget``  how many tokens a request may generate
+- ``meters``     the list of everything that is charged for
+- ``usage``      the numbers of a reply
+- ``rates``      a price as its rates by meter, service tier and length of the prompt; the cost of a usage
+- ``rates_sql``  SQL that computes the same
 """

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from billing import money
-from completions.chat import Usage
 from completions.pricing import meters
 from completions.pricing.meters import BY_NAME, METERS, OTHERS, Meter, Unit
+from completions.pricing.usage import Usage
 from gateway_project.text import dollars
 
 STANDARD = ""  # the service tier of a price that names none

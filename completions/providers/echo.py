@@ -24,7 +24,8 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions.chat import Call, ChatRequest, Chunk, Route, Usage, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
+from completions.pricing.usage import Usage
 from completions.providers import base, embeddings, exchange, ignored_fields, wire
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.request import messages

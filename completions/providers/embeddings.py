@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, Usage, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, WholeReply
+from completions.pricing.usage import Usage
 from completions.providers.exchange import UnusableResponse
 from completions.request.fields import refuse
 from gateway_project import large_work

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from completions.chat import Call, UpstreamHead, Usage
+from completions.chat import Call, UpstreamHead
 from completions.pricing.meters import METERS, OTHERS
 from completions.pricing.rates import RateSheet
+from completions.pricing.usage import Usage
 from completions.providers import served_tiers, wire
 from gateway_project import metrics
 from gateway_project.text import web_addresses

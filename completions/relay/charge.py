@@ -26,9 +26,9 @@ Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The swee
 from msgspec import structs
 
 from completions.charging import idempotency, settlement, stored_responses
-from completions.chat import Usage
+from completions.estimates import cost
 from completions.models import Completion
-from completions.pricing import cost
+from completions.pricing.usage import Usage
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import new_accounts, unrated_tiers
 from completions.relay.dispatch import Dispatch

@@ -15,7 +15,8 @@ from completions import providers
 from completions.charging.admission import Admitted
 from completions.charging.records import FailedAttempt, ServedBy
 from completions.charging.stored_responses import ResponseRecord
-from completions.chat import Call, Chunk, Route, Usage
+from completions.chat import Call, Chunk, Route
+from completions.pricing.usage import Usage
 from completions.providers.base import ProviderFailed
 from completions.relay import circuit_breaker, fair_queue
 from completions.request import reasoning

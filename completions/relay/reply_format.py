@@ -11,7 +11,8 @@ import msgspec
 from django.conf import settings
 
 from completions import sse
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
+from completions.pricing.usage import Usage
 from completions.relay.dispatch import Dispatch
 from gateway_project import errors
 from gateway_project.text import compact_json, dollars

@@ -15,7 +15,8 @@ from typing import Any
 from completions import sse
 from completions.charging import checkpoints
 from completions.charging.checkpoints import Checkpoint
-from completions.chat import Chunk, Usage
+from completions.chat import Chunk
+from completions.pricing.usage import Usage
 from completions.providers import base
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import attempts, charge

@@ -3,8 +3,8 @@
 from completions.charging import settlement
 from completions.charging.admission import Admitted
 from completions.charging.records import ServedBy
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 
 
 def served_by(admitted: Admitted) -> ServedBy:

@@ -16,8 +16,8 @@ from billing.models import Account, Hold
 from completions import sweeper, tasks
 from completions.catalog import lookup
 from completions.charging import admission
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from completions.request import schema
 from keys.authentication import Caller
 from keys.models import ApiKey, SpendingDay

@@ -13,8 +13,8 @@ from django.db.models import F
 
 from billing.models import Account, Hold
 from completions import tasks
+from completions.estimates import cost
 from completions.models import Completion
-from completions.pricing import cost
 from tests import factories
 from tests.completions.rows import assert_charged, assert_released
 from tests.faults import fault

@@ -6,7 +6,8 @@ from array import array
 
 import msgspec
 
-from completions.chat import Usage, WholeReply
+from completions.chat import WholeReply
+from completions.pricing.usage import Usage
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import WholeFormat
 from gateway_project import large_work

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from completions.chat import ChatRequest, Contents, Inputs, RequestBody
-from completions.pricing import cost
+from completions.estimates import cost
 from completions.request import messages, schema
 from completions.request.fields import Fields, read_choice, read_integer, read_required, refuse
 

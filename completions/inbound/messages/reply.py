@@ -7,10 +7,11 @@ passed on as they are. The id, the model and the counts of tokens are the gatewa
 from collections.abc import Mapping
 from typing import Any
 
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
 from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.messages import blocks
 from completions.inbound.messages.blocks import BlockStream
+from completions.pricing.usage import Usage
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat
 from completions.request.fields import Fields

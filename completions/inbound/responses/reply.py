@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
 from completions.inbound.events import as_json, event, parse_choices
 from completions.inbound.responses import compaction
 from completions.inbound.responses.keeping import Keeping
 from completions.inbound.responses.output import Output
 from completions.inbound.responses.tools import Called
+from completions.pricing.usage import Usage
 from completions.providers import sealed_reasoning
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import EventWriter, ReplyFormat

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from completions.chat import Chunk, WholeReply
-from completions.pricing import cost
+from completions.estimates import cost
 from completions.providers import error_body, finish_reasons, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse, in_band_error

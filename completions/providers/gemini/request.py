@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from completions.chat import NO_RULES, Call, ChatRequest, ModelRules, Reasoning
-from completions.pricing import cost
+from completions.estimates import cost
 from completions.providers import base, sealed_reasoning, wire
 from completions.providers.gemini import json_schema, messages
 from completions.providers.gemini import schema as gemini_schema

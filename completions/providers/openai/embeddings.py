@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from completions.chat import Call, Inputs, Usage, WholeReply
+from completions.chat import Call, Inputs, WholeReply
+from completions.pricing.usage import Usage
 from completions.providers import embeddings, exchange, reading, reported_usage
 from completions.providers.exchange import UnusableResponse
 from completions.providers.openai.response import read_refusal

@@ -22,8 +22,8 @@ from completions.catalog import lookup
 from completions.charging import admission, batch, checkpoints, settlement
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply
-from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
+from completions.pricing.usage import Usage
 from completions.request import schema
 from gateway_project import errors, identifiers
 from gateway_project.db import pipelined_transaction

@@ -19,8 +19,8 @@ from completions.charging import batch, corrections, idempotency, outbox, settle
 from completions.charging.outbox import Outcome
 from completions.charging.records import ServedBy
 from completions.charging.resolution import ReplyRetention, Resolution
-from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
+from completions.pricing.usage import Usage
 from completions.usage import sums
 from gateway_project import metrics
 from gateway_project.db.group_commit import Skipped

@@ -21,8 +21,8 @@ from completions import checks, tasks
 from completions.charging import file_lock, journal, outbox, settlement
 from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from tests import factories
 from tests.completions import settlements
 from tests.completions.rows import assert_charged, lost_nanos

@@ -11,8 +11,8 @@ from billing.models import Account, LedgerEntry
 from completions.charging import outbox, readmission, settlement
 from completions.charging.outbox import Outcome
 from completions.charging.readmission import Readmission
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from gateway_project import errors, identifiers
 from gateway_project.cells import directory
 from gateway_project.db import cell

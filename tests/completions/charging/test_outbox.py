@@ -27,8 +27,8 @@ from completions.charging.batch import AdmissionLost
 from completions.charging.outbox import Outcome
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import ReplyRetention, Resolution
-from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
+from completions.pricing.usage import Usage
 from gateway_project import metrics
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories

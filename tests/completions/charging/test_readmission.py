@@ -17,8 +17,8 @@ from completions.charging.idempotency import IdempotencyKey
 from completions.charging.journal import Found
 from completions.charging.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
-from completions.chat import Usage
 from completions.models import Completion, IdempotentRequest
+from completions.pricing.usage import Usage
 from completions.request import schema
 from gateway_project import metrics
 from keys.authentication import Caller

@@ -12,8 +12,8 @@ import pytest
 from completions.charging import outbox, reserve, settlement
 from completions.charging.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
-from completions.chat import Usage
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions.catalog import file as catalog_file
-from completions.chat import Usage
+from completions.pricing.usage import Usage
 from completions.providers import reported_usage
 from completions.providers.reported_usage import GEMINI, HOSTS, MESSAGES, Report
 from gateway_project import metrics

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from completions.pricing import cost
+from completions.estimates import cost
 from completions.providers.anthropic import request as anthropic_request
 from completions.providers.gemini import request as gemini_request
 from completions.providers.openai import request as openai_request

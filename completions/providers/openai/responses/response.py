@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import structs
 
-from completions.chat import Chunk, Usage, WholeReply
+from completions.chat import Chunk, WholeReply
+from completions.pricing.usage import Usage
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse

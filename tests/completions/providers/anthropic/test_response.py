@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from completions import sse
-from completions.chat import Chunk, Usage
+from completions.chat import Chunk
+from completions.pricing.usage import Usage
 from completions.providers.anthropic.response import StreamReader, parse_reply, read_error, read_refusal
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.reported_usage import MESSAGES, Report

@@ -11,10 +11,11 @@ from billing import money
 from billing.models import Hold
 from completions import tasks
 from completions.charging import checkpoints
-from completions.chat import ChatRequest, Contents, RequestBody, Usage
+from completions.chat import ChatRequest, Contents, RequestBody
+from completions.estimates import cost
 from completions.models import Completion, Price
-from completions.pricing import cost
 from completions.pricing.rates import RateSheet
+from completions.pricing.usage import Usage
 from tests import factories
 from tests.chat import prompt_bytes
 from tests.completions.content_parts import IMAGE, PDF, SOUND, make_sibling_model, question_with

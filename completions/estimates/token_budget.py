@@ -1,7 +1,7 @@
 """How many tokens a request may generate: the client's ``max_tokens``, or what its money reasonably buys. Pure."""
 
 from completions.chat import ChatRequest, Offer
-from completions.pricing import cost
+from completions.estimates import cost
 from gateway_project import errors
 
 USEFUL_TOKENS = 1_024  # without max_tokens, a request must be able to generate as many, or what its budget buys if that is less

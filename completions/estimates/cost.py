@@ -3,8 +3,9 @@
 import math
 
 from billing import money
-from completions.chat import ChatRequest, Offer, Usage
+from completions.chat import ChatRequest, Offer
 from completions.pricing.rates import STANDARD, HeldRates
+from completions.pricing.usage import Usage
 
 BYTES_PER_TOKEN = 4  # for estimates; it makes them rather low for most text, in the client's favour
 IMAGE_TOKENS = 85  # for tokens per minute: what the makers of models count for the smallest image
