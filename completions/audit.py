@@ -508,7 +508,7 @@ PROVIDER_DAYS_KNOW_THEIR_LONG_PROMPTS = Invariant(
     )
     SELECT place.*, says FROM used AS place LEFT JOIN day USING (day, provider_id, model_id, service_tier)
     CROSS JOIN LATERAL (SELECT ARRAY[{_LONG_SAYS}]) AS of_day(says)
-    WHERE EXISTS (SELECT FROM unnest(least, says, most) AS figure(least, says, most) WHERE NOT says BETWEEN least AND most)
+    WHERE EXISTS (SELECT 1 FROM unnest(least, says, most) AS figure(least, says, most) WHERE NOT says BETWEEN least AND most)
         AND %(account)s::uuid IS NULL AND NOT EXISTS (SELECT 1 FROM cells_cell)
     """,  # noqa: S608  constants of this code
     tables=USAGE_TABLES,

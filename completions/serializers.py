@@ -23,6 +23,9 @@ from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, Tex
 from keys.models import SpendingPeriod, SpendingType
 
 
+CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
+
+
 def model_object(listing: Listing) -> dict[str, Any]:
     """Return OpenAI's model object with prices, limits and capabilities. Prices are dollars per token, as strings."""
     model, price = listing.model, listing.price
@@ -708,7 +711,7 @@ class CompletionSerializer(serializers.Serializer[Any]):
     stream = serializers.BooleanField(help_text="Whether its reply was a stream.")
     attempts = serializers.IntegerField(min_value=0, allow_null=True, help_text="How many times a provider was asked.")
     failed_attempts = FailedAttemptSerializer(many=True, help_text="The attempts that failed, in order.")
-    service_tier = serializers.ChoiceField(choices=(*meters.TIERS, "default"), help_text="The tier whose prices were charged.")
+    service_tier = serializers.ChoiceField(choices=CHARGED_TIERS, help_text="The tier whose prices were charged.")
     settlement = serializers.ChoiceField(
         choices=Completion.Settlement.choices,
         allow_null=True,
@@ -741,7 +744,7 @@ class QuotedRatesSerializer(serializers.Serializer[Any]):
 
 
 class LikelyCostSerializer(QuotedRatesSerializer):
-    service_tier = serializers.ChoiceField(choices=(*meters.TIERS, "default"), help_text="The tier that is asked for.")
+    service_tier = serializers.ChoiceField(choices=CHARGED_TIERS, help_text="The tier that is asked for.")
     prompt_tokens = serializers.IntegerField(min_value=0, help_text="The tokens that its prompt is likely to have.")
     above = serializers.IntegerField(min_value=0, help_text="The threshold of the prices of long prompts. 0: of short ones.")
     cost = SchemaField(
