@@ -22,7 +22,6 @@ from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 from keys.models import SpendingPeriod, SpendingType
 
-
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
 
 
