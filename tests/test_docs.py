@@ -159,7 +159,7 @@ def test_every_integer_setting_has_its_default_and_bounds_documented():
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "environment.integer":
             name, default = (eval(ast.unparse(argument), vars(parameters)) for argument in node.args)
             bounds = {keyword.arg: ast.literal_eval(keyword.value) for keyword in node.keywords}
-            assert documented[name][1:3] == ["integer", f"{default} ({bounds['minimum']} to {bounds['maximum']})"]
+            assert documented[name][1] == f"{default} ({bounds['minimum']}-{bounds['maximum']})"
             seen += 1
     assert seen > 10
 
