@@ -679,8 +679,8 @@ def test_every_supported_kind_is_documented_and_no_other():
 def verdicts() -> dict[str, list[str]]:
     """Return the requirements of the security page by verdict."""
     found: dict[str, list[str]] = {}
-    for requirement, verdict in re.findall(r"^\| (\d+\.\d+\.\d+) \|[^|]*\| ([\w ]+) \|", SECURITY, re.MULTILINE):
-        found.setdefault(verdict, []).append(requirement)
+    for requirements, verdict in re.findall(r"^\| (\d[\d., ]+) \|[^|]*\| ([\w ]+) \|", SECURITY, re.MULTILINE):
+        found.setdefault(verdict, []).extend(requirements.split(", "))
     return found
 
 
