@@ -135,4 +135,5 @@ def describe_effect(model: LanguageModel, after: TokenPrices) -> list[str]:
 
 
 def _example(price: TokenPrices) -> str:
-    return dollars.format_usd(money.round_up(_EXAMPLE_TOKENS * (price.input_nanos + price.output_nanos)))
+    held = price.sheet.held(None, _EXAMPLE_TOKENS)
+    return dollars.format_usd(money.round_up(_EXAMPLE_TOKENS * (held.input_nanos + held.output_nanos)))

@@ -231,6 +231,12 @@ def test_both_pages_say_what_it_does_to_holds_and_margins(echo_model: LanguageMo
         assert "It is below what echo charges: $0.65 for input." in said
 
 
+def test_the_example_is_held_as_a_request_is_at_the_dearest_tier(echo_model: LanguageModel, asker: Client) -> None:
+    seen = {"seen": str(Price.objects.get().pk), "input": "10", "output": "20"}
+    shown = asker.post(PAGE, {**seen, "priority_input": "25", "priority_output": "50", "more_rates": ""})
+    assert "input and 1,000 output tokens holds $0.075 instead of $0.002." in text(shown)
+
+
 @pytest.mark.parametrize("change", ["input_nanos = 1", "model_id = 'other'", "requested_by_id = requested_by_id + 1"])
 def test_what_is_asked_for_stays(echo_model: LanguageModel, asker: Client, change: str) -> None:
     ask(asker)
