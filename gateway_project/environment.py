@@ -67,8 +67,8 @@ def integer(name: str, default: Default, *, minimum: int, maximum: int) -> int |
 
 
 def percent(name: str, *, maximum: int) -> Decimal:
-    """Read a percentage such as ``5`` or ``5.5``, of 0 or more, with at most two decimals. Unset or empty means 0."""
-    value = text(name) or "0"
+    """Read a percentage such as ``5`` or ``5.5``, of 0 or more, with at most two decimals. Unset means 0."""
+    value = text(name, "0")
     if not (_PERCENT.fullmatch(value) and Decimal(value) <= maximum):
         raise ImproperlyConfigured(f"{name} must be between 0 and {maximum}, such as 5 or 5.5; it is {value!r}.")
     return Decimal(value)

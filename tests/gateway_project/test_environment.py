@@ -77,13 +77,13 @@ def test_an_unreadable_network_raises_with_the_reason(monkeypatch, value):
         environment.networks("GATEWAY_EXAMPLE")
 
 
-@pytest.mark.parametrize(("value", "percent"), [("", "0"), ("5", "5"), ("5.5", "5.5"), ("0.25", "0.25"), ("1000", "1000")])
+@pytest.mark.parametrize(("value", "percent"), [(None, "0"), ("5", "5"), ("5.5", "5.5"), ("0.25", "0.25"), ("1000", "1000")])
 def test_a_percentage_is_exact(monkeypatch, value, percent):
-    monkeypatch.setenv("GATEWAY_EXAMPLE", value)
+    monkeypatch.delenv("GATEWAY_EXAMPLE", raising=False) if value is None else monkeypatch.setenv("GATEWAY_EXAMPLE", value)
     assert environment.percent("GATEWAY_EXAMPLE", maximum=1_000) == Decimal(percent)
 
 
-@pytest.mark.parametrize("value", ["-1", "5 %", "5,5", "1000.01", "0.125", "1e2", "NaN", "٥", "five"])
+@pytest.mark.parametrize("value", ["", " ", "-1", "5 %", "5,5", "1000.01", "0.125", "1e2", "NaN", "٥", "five"])
 def test_what_is_no_percentage_raises_with_the_reason(monkeypatch, value):
     monkeypatch.setenv("GATEWAY_EXAMPLE", value)
     with pytest.raises(ImproperlyConfigured, match="GATEWAY_EXAMPLE must be between 0 and 1000"):
