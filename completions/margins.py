@@ -178,6 +178,6 @@ def statement(days: str) -> str:
     ) AS price ON true
     LEFT JOIN ({rates_sql.bands("completions_providerprice")}) AS band
         ON band.price_id = price.id AND {rates_sql.is_in_band("(used.above + 1)", "used.service_tier")}
-    WHERE used.above = 0 OR used.completions > 0 OR used.charged_nanos <> 0
+    WHERE used.completions > 0 OR used.charged_nanos <> 0
     GROUP BY used.model_id, used.provider_id, used.service_tier, used.above
 """  # noqa: S608  SQL of this module

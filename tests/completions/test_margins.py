@@ -246,6 +246,15 @@ def test_a_length_that_sells_below_cost_is_a_loss_whatever_the_others_earn(echo_
     assert facts()["gateway_margin_charged_nanos"] == [("demo/echo", "echo", 1_000_000_000)]
 
 
+def test_a_length_that_no_prompt_had_has_no_line(echo_model: LanguageModel) -> None:
+    price(echo_model, flex_input_nanos=10**9, flex_output_nanos=0)
+    long = used(completions=1, charged_nanos=1_000_000_000, prompt_tokens=250_000, completion_tokens=1_000)
+    use_day(service_tier="flex", prompt_tokens=250_000, bands={"200000": long})
+    only, total = margins.with_sums(days())
+    assert [(each.of.tier, each.of.above, each.of.completions) for each in (only, total)] == [("flex", 200_000, 1), ("", 0, 1)]
+    assert only.of.cost_nanos == total.of.cost_nanos == 250_000_000
+
+
 def test_a_prompt_above_a_threshold_of_the_provider_is_summed_up_apart(api: Any, echo_model: LanguageModel) -> None:
     price(echo_model, input_above_20_nanos=10**9, output_above_20_nanos=2 * 10**9)
     chat.ask(api)
