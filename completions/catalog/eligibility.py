@@ -5,15 +5,15 @@ support. A fallback model that does not support it is skipped. So is one of seve
 the request.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from completions import providers
 from completions.catalog import lookup, route_speeds
 from completions.chat import Call, Candidate, ChatRequest, Offer, ProviderPreferences, Route
 from completions.estimates import token_budget
-from completions.pricing import meters
 from completions.providers import ignored_fields
+from completions.request import serving
 from gateway_project import errors
 from keys.authentication import Caller
 
@@ -96,7 +96,7 @@ def require_kind(request: ChatRequest, offer: Offer) -> None:
 def _check(request: ChatRequest, route: Route) -> None:
     """Raise InvalidRequest for a request that the provider of the route cannot fulfil."""
     if request.tier and not providers.ADAPTERS[route.kind].takes_tiers(route):
-        raise errors.wrong("service_tier", "must be auto or default: the provider of this model has no others")
+        raise errors.wrong("service_tier", f"must be one of {_names_of_tiers(())}: the provider of this model has no others")
     if request.messages_only_at and not providers.ADAPTERS[route.kind].speaks_messages:
         raise errors.wrong(request.messages_only_at, "is a tool of Anthropic's own, which other makers' models do not know")
     if request.web_search and not providers.ADAPTERS[route.kind].speaks_responses:
@@ -136,6 +136,11 @@ def _preferred(preferences: ProviderPreferences | None, offer: Offer) -> Sequenc
     return moved if not preferences.asks_one_provider else [route for route in moved if route.priority == moved[0].priority]
 
 
+def _names_of_tiers(tiers: Collection[str]) -> str:
+    """Return what a request may write for the standard tier and for these, as a list in words."""
+    return ", ".join(name for name, tier in serving.SERVICE_TIERS.items() if not tier or tier in tiers)
+
+
 def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
     if request.contents.image_at and not offer.image_support:
         raise errors.wrong(request.contents.image_at, f"is an image, which {offer.model_id} does not read")
@@ -144,8 +149,8 @@ def _require_capabilities(request: ChatRequest, offer: Offer) -> None:
             raise errors.wrong(name, f"is not supported by {offer.model_id}: it does not call functions")
     price = offer.price
     if request.tier and request.tier not in price.tiers:
-        priced = "".join(f"{tier}, " for tier in price.tiers if tier not in meters.UNASKED_TIERS)
-        raise errors.wrong("service_tier", f"must be {priced}auto or default: {request.tier} has no price for {offer.model_id}")
+        names = _names_of_tiers(price.tiers)
+        raise errors.wrong("service_tier", f"must be one of {names}: {request.tier} has no price for {offer.model_id}")
     if request.wants_hour_cache and not price.offers("cache_write_1h", request.tier):
         raise errors.wrong("cache_control.ttl", f"must be 5m: an hour in the cache has no price for {offer.model_id}")
     if request.web_search_at and not price.offers("web_search", request.tier):

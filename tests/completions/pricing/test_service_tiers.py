@@ -83,7 +83,9 @@ def test_the_refusal_names_the_model_of_an_alias_and_the_tiers_that_it_has(api, 
     factories.change_prices(large.prices, flex_input_nanos=1, flex_output_nanos=1)
     RoutableAlias.objects.create(pk="best/general", model_ids=["acme/large"])
     error = assert_error(ask(api, model="best/general", service_tier="priority"), 400, "invalid_request_error", "service_tier")
-    assert error["message"] == "service_tier must be flex, auto or default: priority has no price for acme/large."
+    assert error["message"] == (
+        "service_tier must be one of auto, default, scale, standard, on_demand, flex: priority has no price for acme/large."
+    )
     assert upstream.requests == []
     assert not alice.holds.exists()
 
