@@ -24,7 +24,7 @@ from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin,
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.desk import short_ids
 from gateway_project.templatetags.amounts import usd
-from gateway_project.text import dollars
+from gateway_project.text import dollars, number_fields
 
 
 @admin.register(Completion)
@@ -181,7 +181,7 @@ class IncidentUpdateInline(NamedTimesMixin, admin.TabularInline):
     model = IncidentUpdate
     extra = 1
     fields = ("at", "text")
-    formfield_overrides = {TextField: {"widget": Textarea(attrs={"rows": 3, "cols": 50})}}
+    formfield_overrides = {**number_fields.OF_COLUMNS, TextField: {"widget": Textarea(attrs={"rows": 3, "cols": 50})}}
 
 
 @admin.register(Incident)

@@ -95,7 +95,7 @@ class DetailsForm(forms.Form):
     """A key's name, last day, models and tags."""
 
     name = forms.CharField(max_length=100, help_text="For example, “production” or “laptop”.")
-    last_day = forms.DateField(
+    last_day = number_fields.DateField(
         label="Expires after",
         required=False,
         widget=forms.DateInput(attrs={"type": "date"}),

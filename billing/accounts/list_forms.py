@@ -9,6 +9,7 @@ from django import forms
 from billing.accounts import spenders
 from billing.models import Account
 from gateway_project import errors
+from gateway_project.text import number_fields
 
 OFFERED_MAX = 100  # spenders in a list to choose from
 _SAME_NAME_MAX = 5
@@ -18,8 +19,8 @@ _PLACES = ("older", "newer")
 class ListForm(forms.Form):
     """Days are UTC days; the last one counts whole. ``older`` and ``newer`` are the place in the list: what a page follows."""
 
-    since = forms.DateField(required=False, label="From day", widget=forms.DateInput(attrs={"type": "date"}))
-    until = forms.DateField(required=False, label="To day", widget=forms.DateInput(attrs={"type": "date"}))
+    since = number_fields.DateField(required=False, label="From day", widget=forms.DateInput(attrs={"type": "date"}))
+    until = number_fields.DateField(required=False, label="To day", widget=forms.DateInput(attrs={"type": "date"}))
 
     def clean(self) -> None:
         super().clean()

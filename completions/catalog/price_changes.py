@@ -52,7 +52,7 @@ class PriceChangeForm(forms.Form):
         max_digits=6,
         decimal_places=2,
     )
-    starts_at = forms.DateTimeField(
+    starts_at = number_fields.DateTimeField(
         label="Effective from (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),

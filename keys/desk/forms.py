@@ -50,7 +50,7 @@ class RaiseForm(KeyActForm):
     """A higher spending limit for a time. The limit's kind and period stay."""
 
     raised_limit = DollarsField(label="Amount in US dollars", max_cents=money.CENTS_MAX)
-    until = forms.DateTimeField(
+    until = number_fields.DateTimeField(
         label="Until (UTC)",
         input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),

@@ -230,6 +230,7 @@ def test_a_key_expires_at_the_end_of_its_last_day(owner, alice):
         ({"last_day": "2020-01-01"}, "last_day"),
         ({"last_day": "9999-12-31"}, "last_day"),
         ({"last_day": "soon"}, "last_day"),
+        ({"last_day": "209\N{ARABIC-INDIC DIGIT THREE}-01-01"}, "last_day"),
         ({"spending_type": ""}, "spending_type"),
         ({"spending_type": "WHENEVER"}, "spending_type"),
         ({"spending_limit": "5"}, "spending_type"),

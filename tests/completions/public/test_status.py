@@ -194,6 +194,9 @@ def test_staff_write_incidents_in_the_admin_and_that_is_recorded(db):
     form = {"title": "Slow", "impact": "minor", "began_at_0": "2026-11-25", "began_at_1": "09:00:00"}
     form |= {"ended_at_0": "", "ended_at_1": "", "updates-TOTAL_FORMS": "1", "updates-INITIAL_FORMS": "0"}
     form |= {"updates-0-at_0": "2026-11-25", "updates-0-at_1": "09:10:00", "updates-0-text": "We know."}
+    for name in ("began_at_0", "updates-0-at_1"):
+        of_other_script = {name: form[name].translate({ord("0") + digit: 0x660 + digit for digit in range(10)})}
+        assert root.post("/admin/completions/incident/add/", {**form, **of_other_script}).status_code == 200
     assert root.post("/admin/completions/incident/add/", form).status_code == 302
     [incident] = Incident.objects.all()
     page = root.get("/admin/completions/incident/add/").content.decode()

@@ -37,6 +37,13 @@ READERS = {
     "a form": (lambda text, _: number_fields.IntegerField().clean(text), Exception),
     "a form of fractions": (lambda text, _: number_fields.FloatField().clean(text), Exception),
     "a form of decimals": (lambda text, _: number_fields.DecimalField().clean(text), Exception),
+    "a form of days": (lambda text, _: number_fields.DateField().clean(f"2026-11-{text}").day, Exception),
+    "a form of times": (lambda text, _: number_fields.DateTimeField().clean(f"2026-11-{text}T00:00").day, Exception),
+    "the admin's day": (lambda text, _: number_fields.SplitDateTimeField().clean([f"2026-11-{text}", "00:00"]).day, Exception),
+    "the admin's time": (
+        lambda text, _: number_fields.SplitDateTimeField().clean(["2026-11-21", f"{text}:00"]).hour,
+        Exception,
+    ),
 }
 
 
