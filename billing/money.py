@@ -15,6 +15,7 @@ TOKENS_PER_PRICE = 1_000_000  # prices are nanodollars per million tokens
 _EXACT = Context(prec=200)  # rounds no number that can be read
 NANOS_MAX = 2**63 - 1
 CENTS_MAX = NANOS_MAX // NANOS_PER_CENT
+PRICE_NANOS_MAX = NANOS_MAX // TOKENS_PER_PRICE
 
 
 def nanos(cents: int) -> int:
@@ -48,12 +49,12 @@ def round_up(price_times_tokens: int) -> int:
 def price_nanos(dollars_per_million: str) -> int:
     """Convert a price in dollars per million tokens, such as "0.0375", to nanodollars per million tokens.
 
-    Raises ValueError if it is no number in ASCII digits, or not an amount of whole nanodollars from 0 to what fits.
+    Raises ValueError if it is not in ASCII digits, without a sign and an exponent, or not whole nanodollars up to what fits.
     """
     try:
-        exact = _EXACT.multiply(ascii_numbers.decimal(dollars_per_million), dollars.NANOS_PER_DOLLAR)
+        exact = _EXACT.multiply(ascii_numbers.amount(dollars_per_million), dollars.NANOS_PER_DOLLAR)
     except ValueError:
         raise ValueError(f"{dollars_per_million!r} is not an amount of dollars") from None
-    if exact < 0 or exact > NANOS_MAX // TOKENS_PER_PRICE or exact != exact.to_integral_value():
+    if exact > PRICE_NANOS_MAX or exact != exact.to_integral_value():
         raise ValueError(f"{dollars_per_million!r} is not a possible price in dollars per million tokens")
     return int(exact)

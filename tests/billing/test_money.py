@@ -55,12 +55,12 @@ def test_a_charge_is_rounded_up_to_the_next_nanodollar_and_never_further(price_t
 
 @given(st.integers(0, 9_000_000_000))
 def test_a_price_is_read_exactly(nanos):
-    assert money.price_nanos(str(Decimal(nanos) / dollars.NANOS_PER_DOLLAR)) == nanos
+    assert money.price_nanos(f"{Decimal(nanos) / dollars.NANOS_PER_DOLLAR:f}") == nanos
 
 
 @pytest.mark.parametrize(
     ("printed", "nanos"),
-    [("0.15", 150_000_000), ("0.0375", 37_500_000), ("15", 15_000_000_000), ("0", 0), ("1e-9", 1), ("0.000000001", 1)],
+    [("0.15", 150_000_000), ("0.0375", 37_500_000), ("15", 15_000_000_000), ("0", 0), (".5", 500_000_000), ("0.000000001", 1)],
 )
 def test_published_prices_are_read(printed, nanos):
     assert money.price_nanos(printed) == nanos
@@ -68,7 +68,23 @@ def test_published_prices_are_read(printed, nanos):
 
 @pytest.mark.parametrize(
     "printed",
-    ["", "free", "-0.01", "NaN", "sNaN", "Infinity", "-Infinity", "1e-10", "1e30", "1e999999", "0,15"],
+    [
+        "",
+        "free",
+        "-0.01",
+        "-0",
+        "+1",
+        "NaN",
+        "sNaN",
+        "Infinity",
+        "-Infinity",
+        "1e-9",
+        "1e3",
+        "1E0",
+        "0.0000000001",
+        "9" * 30,
+        "0,15",
+    ],
 )
 def test_an_invalid_price_is_refused_with_its_text(printed):
     with pytest.raises(ValueError, match="price|amount"):

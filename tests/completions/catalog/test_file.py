@@ -479,7 +479,9 @@ REFUSED = {
     "price that is no table": ('{ input = "1", output = "2" }', '"1"', f"{MODEL} price: must be a table, not text"),
     "price without output": (', output = "2"', "", f"{MODEL} price.output: is missing"),
     "price without input": ('input = "1", ', "", f"{MODEL} price.input: is missing"),
-    "price negative": ('input = "1"', 'input = "-1"', f"{MODEL} price.input: '-1' is not a possible price"),
+    "price negative": ('input = "1"', 'input = "-1"', f"{MODEL} price.input: '-1' is not an amount of dollars"),
+    "price of minus nothing": ('input = "1"', 'input = "-0"', f"{MODEL} price.input: '-0' is not an amount of dollars"),
+    "price with an exponent": ('input = "1"', 'input = "1e3"', f"{MODEL} price.input: '1e3' is not an amount of dollars"),
     "price finer than nanodollars": ('input = "1"', 'input = "0.0000000001"', f"{MODEL} price.input: '0.0000000001' is not"),
     "price not a number": ('input = "1"', 'input = "free"', f"{MODEL} price.input: 'free' is not"),
     "price with an underscore": ('input = "1"', 'input = "1_0"', f"{MODEL} price.input: '1_0' is not an amount of dollars"),
@@ -657,7 +659,7 @@ def test_every_mistake_of_every_file_is_reported_at_once(load):
 
     assert str(refused.value).splitlines() == [
         "catalog.toml: [models.m] context_window: is missing",
-        "catalog.toml: [models.m] price.input: '-1' is not a possible price in dollars per million tokens",
+        "catalog.toml: [models.m] price.input: '-1' is not an amount of dollars",
         "second.toml: [providers.shed] kind: must be text, not a whole number",
         "Nothing was written.",
     ]

@@ -152,10 +152,14 @@ def test_a_price_that_has_begun_stays(echo_model: LanguageModel, root: Client) -
     [
         ({"input": "-1"}, "input", ""),
         ({"input": "free"}, "input", ""),
+        ({"input": "1e3"}, "input", ""),
+        ({"input": "-0"}, "input", ""),
+        ({"more_rates": "us_input = 1E0\nus_output = 1"}, "more_rates", ""),
         ({"output": "0.0000000001"}, "output", ""),
         ({"input": ""}, "input", ""),
         ({"starts_at": "2020-01-01T00:00"}, "starts_at", "This is in the past."),
         ({"starts_at": "soon"}, "starts_at", ""),
+        ({"starts_at": "209\N{ARABIC-INDIC DIGIT THREE}-01-01T00:00"}, "starts_at", ""),
         ({}, "__all__", "This is already the price. Nothing was changed."),
     ],
 )
