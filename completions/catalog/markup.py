@@ -15,17 +15,23 @@ from gateway_project.text import dollars
 
 
 def add_to_sheet(sheet: RateSheet) -> RateSheet:
-    """Return the price with the mark-up."""
-    return sheet.map(lambda nanos: add(nanos, settings.MARKUP_PERCENT))
+    """Return the price with the mark-up. Raises ValueError, which names the rate, if it is above the dearest price."""
+    return RateSheet(rate._replace(nanos=_add(rate.nanos, rate.name)) for rate in sheet)
 
 
 def add_to_list(prices: Mapping[str, str]) -> dict[str, str]:
-    """Return the prices of a provider's list, as text in US dollars, with the mark-up."""
+    """Return the prices of a provider's list, as text in US dollars, with the mark-up. Raises as ``add_to_sheet``."""
     if not settings.MARKUP_PERCENT:
         return dict(prices)  # as they were written
-    return {
-        name: dollars.format_plain(add(money.price_nanos(price), settings.MARKUP_PERCENT)) for name, price in prices.items()
-    }
+    return {name: dollars.format_plain(_add(money.price_nanos(price), name)) for name, price in prices.items()}
+
+
+def _add(nanos: int, name: str) -> int:
+    marked_up = add(nanos, settings.MARKUP_PERCENT)
+    if marked_up > money.PRICE_NANOS_MAX:
+        most = dollars.format_plain(money.PRICE_NANOS_MAX)
+        raise ValueError(f"{name} is {dollars.format_plain(marked_up)} with GATEWAY_MARKUP_PERCENT, more than {most}")
+    return marked_up
 
 
 def add(nanos: int, percent: Decimal) -> int:

@@ -1,4 +1,4 @@
-"""The tables of a catalog file, validated by pydantic, and the sentences that name each mistake by table and field. Pure.
+"""The tables of a catalog file, validated by pydantic, and the sentences that name each mistake by table and field.
 
 Values have exactly the type of their field: ``true`` is not a whole number, and a date is not a date with a time. Unknown
 fields are errors.
@@ -28,7 +28,7 @@ from pydantic_core import ErrorDetails, PydanticKnownError
 
 from billing import money
 from completions import chat
-from completions.catalog import rules
+from completions.catalog import markup, rules
 from completions.models import Category, ModelKind, Provider, Route
 from completions.pricing import meters, rates
 from completions.pricing.rates import Rate, RateSheet
@@ -226,6 +226,11 @@ class PriceTable(CostTable):
     """A ``price`` of a model. ``starts_at`` is when it begins: ``from`` in the file; None: it holds already."""
 
     starts_at: Annotated[datetime.datetime | None, PlainValidator(_moment)] = Field(None, alias="from")
+
+    @model_validator(mode="after")
+    def _has_room_for_the_markup(self) -> "PriceTable":
+        markup.add_to_sheet(self.sheet)
+        return self
 
 
 def _stated(rule: msgspec.structs.FieldInfo) -> Any:

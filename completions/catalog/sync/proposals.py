@@ -178,11 +178,17 @@ def _routes(provider: Provider) -> QuerySet[Route]:
 
 def _compare(provider: Provider, listed: dict[str, ListedModel]) -> Comparison:
     routed = set(_routes(provider).values_list("upstream_model", flat=True))
-    priced = {
-        name: each if each.price is None else replace(each, price=markup.add_to_list(each.price))
-        for name, each in listed.items()
-    }
+    priced = {name: _with_markup(each) for name, each in listed.items()}
     return diff.compare(provider.pk, priced, LanguageModel.objects.with_price_and_routes(), routed)
+
+
+def _with_markup(listed: ListedModel) -> ListedModel:
+    if listed.price is None:
+        return listed
+    try:
+        return replace(listed, price=markup.add_to_list(listed.price))
+    except ValueError as error:
+        return replace(listed, price=None, notes=(*listed.notes, f"has an implausible price: {error}"))
 
 
 def _reconcile(provider: Provider, comparison: Comparison, report: Report) -> None:

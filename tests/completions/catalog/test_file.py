@@ -384,6 +384,28 @@ def test_callers_pay_the_price_of_a_file_with_the_markup(load, settings):
     assert prices("m")[2:] == [{"input": "1.00", "output": "0.000000001"}]
 
 
+@pytest.mark.parametrize("options", [{}, {"check": True}])
+@pytest.mark.parametrize(
+    ("written", "rate"),
+    [
+        ('output = "838.488366987"', "output"),
+        ('output = "2", flex = { input = "1", output = "838.488366987" }', "flex_output"),
+        ('output = "2", above = [{ prompt_tokens = 9, input = "838.488366987", output = "2" }]', "input_above_9"),
+    ],
+)
+def test_a_price_is_at_most_the_dearest_with_its_markup(load, settings, options, written, rate):
+    settings.MARKUP_PERCENT = Decimal(1000)
+    text = MINIMAL.replace('output = "2"', written)
+    with pytest.raises(CommandError) as refused:
+        load(text, **options)
+    assert str(refused.value).splitlines() == [
+        f"catalog.toml: {MODEL} price: {rate} is 9223.372036857 with GATEWAY_MARKUP_PERCENT, more than 9223.372036854",
+        "Nothing was written.",
+    ]
+    assert everything() == [[], [], [], []]
+    load(text.replace("838.488366987", "838.488366986"), **options)
+
+
 def test_a_model_with_images_and_no_maximum_of_its_own_gets_a_warning(load):
     text = MINIMAL.replace('name = "M"', 'name = "M"\nimage_support = true')
 

@@ -163,6 +163,15 @@ def test_the_markup_is_added_to_prices_of_a_list(large, lists, sync, settings):
     assert (new["input"], new["output"], new["cached_input"]) == ("3.165", "15.825", "0.3165")
 
 
+def test_a_price_of_a_list_that_is_too_dear_with_the_markup_is_noted(large, lists, sync, settings):
+    settings.MARKUP_PERCENT = Decimal(1000)
+    lists.lists(priced(prompt="0.001", completion="0.000838488366987"))
+    assert sync("--apply")["notes"] == [
+        "acme/large has an implausible price: input is 11000.00 with GATEWAY_MARKUP_PERCENT, more than 9223.372036854"
+    ]
+    assert not proposed()
+
+
 def test_a_price_change_does_not_affect_a_running_request(api, alice, upstream: Upstream, lists, sync, monkeypatch):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url, api_key_env="SCRIPTED_UPSTREAM_KEY")
     make_model(provider, upstream_model="acme/large")
