@@ -89,13 +89,17 @@ def _price_data(price: Price, before: Price, direction: str) -> dict[str, Any]:
 
 
 def _direction(before: RateSheet, after: RateSheet) -> str:
-    """Return "rise" if any rate that holds for callers becomes dearer, else "fall"; empty if they stay the same."""
-    places = product(
-        [meter.name for meter in METERS],
-        {STANDARD, *before.tiers, *after.tiers},
-        {0, *before.thresholds, *after.thresholds},
-    )
-    changes = {after.nanos_of(*place) - before.nanos_of(*place) for place in places} - {0}
+    """Return "rise" if any rate that holds for callers becomes dearer, else "fall"; empty if they stay the same.
+
+    A tier and a search that were not offered before, or are not offered any longer, have no rate to compare.
+    """
+    places = product({STANDARD, *before.tiers} & {STANDARD, *after.tiers}, {0, *before.thresholds, *after.thresholds})
+    changes = {
+        after.nanos_of(meter.name, *place) - before.nanos_of(meter.name, *place)
+        for place in places
+        for meter in METERS
+        if not meter.is_asked_for or before.offers(meter.name, place[0]) and after.offers(meter.name, place[0])
+    } - {0}
     return "" if not changes else "rise" if max(changes) > 0 else "fall"
 
 

@@ -122,10 +122,13 @@ MORE_RATES_HELP = "Of long prompts and of other tiers, one a line: input_above_2
 
 
 def rate_label(name: str) -> str:
-    """Return the label of a rate's field: ``Flex tier, cached input``."""
+    """Return the label of a rate's field: ``Input, $ per million tokens``; ``Flex tier, cached input``; ``Each image, $``."""
     meter, tier, above = rates.parse_name(name) or (name, "", 0)
     title = rates.Rate(meter, tier, above, 0).title
-    return f"Each {title.lower()}" if meters.BY_NAME[meter].unit is meters.Unit.EACH else title
+    is_each = meters.BY_NAME[meter].unit is meters.Unit.EACH
+    if is_each:
+        return f"Each {title.lower()}, $"
+    return f"{title}, $ per million tokens" if name in meters.REQUIRED else title
 
 
 def rate_help(name: str) -> str:
@@ -209,7 +212,7 @@ def _declare_rates(form: Any, names: Iterable[str]) -> None:
     """Give the form a field for each rate. Only those of input and output are required."""
     for name in names:
         form.base_fields[f"{name}_dollars"] = DollarField(
-            label=f"{rate_label(name)}, $", required=name in meters.REQUIRED, help_text=rate_help(name)
+            label=rate_label(name), required=name in meters.REQUIRED, help_text=rate_help(name)
         )
         form.declared_fields[f"{name}_dollars"] = form.base_fields[f"{name}_dollars"]
 

@@ -161,9 +161,7 @@ class PriceChangeForm(forms.Form):
 
 def _rate_fields() -> dict[str, DollarField]:
     return {
-        name: DollarField(
-            label=f"{rate_label(name)}, $", max_length=30, required=name in meters.REQUIRED, help_text=rate_help(name)
-        )
+        name: DollarField(label=rate_label(name), max_length=30, required=name in meters.REQUIRED, help_text=rate_help(name))
         for name in RATE_NAMES
     }
 

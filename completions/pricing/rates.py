@@ -84,12 +84,20 @@ class CostPart(msgspec.Struct, frozen=True):
 
 
 class HeldRates(NamedTuple):
-    """The dearest rates that a request may be charged at."""
+    """The dearest rates that a request may be charged at, of each meter with all that is a part of it.
+
+    A meter that is part of no other needs a rate here, and ``estimates.cost`` a bound of its number: else it is not held for.
+    """
 
     input_nanos: int
     output_nanos: int
     image_nanos: int
     web_search_nanos: int
+
+
+_ROOTS = [name.removesuffix("_nanos") for name in HeldRates._fields]
+if unheld := {meter.name for meter in METERS if not meter.part_of} - set(_ROOTS):
+    raise TypeError(f"no hold pays for {', '.join(unheld)}: give HeldRates and estimates.cost a bound of it")
 
 
 class _Band:
@@ -127,6 +135,9 @@ class RateSheet:
         self._bands: dict[str, list[tuple[int, _Band]]] = {tier: [] for tier in (STANDARD, *self.tiers)}
         for tier, above in sorted(stated, reverse=True):
             self._bands[tier].append((above, _Band(stated[tier, above], stated[STANDARD, 0])))
+        for tier in self.tiers:
+            if (tier, 0) not in stated:  # no form and no file makes such a price, but a settlement must not fail
+                self._bands[tier] += self._bands[STANDARD]
         self.thresholds = sorted({above for _, above in stated} - {0})
         self._held: dict[tuple[str | None, bool, int], HeldRates] = {}
 
@@ -217,8 +228,7 @@ class RateSheet:
             for above, band in bands
             if above < prompt_tokens_max or not above
         ]
-        roots = ("input", "output", "image", "web_search")
-        dearest = (max(_dearest(band, root, has_hour_cache) for band in bands) for root in roots)
+        dearest = (max(_dearest(band, root, has_hour_cache) for band in bands) for root in _ROOTS)
         return self._held.setdefault(key, HeldRates(*dearest))
 
     # --- Between rows, forms and pages ------------------------------------------------------------------------------
@@ -279,7 +289,8 @@ def place_title(tier: str, above: int) -> str:
 def parse_name(name: str) -> tuple[str, str, int] | None:
     """Return meter, service tier and threshold of a rate's name; None for a name of no rate."""
     found = _NAME.fullmatch(name)
-    return (found[2], found[1] or STANDARD, int(found[3] or 0)) if found else None
+    above = int(found[3] or 0) if found else 0
+    return (found[2], found[1] or STANDARD, above) if found and above <= ABOVE_MAX else None
 
 
 def describe_place(tier: str, above: int) -> str:

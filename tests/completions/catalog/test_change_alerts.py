@@ -101,8 +101,10 @@ CASES = [
     ("a fall", 5, {"input": "0.40"}, {0: [], 4.9: [], 5.1: [fall()], 6: []}),
     ("one rate rises, another falls", 3, {"input": "0.60", "output": "1.00"}, {0: [rise()], 4: []}),
     ("cached input loses its rate", 3, {}, {0: [rise()], 4: []}),
-    ("a tier that is cheaper alone", 2, {"flex_input": "0.20", "flex_output": "0.60"}, {0: [], 2.1: [fall()]}),
-    ("a tier that is dearer alone", 2, {"priority_input": "0.90", "priority_output": "3.00"}, {0: [rise()], 2.1: []}),
+    ("a tier is offered", 2, {"priority_input": "0.90", "priority_output": "3.00"}, {0: [], 2.1: []}),
+    ("a search is offered", 2, {"web_search": "0.01"}, {0: [], 2.1: []}),
+    ("an offered flex tier gets dearer", 2, {"flex_input": "0.30", "flex_output": "0.60"}, {0: [rise()], 2.1: []}),
+    ("an offered flex tier gets cheaper", 2, {"flex_input": "0.10", "flex_output": "0.60"}, {0: [], 2.1: [fall()]}),
     ("a dearer band is added", 7, BAND, {0: [rise()], 8: []}),
     ("a rate that was the same is stated", 2, {"cache_write": "0.50"}, {0: [], 2.1: []}),
 ]
@@ -116,6 +118,9 @@ def test_each_change_of_a_price_is_told_once_and_in_time_to_those_who_used_the_m
     if is_cached:
         plan(model, 0, cached_input="0.10")
         told()
+    if "flex" in request.node.callspec.id:
+        plan(model, 0, flex_input="0.20", flex_output="0.60")
+        assert told() == []
     plan(model, ahead_days, **values)
     found, passed = {}, 0
     for day in expected:
