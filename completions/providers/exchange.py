@@ -13,6 +13,7 @@ from django.conf import settings
 
 from completions import sse
 from completions.chat import Call, Chunk
+from completions.pricing.usage import Usage
 from completions.providers import base, error_body, key_refusals, masking
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
@@ -43,24 +44,27 @@ class BodyBuilder(Protocol):
 
 
 class UnusableResponse(Exception):
-    """What arrived is not a reply in the upstream's format, or it is an error."""
+    """What arrived is not a reply in the upstream's format, or it is an error. ``usage``: what that reports."""
+
+    usage: Usage | None = None
 
 
 class InBandError(UnusableResponse):
     """An error within a response whose HTTP status was 2xx. ``status`` is the status that would have been right."""
 
-    def __init__(self, error: UpstreamError, status: int) -> None:
+    def __init__(self, error: UpstreamError, status: int, usage: Usage | None = None) -> None:
         super().__init__(error.message)
         self.error = error
         self.status = status
+        self.usage = usage
 
 
-def in_band_error(parsed: Any) -> InBandError:
+def in_band_error(parsed: Any, usage: Usage | None = None) -> InBandError:
     """Return the exception for parsed JSON that is an error, and that came with a 2xx status."""
     error = error_body.from_json(parsed)
     if not error.message and isinstance(parsed, dict):  # not all of it: there may be text of a reply beside the error
         error = replace(error, message=f"it reports {json.dumps(parsed.get('error'))}")
-    return InBandError(error, error.status or (400 if error.caller_code else 500))
+    return InBandError(error, error.status or (400 if error.caller_code else 500), usage)
 
 
 def _as_received(status: int, body: bytes) -> tuple[int, str]:

@@ -83,6 +83,8 @@ class EventReader:
     def read_events(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
         """Return the chunks of the events of one read, and the failure, if any, to raise after they are passed on."""
         chunks, failure = self._read_each(events)
+        if failure and failure.usage:
+            chunks.append(Chunk(b"[]", usage=failure.usage))
         if not self.has_passed_on:
             self._held += chunks
             if not (self._begins or self.has_finish_reason or [chunk for chunk in chunks if chunk.text_bytes]):

@@ -140,7 +140,7 @@ class StreamReader(EventReader):
         if (event := self.parse(data)) is None:
             return []
         if error_body.is_error(event):
-            raise in_band_error(event)
+            raise in_band_error(event, self._report.read({**event, "choices": None}))
         chunks = []
         if choices := self._normalize(event.get("choices") or []):
             chunks.append(self._chunk(choices))

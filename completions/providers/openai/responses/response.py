@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from msgspec import structs
-
 from completions.chat import Chunk, WholeReply
 from completions.pricing.usage import Usage
 from completions.providers import error_body, sealed_reasoning, wire
@@ -87,9 +85,12 @@ class StreamReader(EventReader):
             case "response.completed" | "response.incomplete":
                 return self._end(event["response"])
             case "response.failed":
-                raise read_error(event["response"].get("error") or {})
+                response = event["response"]
+                raise read_error(response.get("error") or {}, _usage(response, self._searches, self._report))
             case "error":
                 raise read_error(event.get("error") or event)
+            case _ if isinstance(response := event.get("response"), dict):  # it has begun: OpenAI's word is what was asked for
+                self._report.note_tier("service_tier", response.get("service_tier"))
         if error_body.is_error(event) and not kind:
             raise read_error(event["error"] if isinstance(event.get("error"), dict) else event)
         return []  # also for the types that OpenAI may add
@@ -328,14 +329,15 @@ def _generated_bytes(message: Fields) -> int:
 
 def _usage(response: Fields, searches: "_Searches | None", report: Report) -> Usage | None:
     report.note_tier("service_tier", response.get("service_tier"))
-    usage = report.add(response.get("usage"))
-    return structs.replace(usage, web_searches=searches.number) if usage and searches else usage
+    if searches:
+        report.results, report.is_number_of_searches_final = searches.number, False
+    return report.add(response.get("usage"))
 
 
-def read_error(error: Fields) -> InBandError:
+def read_error(error: Fields, usage: Usage | None = None) -> InBandError:
     """Return the exception for an error that arrived with a 2xx status: one without a code is of the server."""
     parsed = error_body.from_json({"error": error})
     message = parsed.message or f"it reports {json.dumps(error)[:200]}"
     is_about_request = parsed.caller_code or _ABOUT_REQUEST.search(parsed.code) or error.get("type") == "invalid_request_error"
     status = _STATUSES.get(parsed.code) or parsed.status or (400 if is_about_request else 500)
-    return InBandError(UpstreamError(message, parsed.code, parsed.param, parsed.names), status)
+    return InBandError(UpstreamError(message, parsed.code, parsed.param, parsed.names), status, usage)

@@ -63,8 +63,8 @@ def named(data: dict[str, Any]) -> bytes:
     return f"event: {data['type']}\n".encode() + event(data)
 
 
-def begun() -> bytes:
-    empty = response(status="in_progress", usage=None)
+def begun(**fields: Any) -> bytes:
+    empty = response(status="in_progress", usage=None, **{"service_tier": "auto", **fields})
     return b"".join(named({"type": f"response.{what}", "response": empty}) for what in ("created", "in_progress"))
 
 
@@ -112,8 +112,8 @@ def _deltas(kind: str, place: dict[str, Any], text: str) -> list[dict[str, Any]]
     return [{"type": kind, **place, "delta": piece} for piece in (text[:half], text[half:]) if piece]
 
 
-def failed(code: str, text: str = "a reason") -> bytes:
-    last = response(status="failed", error={"code": code, "message": text}, usage=None)
+def failed(code: str, text: str = "a reason", **fields: Any) -> bytes:
+    last = response(status="failed", error={"code": code, "message": text}, **{"usage": None, **fields})
     return named({"type": "response.failed", "response": last})
 
 

@@ -12,7 +12,7 @@ from tests.completions import rows
 from tests.completions.content_parts import IMAGE, PDF, SOUND
 from tests.completions.providers.openai.responses import scripts
 from tests.completions.rows import MESSAGES, assert_charged, assert_released, events, text
-from tests.upstream import CLOSE, KEY, KEY_ENV, event, refusal, stream
+from tests.upstream import CLOSE, KEY, KEY_ENV, ROLE, event, refusal, stream, words
 
 MODEL = "openai/gpt"
 FUNCTION = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
@@ -333,6 +333,36 @@ def test_a_stream_that_breaks_in_the_middle_is_charged_by_its_text(api, alice, u
             *_, error = rows.parsed(b"".join(ask_streamed(api).streaming_content))
             assert list(error) == ["error"]
             assert alice.completions.get().settlement == "partial"
+
+
+# How much the usage of a failure reports, and what is charged: no less than the text that had arrived.
+FAILED_COUNTS = {
+    "more than the text": ({"input_tokens": 9, "output_tokens": 70}, (9, 70)),
+    "less": ({"input_tokens": 9, "output_tokens": 1}, (9, 3)),
+    "no numbers": ({"input_tokens": None}, (rows.PROMPT_ESTIMATE, 3)),
+    "none": (None, (rows.PROMPT_ESTIMATE, 3)),
+}
+
+
+@pytest.mark.parametrize("is_chat", [False, True], ids=["responses", "chat"])
+@pytest.mark.parametrize(("usage", "counts"), FAILED_COUNTS.values(), ids=FAILED_COUNTS.keys())
+def test_a_failure_is_charged_what_its_usage_reports(api, alice, upstream, gpt, is_chat, usage, counts):
+    prompt, completion = counts
+    if is_chat:
+        gpt.routes.update(api="chat")
+        error = {"error": {"message": "no", "code": 502}, "choices": 5, "usage": usage}
+        upstream.will(stream(ROLE, words("Hello you"), 0.02, event(error)))
+    else:
+        upstream.will(stream(scripts.begun(), scripts.said(0, HELLO), 0.02, scripts.failed("server_error", usage=usage)))
+    assert b"error" in ask_streamed(api).getvalue()
+    nanos = prompt * 3_000 + completion * 15_000
+    charged(alice, "partial", prompt=prompt, cached=0, completion=completion, nanos=nanos)
+
+
+def test_a_failure_before_any_text_costs_nothing_whatever_it_reports(api, alice, upstream):
+    upstream.will(stream(scripts.begun(), scripts.failed("server_error", usage=scripts.USAGE)))
+    assert ask_streamed(api).status_code == 502
+    assert_released(alice)
 
 
 @pytest.mark.parametrize(
