@@ -899,7 +899,7 @@ mutant(
 mutant(
     "a_search_that_nobody_asked_for_is_charged",
     "A provider may search the web unasked, at the caller's expense.",
-    code("completions.providers.reported_usage:Report._paid_searches", "if self.may_search", "if True"),
+    code("completions.providers.reported_usage:Report._paid_searches", "min(number, self.searches_max)", "number"),
     f"{SEARCHES}::test_searches_that_nobody_asked_for_are_the_operators_loss[/v1/messages-whole]",
 )
 mutant(
@@ -966,7 +966,7 @@ mutant(
 mutant(
     "a_tier_that_was_not_used_is_charged",
     "The tier that was asked for is charged, whatever the provider says that it served.",
-    code("completions.providers.served_tiers:read", "if not served:", "if asked or not served:"),
+    code("completions.providers.reported_usage:Report.note_tier", "if not isinstance(", "if self.tier or not isinstance("),
     f"{SERVICE_TIERS}::test_the_tier_that_served_is_charged[chat-whole-asked priority, served flex]",
     f"{SERVICE_TIERS}::test_the_tier_that_served_is_charged[responses-streamed-asked flex, served priority]",
     dangerous=True,

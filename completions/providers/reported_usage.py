@@ -165,8 +165,8 @@ HOSTS = {
 def of(call: Call, spoken: Reading | None = None) -> "Report":
     """Return a report of nothing yet. ``spoken`` is what the counts mean at all servers of a format; else the host says it."""
     route, request = call.route, call.request
-    reading, may_search = spoken or _of_host(route.base_url), request.web_searches_max > 0
-    return Report(reading, route.provider_slug, may_search, call.offer.price, request.tier, request.tier, call.head)
+    reading = spoken or _of_host(route.base_url)
+    return Report(reading, route.provider_slug, request.web_searches_max, call.offer.price, request.tier, call.head)
 
 
 @lru_cache(maxsize=1_024)
@@ -186,9 +186,8 @@ class Report(msgspec.Struct):
 
     reading: Reading = UNKNOWN
     provider: str = ""  # for the metrics
-    may_search: bool = False
+    searches_max: int = 0  # that were asked for
     price: RateSheet = _NO_RATES
-    asked_tier: str = ""
     tier: str = ""
     head: UpstreamHead | None = None  # is told the tier, for a reply without usage
     tier_words: dict[str, str] = {}  # by their places
@@ -251,12 +250,14 @@ class Report(msgspec.Struct):
         return bool(seen)
 
     def note_tier(self, place: str, word: Any) -> None:
-        """Take note of the provider's word for the service tier that served. What is no word says nothing."""
+        """Take note of the provider's word for the service tier that served: the last one at each place that says anything."""
         word = word.get("traffic_type") if isinstance(word, dict) else word
         if not isinstance(word, str) or word == self.tier_words.get(place):
             return
+        if self.reading.tiers[place].get(word.lower(), served_tiers.UNKNOWN) is served_tiers.UNTOLD:
+            return
         self.tier_words[place] = word
-        self.tier, unrated = served_tiers.read(self.tier_words, self.reading.tiers, self.asked_tier, self.price.tiers)
+        self.tier, unrated = served_tiers.read(self.tier_words, self.reading.tiers, self.price.tiers)
         if self.head:
             self.head.served_tier, self.head.unrated_tier = self.tier, unrated
 
@@ -360,18 +361,16 @@ class Report(msgspec.Struct):
         return where is Place.UNTOLD or where is not Place.INSIDE and more == reasoning
 
     def _paid_searches(self, number: int) -> int:
-        """Return the searches that the caller pays for: none that failed, nor any that nobody asked for."""
+        """Return the searches that the caller pays for: none that failed, and no more than were asked for."""
         number = number if self.is_number_of_searches_final else max(number, self.results)
         if self.failures:
             number = min(number, max(self.results, number - self.failures))
-        if self.may_search:
-            return number
-        if number > self.unpaid_searches:
-            unpaid_nanos = (number - self.unpaid_searches) * self.price.rate("web_search")
-            metrics.record_provider_loss(self.provider, unpaid_nanos)
-            self.unpaid_searches = number
+        unpaid = number - self.searches_max
+        if unpaid > self.unpaid_searches:
+            metrics.record_provider_loss(self.provider, (unpaid - self.unpaid_searches) * self.price.rate("web_search"))
+            self.unpaid_searches = unpaid
             self._count_contradiction()
-        return 0
+        return min(number, self.searches_max)
 
     def _count_contradiction(self) -> None:
         if not self.is_contradictory:

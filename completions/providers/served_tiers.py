@@ -83,15 +83,12 @@ WORDS = {place.name: place.words for place in PLACES}
 WORDS_OF_MESSAGES = WORDS | {OF_MESSAGES.name: OF_MESSAGES.words}
 
 
-def read(said: dict[str, str], known: dict[str, Words], asked: str, rated: tuple[str, ...]) -> tuple[str, str]:
-    """Return the tier to charge: of those that served the first with rates, else the standard one. As asked, if none is told.
+def read(said: dict[str, str], known: dict[str, Words], rated: tuple[str, ...]) -> tuple[str, str]:
+    """Return the tier to charge: of those that served the first with rates, else the standard one.
 
     Return with it a tier that served and has no rates, or the word for an unknown one; "" if there is none. ``said``: words by
-    their places.
+    their places, without those that say nothing.
     """
-    told = [(word, known[name].get(word.lower(), UNKNOWN)) for name, word in said.items()]
-    served = [(word, tier) for word, tier in told if tier is not UNTOLD]
-    if not served:
-        return asked, ""
+    served = [(word, known[name].get(word.lower(), UNKNOWN) or STANDARD) for name, word in said.items()]
     unrated = next((word if tier == UNKNOWN else tier for word, tier in served if tier != STANDARD and tier not in rated), "")
     return next((tier for _, tier in served if tier in rated), STANDARD), unrated

@@ -7,10 +7,11 @@ import pytest
 
 from billing.models import LedgerEntry
 from completions.models import Completion
+from gateway_project import metrics
 from tests import factories
 from tests.chat import assert_error
 from tests.completions.providers.openai.responses import scripts
-from tests.completions.rows import assert_charged
+from tests.completions.rows import assert_charged, lost_nanos
 from tests.upstream import CLOSE, KEY_ENV, event, stream, whole
 
 SEARCH = {"type": "web_search", "search_context_size": "low"}
@@ -104,6 +105,17 @@ def test_a_search_that_failed_costs_nothing(api, alice, searching, upstream, is_
     assert asked(api, stream=is_stream).getvalue()
     assert_charged(alice, "reported", **COUNTS, nanos=TOKENS_NANOS + EACH)
     assert Completion.objects.get().web_searches == 1
+
+
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_more_searches_than_were_asked_for_are_the_operators_loss(api, alice, searching, upstream, is_stream):
+    loss, counter = lost_nanos("openai"), metrics.usage_contradictions_total.labels("openai")
+    contradictions, items = counter._value.get(), [searched(number) for number in range(5)]
+    upstream.will(streamed(*items) if is_stream else scripts.whole(*items, HELLO))
+    assert asked(api, stream=is_stream).getvalue()
+    assert_charged(alice, "reported", **COUNTS, nanos=TOKENS_NANOS + 2 * EACH)
+    assert Completion.objects.get().web_searches == 2
+    assert (lost_nanos("openai") - loss, counter._value.get() - contradictions) == (3 * EACH, 1)
 
 
 def test_sources_are_asked_for(api, searching, upstream):

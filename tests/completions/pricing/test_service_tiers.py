@@ -350,6 +350,51 @@ def test_the_last_word_of_a_stream_counts(api, alice, tiered, upstream):
     assert_served(api, alice, None, "priority", held="priority", is_stream=True)
 
 
+# Of a stream of Responses: what is asked for, the words at its begin and at its end, how it ends, and what is charged.
+# OpenAI begins with the word of the request, or auto.
+NAMED: dict[str, tuple[str | None, Any, Any, str, str]] = {
+    "standard, then cut": ("priority", "default", None, "cut", ""),
+    "standard, then an error": ("priority", "default", None, "error", ""),
+    "standard, then a failure": ("priority", "default", None, "failed", ""),
+    "standard, then a failure that names another": ("priority", "default", "flex", "failed", "flex"),
+    "unasked flex, then cut": (None, "flex", None, "cut", "flex"),
+    "unasked flex, then a failure": (None, "flex", None, "failed", "flex"),
+    "unasked flex, then a failure that says nothing": (None, "flex", "auto", "failed", "flex"),
+    "no word, then cut": ("priority", None, None, "cut", "priority"),
+    "a word that says nothing, then cut": ("priority", "auto", None, "cut", "priority"),
+    "flex, and none at the end": (None, "flex", None, "completed", "flex"),
+    "flex, and a word that says nothing": (None, "flex", "auto", "completed", "flex"),
+    "an echo, then the one that served": ("priority", "priority", "default", "completed", ""),
+    "a word that says nothing, then the one that served": (None, "auto", "flex", "completed", "flex"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_stream_of_responses_is_charged_at_the_tier_that_it_named_last(api, alice, tiered, upstream, case):
+    asked, first, last, end, tier = NAMED[case]
+    tiered.routes.update(api="responses")
+    said = responses.message("abcdefgh")
+    ends: dict[str, Any] = {
+        "cut": CLOSE,
+        "error": responses.error_event("server_error"),
+        "failed": responses.failed("server_error", service_tier=last),
+        "completed": responses.ended(said, usage=None, service_tier=last),
+    }
+    upstream.will(stream(responses.begun(service_tier=first), responses.said(0, said), 0.02, ends[end]))
+    assert ask(api, service_tier=asked, stream=True).getvalue()
+    settlement = "estimated" if end == "completed" else "partial"
+    assert_charged(alice, settlement, prompt=PROMPT_ESTIMATE, completion=2, nanos=cost(tier, PROMPT_ESTIMATE, 2, 0))
+    assert Completion.objects.get().service_tier == (tier or None)
+
+
+@pytest.mark.parametrize("words_of_stream", [("flex", "auto"), ("priority", "flex"), ("default", "flex")], ids=str)
+def test_the_last_word_that_says_anything_counts(api, alice, tiered, upstream, words_of_stream):
+    first, last = words_of_stream
+    ended = event({"choices": [], "usage": USAGE, "service_tier": last})
+    upstream.will(stream(chunk({"content": "Hi"}, service_tier=first), FINISH, ended, DONE))
+    assert_served(api, alice, None, "flex", held="priority", is_stream=True)
+
+
 def test_responses_name_the_tier_that_was_charged(api, tiered, upstream):
     upstream.will(answered(service_tier="flex"))
     replied = api.post("/v1/responses", {"model": "acme/large", "input": "Hello", "service_tier": "priority"})

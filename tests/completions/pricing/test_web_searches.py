@@ -154,11 +154,20 @@ def test_the_hold_is_for_every_search_and_a_whole_context_window_after_each(api,
     assert replied["x-gateway-max-cost"] == f"{held_nanos / 10**9:.9f}".rstrip("0")
 
 
-def test_more_searches_than_were_asked_for_cost_no_more_than_the_hold(api, alice, searching, upstream):
-    upstream.will(claude.whole(usage=used(1_000)))
-    asked(api)
-    hold = alice.holds.get()
-    assert hold.settled_nanos == hold.amount_nanos < TOKENS_NANOS + 1_000 * EACH
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("asked_for", [1, 2])
+def test_more_searches_than_were_asked_for_are_the_operators_loss(api, alice, searching, upstream, is_stream, asked_for):
+    loss, counter = lost_nanos("claude"), metrics.usage_contradictions_total.labels("claude")
+    contradictions = counter._value.get()
+    usage = {**used(50), "input_tokens": 9}
+    told = claude.whole(SEARCHED, FOUND, claude.text_block("Hi"), usage=usage)
+    upstream.will(streamed(SEARCHED, FOUND, usage=usage) if is_stream else told)
+    assert asked(api, {**SEARCH, "max_uses": asked_for}, max_tokens=4_000, stream=is_stream).getvalue()
+    nanos = 9 * INPUT + 100 * CACHED + 7 * OUTPUT + asked_for * EACH
+    assert_charged(alice, "reported", prompt=109, cached=100, completion=7, nanos=nanos)
+    assert Completion.objects.get().web_searches == asked_for
+    assert (lost_nanos("claude") - loss, counter._value.get() - contradictions) == ((50 - asked_for) * EACH, 1)
+    assert alice.unpaid_until is None
 
 
 # How many results and errors came, and what the provider counts -> what is paid. Its documents: an error is not billed.
