@@ -47,16 +47,19 @@ def settle(
     reply: bytes | None = None,
     stores_reply: bool = True,
     unpaid_nanos: int = 0,
+    disowned_nanos: int = 0,
     response: ResponseRecord | None = None,
 ) -> int | None:
     """Charge ``usage`` at ``price``, at most what was held. Return the nanodollars charged.
+
+    Of what it costs above that, ``disowned_nanos`` do not count against the account: their loss is counted already.
 
     Return None when the hold was resolved before, and correct what was charged then. Return None, too, when the database is
     unavailable or has forgotten the admission: the settlement is charged from the outbox. ``reply`` is what the client gets,
     and gets again for the same Idempotency-Key. Without a reply, a retry under that key runs again; with one that is not
     stored, it is refused. ``response`` is stored for later requests. Raises the database's error when the disk refuses, too.
     """
-    cost_nanos = price.cost_nanos(usage, completion.images)
+    cost_nanos = price.cost_nanos(usage, completion.images) - disowned_nanos
     reply_retention = None
     if idempotency_key:
         sealed_reply = idempotency.seal(reply) if reply is not None and stores_reply else None

@@ -32,6 +32,17 @@ def max_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     return min(text_tokens, offer.context_window) + image_tokens
 
 
+def is_above_what_is_read(prompt_tokens: int, request: ChatRequest, offer: Offer) -> bool:
+    """Return whether a report has more tokens of the prompt than any request can cause.
+
+    Each input, and each reading after a search, may fill the context window. The pages of a file have no bound.
+    """
+    contents, inputs = request.contents, request.inputs
+    readings = inputs.number if inputs else 1 + request.web_searches_max
+    window = offer.context_window + contents.images * offer.image_tokens_max
+    return not contents.file_at and prompt_tokens > readings * window
+
+
 def estimate_prompt_tokens(request: ChatRequest, offer: Offer) -> int:
     """Return the tokens to charge for the prompt when no upstream counts them: the likely ones of its text, and the most that
     its files, sounds and images can be.

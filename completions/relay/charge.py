@@ -17,8 +17,9 @@ cannot be measured: the estimate of a prompt takes them as the hold did.
 The service tier is the one that served, by the provider's word; without a word, the one that was asked for. A tier that serves
 and has no rates is charged at the standard ones.
 
-If the provider charges more, that is the operator's loss. If a deadline or a bound of the gateway ended the reply, the request
-may be the reason: the loss then also counts against what the account may leave unpaid.
+If the provider charges more, that is the operator's loss. If a deadline or a bound of the gateway ended the reply, or the
+report is above the hold, the request may be the reason: the loss then also counts against what the account may leave unpaid.
+Not so what no request can cause: more tokens than the model can read, or was asked for.
 
 Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
 """
@@ -35,6 +36,7 @@ from completions.relay.dispatch import Dispatch
 from gateway_project import metrics
 
 Settlement = Completion.Settlement
+_ASKED_TOKENS_MIN = 16  # of some providers, that refuse a lower maximum
 
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
@@ -53,6 +55,9 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
     unpaid_nanos = dispatch.unseen_nanos
     if dispatch.late_nanos and not expected_nanos(dispatch, usage):  # if another provider is paid, late streams do not count
         unpaid_nanos += dispatch.late_nanos
+    call, disowned_nanos = dispatch.call, 0
+    if usage.prompt_tokens > call.offer.context_window or usage.completion_tokens > admitted.request.choices * call.max_tokens:
+        disowned_nanos = _disowned_nanos(dispatch, usage)
     dispatch.charged_nanos = settlement.settle(
         admitted.completion,
         dispatch.served_by,
@@ -63,12 +68,27 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
         reply=reply,
         stores_reply=dispatch.stores_reply,
         unpaid_nanos=unpaid_nanos,
+        disowned_nanos=disowned_nanos,
         response=response,
     )
     if admitted.is_new_account and dispatch.charged_nanos:
         new_accounts.record_paid(admitted.completion.account_id)
     if dispatch.call.head.unrated_tier:
         unrated_tiers.record(dispatch.call.route, dispatch.call.head.unrated_tier)
+
+
+def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
+    """Return what a report costs above the hold if no request can cause it, and count both; 0 for a possible report."""
+    admitted, call = dispatch.admitted, dispatch.call
+    request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
+    tokens_max = request.choices * max(call.max_tokens, _ASKED_TOKENS_MIN)
+    if usage.completion_tokens <= tokens_max and not cost.is_above_what_is_read(usage.prompt_tokens, request, offer):
+        return 0
+    metrics.usage_contradictions_total.labels(provider_slug).inc()
+    cost_nanos = offer.price.cost_nanos(usage, admitted.completion.images)
+    excess_nanos = admitted.completion.due_nanos(cost_nanos) - admitted.charge_nanos(cost_nanos)
+    metrics.record_provider_loss(provider_slug, excess_nanos)
+    return excess_nanos
 
 
 def settle_broken_off(

@@ -17,10 +17,12 @@ from completions.providers.reported_usage import GEMINI, HOSTS, MESSAGES, Report
 from gateway_project import metrics
 from tests import factories
 from tests.cases import undone
+from tests.completions.content_parts import IMAGE, PDF
 from tests.completions.providers.anthropic import scripts as claude
 from tests.completions.providers.gemini import scripts as gemini
 from tests.completions.providers.openai.responses import scripts as responses
-from tests.completions.rows import ask, ask_streamed, assert_charged, events
+from tests.completions.rows import ask, ask_streamed, assert_charged, events, lost_nanos
+from tests.ledger_audit import assert_ledger_is_consistent
 from tests.upstream import DONE, FINISH, KEY_ENV, ROLE, chunk, reply, stream, usage, whole, words
 
 INPUT, CACHED, OUTPUT = 3_000, 300, 15_000  # nanodollars a token
@@ -271,6 +273,42 @@ def test_numbers_of_any_size_cost_no_more_than_the_hold(api, alice, upstream, gi
     before_nanos = alice.balance_nanos
     alice.refresh_from_db()
     assert (alice.balance_nanos, alice.held_nanos) == (before_nanos - hold.amount_nanos, 0)
+
+
+# Reports above the hold, for max_tokens 10 and a model that reads 100,000 tokens: whether a request can cause them. What none
+# can cause is the fault of the provider, and does not count against the account.
+ABOVE_HOLD = {
+    "more than was asked for and than is read": (counts(10**6, 10**6, None), {}, False),
+    "more than is read": (counts(100_001, 2, None), {}, False),
+    "more than was asked for": (counts(9, 10**6, None), {}, False),
+    "more than was asked for in two choices": (counts(9, 33, None), {"n": 2}, False),
+    "what some generate at least": (counts(9, 16, None), {}, True),
+    "as much as is read": (counts(100_000, 2, None), {}, True),
+    "an image beside what is read": (counts(100_500, 2, None), {"content": IMAGE}, True),
+    "the pages of a file": (counts(10**6, 2, None), {"content": PDF}, True),
+}
+
+
+@pytest.mark.parametrize(("given", "fields", "is_possible"), ABOVE_HOLD.values(), ids=ABOVE_HOLD.keys())
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_what_no_request_can_cause_is_no_work_that_the_account_left_unpaid(
+    api, alice, large, upstream, given, fields, is_possible, is_stream
+):
+    large.image_support, large.context_window = True, 100_000
+    large.save()
+    upstream.will(stream(ROLE, words("a"), FINISH, usage(given), DONE) if is_stream else whole(usage=given))
+    content = [{"type": "text", "text": "Hi"}, *([fields["content"]] if "content" in fields else [])]
+    asked = {"messages": [{"role": "user", "content": content}], "n": fields.get("n", 1)}
+    loss = lost_nanos()
+    with counted_contradictions(not is_possible):
+        assert ask(api, max_tokens=10, stream=is_stream, **asked).getvalue()
+    hold = alice.holds.get()
+    alice.refresh_from_db()
+    due_nanos = given["prompt_tokens"] * INPUT + given["completion_tokens"] * OUTPUT
+    assert hold.settled_nanos == min(hold.amount_nanos, due_nanos)
+    assert lost_nanos() - loss == due_nanos - hold.settled_nanos
+    assert (alice.unpaid_until is not None) == (is_possible and due_nanos > hold.amount_nanos)
+    assert_ledger_is_consistent()
 
 
 # --- Callers of the other languages ------------------------------------------------------------------------------

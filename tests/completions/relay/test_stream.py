@@ -215,12 +215,12 @@ def test_usage_from_before_the_last_text_is_not_all_of_it(api, alice, upstream, 
 
 def test_usage_above_the_hold_charges_the_hold_and_counts_a_loss(api, alice, upstream):
     lost_before_nanos = metrics.operator_loss_nanos._value.get()
-    upstream.will(whole(usage={**USAGE, "completion_tokens": 1_000_000}))
+    upstream.will(whole(usage={**USAGE, "prompt_tokens": 90_000}))
     assert ask(api, max_tokens=10).status_code == 200
     held_nanos = alice.holds.get().amount_nanos
     assert held_nanos < 1_000_000
-    assert_charged(alice, "reported", prompt=9, completion=1_000_000, nanos=held_nanos)
-    assert metrics.operator_loss_nanos._value.get() - lost_before_nanos == 9 * 3_000 + 1_000_000 * 15_000 - held_nanos
+    assert_charged(alice, "reported", prompt=90_000, completion=2, nanos=held_nanos)
+    assert metrics.operator_loss_nanos._value.get() - lost_before_nanos == 90_000 * 3_000 + 2 * 15_000 - held_nanos
 
 
 @pytest.mark.parametrize(
