@@ -53,8 +53,7 @@ class MessagesFormat(ReplyFormat):
 
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         message = received.message or blocks.message(received.choices[0], self._names)
-        counted = {**(message.get("usage") or {}), **_usage_object(usage, charged_nanos)}
-        return as_json({**message, **_head(dispatch), "usage": counted})
+        return as_json({**message, **_head(dispatch), "usage": _counted(message.get("usage") or {}, usage, charged_nanos)})
 
     def events(self, dispatch: Dispatch) -> EventWriter:
         return MessagesEventWriter(dispatch, self._names)
@@ -91,7 +90,7 @@ class MessagesEventWriter(EventWriter):
         known = next((chunk.usage for chunk in chunks if chunk.usage), None)
         usage = known or Usage(self._dispatch.admitted.completion.prompt_estimate, 0)
         stop = {"stop_reason": None, "stop_sequence": None}
-        message = {**_head(self._dispatch), "content": [], **stop, "usage": self._counted(usage, None)}
+        message = {**_head(self._dispatch), "content": [], **stop, "usage": _counted(self._reported, usage, None)}
         return event({"type": "message_start", "message": message})
 
     def _pass_on(self, given: Any) -> list[bytes]:
@@ -101,11 +100,8 @@ class MessagesEventWriter(EventWriter):
             self._reported.update(given.get("usage") or {})
         return [event(given)] if given["type"].startswith("content_block_") else []
 
-    def _counted(self, usage: Usage, charged_nanos: int | None) -> Fields:
-        return {**self._reported, **_usage_object(usage, charged_nanos)}
-
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        delta = {"type": "message_delta", "delta": self._blocks.stop, "usage": self._counted(usage, charged_nanos)}
+        delta = {"type": "message_delta", "delta": self._blocks.stop, "usage": _counted(self._reported, usage, charged_nanos)}
         return b"".join([*self._blocks.end(), event(delta), event({"type": "message_stop"})])
 
     def error(self, error: errors.ApiError) -> bytes:
@@ -116,6 +112,16 @@ def _head(dispatch: Dispatch) -> Fields:
     """Return the fields that every message begins with."""
     completion, model = dispatch.admitted.completion, dispatch.call.offer.model_id
     return {"id": completion.id, "type": "message", "role": "assistant", "model": model}
+
+
+def _counted(reported: Fields, usage: Usage, charged_nanos: int | None) -> Fields:
+    """Return the usage in the words of the provider, with the numbers that are charged."""
+    counted = {**reported, **_usage_object(usage, charged_nanos)}
+    if isinstance(lifetimes := reported.get("cache_creation"), dict):
+        hour = usage.cache_write_1h_tokens
+        kept = {"ephemeral_5m_input_tokens": usage.cache_write_tokens - hour, "ephemeral_1h_input_tokens": hour}
+        counted["cache_creation"] = lifetimes | kept
+    return counted
 
 
 def _usage_object(usage: Usage, charged_nanos: int | None) -> Fields:

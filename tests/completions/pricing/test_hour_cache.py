@@ -1,5 +1,6 @@
 """What a cache keeps for an hour: refused without a price, held for at its price, and charged as it is reported."""
 
+import json
 from typing import Any
 
 import pytest
@@ -136,11 +137,25 @@ def test_a_prompt_that_is_all_kept_for_an_hour_never_costs_more_than_the_hold(al
 
 @pytest.mark.parametrize(
     ("reported", "counted"),
-    [(None, 0), ({}, 0), ({"ephemeral_1h_input_tokens": -1}, 0), ({"ephemeral_1h_input_tokens": 999}, 50)],
+    [
+        (None, 0),
+        ({}, 0),
+        ({"ephemeral_1h_input_tokens": -1}, 0),
+        ({"ephemeral_1h_input_tokens": 999}, 50),
+        ({"ephemeral_5m_input_tokens": 999, "ephemeral_1h_input_tokens": 10}, 10),
+    ],
 )
-def test_no_more_is_an_hours_than_was_written(api, alice, hourly, upstream, reported, counted):
-    upstream.will(claude.whole(usage={**USAGE, "cache_creation": reported}))
-    asked(api)
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "streamed"])
+def test_no_more_is_an_hours_than_was_written_and_the_caller_is_told(
+    api, alice, hourly, upstream, reported, counted, is_stream
+):
+    usage = {**USAGE, "cache_creation": reported}
+    ended = [claude.text("Hi"), claude.message_delta(usage={"output_tokens": 7}), claude.STOP]
+    upstream.will(stream(claude.start(usage), *ended) if is_stream else claude.whole(usage=usage))
+    told = asked(api, stream=is_stream).getvalue().decode()
+    kept = {**(reported or {}), "ephemeral_5m_input_tokens": 50 - counted, "ephemeral_1h_input_tokens": counted}
+    shown = "null" if reported is None else json.dumps(kept, separators=(",", ":"))
+    assert told.count('"cache_creation":') == told.count(f'"cache_creation":{shown}') == 1 + is_stream
     nanos = NANOS - (30 - counted) * (HOURLY - BRIEFLY)
     assert_charged(alice, "reported", **{**CHARGED, "nanos": nanos})
 
