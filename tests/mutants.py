@@ -974,7 +974,7 @@ mutant(
 mutant(
     "a_tier_without_rates_is_charged",
     "A completion names a service tier that its price has no rates for.",
-    code("completions.providers.served_tiers:read", "for _, tier in served if tier in rated", "for _, tier in served"),
+    code("completions.providers.served_tiers:read", "if tier in tiers and tier in rated", "if tier in tiers"),
     f"{SERVICE_TIERS}::test_a_tier_without_rates_is_charged_at_the_standard_ones_and_noted[one of ours]",
     dangerous=True,
 )

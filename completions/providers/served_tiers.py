@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from completions.pricing.rates import STANDARD
 
 FLEX, PRIORITY, UNITED_STATES = "flex", "priority", "us"
+PRECEDENCE = (PRIORITY, FLEX, UNITED_STATES)  # where several serve a reply: no price has their product
 UNTOLD = None  # the word says nothing of what served
 UNKNOWN = "unknown"  # no price has rates for it
 Words = dict[str, str | None]  # in lower case -> the tier
@@ -84,11 +85,12 @@ WORDS_OF_MESSAGES = WORDS | {OF_MESSAGES.name: OF_MESSAGES.words}
 
 
 def read(said: dict[str, str], known: dict[str, Words], rated: tuple[str, ...]) -> tuple[str, str]:
-    """Return the tier to charge: of those that served the first with rates, else the standard one.
+    """Return the tier to charge: of those that served and have rates the first of PRECEDENCE, else the standard one.
 
     Return with it a tier that served and has no rates, or the word for an unknown one; "" if there is none. ``said``: words by
     their places, without those that say nothing.
     """
     served = [(word, known[name].get(word.lower(), UNKNOWN) or STANDARD) for name, word in said.items()]
     unrated = next((word if tier == UNKNOWN else tier for word, tier in served if tier != STANDARD and tier not in rated), "")
-    return next((tier for _, tier in served if tier in rated), STANDARD), unrated
+    tiers = {tier for _, tier in served}
+    return next((tier for tier in PRECEDENCE if tier in tiers and tier in rated), STANDARD), unrated

@@ -19,7 +19,7 @@ and has no rates is charged at the standard ones.
 
 If the provider charges more, that is the operator's loss. If a deadline or a bound of the gateway ended the reply, or the
 report is above the hold, the request may be the reason: the loss then also counts against what the account may leave unpaid.
-Not so what no request can cause: more tokens than the model can read, or was asked for.
+Not so what no request can cause: more tokens than the model can read or write.
 
 Every exit of ``whole`` and ``stream`` calls ``settle`` or ``release``. The sweeper resolves the holds of a dead process.
 """
@@ -36,7 +36,6 @@ from completions.relay.dispatch import Dispatch
 from gateway_project import metrics
 
 Settlement = Completion.Settlement
-_ASKED_TOKENS_MIN = 16  # of some providers, that refuse a lower maximum
 
 
 def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
@@ -56,7 +55,7 @@ def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, 
     if dispatch.late_nanos and not expected_nanos(dispatch, usage):  # if another provider is paid, late streams do not count
         unpaid_nanos += dispatch.late_nanos
     call, disowned_nanos = dispatch.call, 0
-    if usage.prompt_tokens > call.offer.context_window or usage.completion_tokens > admitted.request.choices * call.max_tokens:
+    if usage.prompt_tokens > call.offer.context_window or usage.completion_tokens > call.offer.max_output_tokens:
         disowned_nanos = _disowned_nanos(dispatch, usage)
     dispatch.charged_nanos = settlement.settle(
         admitted.completion,
@@ -81,7 +80,7 @@ def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what a report costs above the hold if no request can cause it, and count both; 0 for a possible report."""
     admitted, call = dispatch.admitted, dispatch.call
     request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
-    tokens_max = request.choices * max(call.max_tokens, _ASKED_TOKENS_MIN)
+    tokens_max = request.choices * offer.max_output_tokens  # a provider may not heed max_tokens
     if usage.completion_tokens <= tokens_max and not cost.is_above_what_is_read(usage.prompt_tokens, request, offer):
         return 0
     metrics.usage_contradictions_total.labels(provider_slug).inc()

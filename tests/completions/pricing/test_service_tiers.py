@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 from completions import tasks
 from completions.charging import checkpoints, outbox
 from completions.models import Completion, RoutableAlias
+from completions.providers import served_tiers
 from completions.relay import unrated_tiers
 from gateway_project import metrics
 from tests import factories
@@ -576,3 +577,9 @@ def test_a_settlement_that_waits_on_disk_keeps_its_tier(alice, tiered, upstream,
     path.write_text(json.dumps({**record, "usage": {**record["usage"], "tier": "gratis"}}))
     with pytest.raises(outbox.Unreadable, match="no such service tier"):
         outbox.load(path)
+
+
+@pytest.mark.parametrize("words", [{"speed": "fast", "inference_geo": "us"}, {"inference_geo": "us", "speed": "fast"}])
+def test_of_two_tiers_that_serve_the_dearer_one_is_charged_whatever_stands_first(words):
+    assert served_tiers.read(words, served_tiers.WORDS_OF_MESSAGES, ("priority", "us")) == ("priority", "")
+    assert served_tiers.read(words, served_tiers.WORDS_OF_MESSAGES, ("us",)) == ("us", "priority")

@@ -278,11 +278,12 @@ def test_numbers_of_any_size_cost_no_more_than_the_hold(api, alice, upstream, gi
 # Reports above the hold, for max_tokens 10 and a model that reads 100,000 tokens: whether a request can cause them. What none
 # can cause is the fault of the provider, and does not count against the account.
 ABOVE_HOLD = {
-    "more than was asked for and than is read": (counts(10**6, 10**6, None), {}, False),
+    "more than is written and than is read": (counts(10**6, 10**6, None), {}, False),
     "more than is read": (counts(100_001, 2, None), {}, False),
-    "more than was asked for": (counts(9, 10**6, None), {}, False),
-    "more than was asked for in two choices": (counts(9, 33, None), {"n": 2}, False),
-    "what some generate at least": (counts(9, 16, None), {}, True),
+    "more than is written": (counts(9, 10**6, None), {}, False),
+    "more than is written in two choices": (counts(9, 8_193, None), {"n": 2}, False),
+    "as much as is written in two choices": (counts(9, 8_192, None), {"n": 2}, True),
+    "more than was asked for, where a provider does not heed it": (counts(9, 4_096, None), {}, True),
     "as much as is read": (counts(100_000, 2, None), {}, True),
     "an image beside what is read": (counts(100_500, 2, None), {"content": IMAGE}, True),
     "the pages of a file": (counts(10**6, 2, None), {"content": PDF}, True),
