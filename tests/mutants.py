@@ -845,14 +845,14 @@ mutant(
 mutant(
     "a_long_prompt_costs_what_a_short_one_does",
     "A prompt above the threshold of a price is charged at the rates of short ones.",
-    code("completions.pricing.rates:RateSheet._band", "prompt_tokens > above or", "False or"),
+    code("completions.pricing.rates:RateSheet._band", "prompt_tokens > band.above or", "False or"),
     f"{PRICING}::test_a_prompt_above_the_threshold_is_charged_whole_at_the_rates_of_its_length[usage0]",
     dangerous=True,
 )
 mutant(
     "a_threshold_is_above_itself",
     "A prompt of just the threshold is charged as a long one.",
-    code("completions.pricing.rates:RateSheet._band", "prompt_tokens > above", "prompt_tokens >= above"),
+    code("completions.pricing.rates:RateSheet._band", "prompt_tokens > band.above", "prompt_tokens >= band.above"),
     f"{PRICING}::test_a_prompt_of_just_the_threshold_is_charged_as_a_short_one",
 )
 mutant(

@@ -7,13 +7,13 @@ and no table gets a column: a number without a column of its own is in ``Usage.o
 from dataclasses import dataclass
 from enum import Enum
 
-TOKENS_PER_RATE = 1_000_000
+from billing import money
 
 
 class Unit(Enum):
     """What a rate is for, and how many of them."""
 
-    TOKENS = ("per million tokens", TOKENS_PER_RATE)
+    TOKENS = ("per million tokens", money.TOKENS_PER_PRICE)
     EACH = ("each", 1)
 
     def __init__(self, words: str, number: int) -> None:
@@ -105,9 +105,8 @@ def lineage(meter: Meter) -> list[str]:
     return [meter.name, *(lineage(BY_NAME[meter.part_of]) if meter.part_of else [])]
 
 
-def count_sql(meter: Meter, row: str = "") -> str:
+def count_sql(meter: Meter) -> str:
     """Return SQL for the number of a meter, with what is a part of it, from the columns of a completion."""
-    prefix = f"{row}." if row else ""
     if meter.count in COLUMNS:
-        return f"coalesce({prefix}{meter.count}, 0)"
-    return f"coalesce(({prefix}other_counts ->> '{meter.count}')::bigint, 0)"
+        return f"coalesce({meter.count}, 0)"
+    return f"coalesce((other_counts ->> '{meter.count}')::bigint, 0)"

@@ -103,7 +103,8 @@ if unheld := {meter.name for meter in METERS if not meter.part_of} - set(_ROOTS)
 class _Band:
     """The rates of one service tier for prompts of one length, with nothing left out."""
 
-    def __init__(self, stated: Mapping[str, int], standard: Mapping[str, int]) -> None:
+    def __init__(self, above: int, stated: Mapping[str, int], standard: Mapping[str, int]) -> None:
+        self.above = above
         self.nanos = {meter.name: _resolve(meter, stated, standard) for meter in METERS}
         # A number includes its parts, so a part adds only what it costs more or less than what it is a part of.
         self.factors = tuple(
@@ -132,9 +133,9 @@ class RateSheet:
         self._stated = stated
         self.tiers = tuple(dict.fromkeys(tier for tier, _ in stated if tier))
         # Of each tier, the longest prompts first.
-        self._bands: dict[str, list[tuple[int, _Band]]] = {tier: [] for tier in (STANDARD, *self.tiers)}
+        self._bands: dict[str, list[_Band]] = {tier: [] for tier in (STANDARD, *self.tiers)}
         for tier, above in sorted(stated, reverse=True):
-            self._bands[tier].append((above, _Band(stated[tier, above], stated[STANDARD, 0])))
+            self._bands[tier].append(_Band(above, stated[tier, above], stated[STANDARD, 0]))
         for tier in self.tiers:
             if (tier, 0) not in stated:  # no form and no file makes such a price, but a settlement must not fail
                 self._bands[tier] += self._bands[STANDARD]
@@ -197,16 +198,15 @@ class RateSheet:
 
     def bands(self, tier: str) -> list[int]:
         """Return the thresholds of a tier, the lowest first."""
-        return sorted(above for above, _ in self._bands.get(tier, ()) if above)
+        return sorted(band.above for band in self._bands.get(tier, ()) if band.above)
 
     def threshold(self, tier: str, prompt_tokens: int) -> int:
         """Return the threshold of the length band that a prompt is charged in."""
-        bands = self._bands.get(tier) or self._bands[STANDARD]
-        return next(above for above, _ in bands if prompt_tokens > above or not above)
+        return self._band(tier, prompt_tokens).above
 
     def _band(self, tier: str, prompt_tokens: int) -> _Band:
-        for above, band in self._bands.get(tier) or self._bands[STANDARD]:
-            if prompt_tokens > above or not above:
+        for band in self._bands.get(tier) or self._bands[STANDARD]:
+            if prompt_tokens > band.above or not band.above:
                 return band
         raise AssertionError("each tier has a band without a threshold")
 
@@ -225,8 +225,8 @@ class RateSheet:
             band
             for served, bands in self._bands.items()
             if tier is None or served in (STANDARD, tier) or served in meters.UNASKED_TIERS
-            for above, band in bands
-            if above < prompt_tokens_max or not above
+            for band in bands
+            if band.above < prompt_tokens_max or not band.above
         ]
         dearest = (max(_dearest(band, root, has_hour_cache) for band in bands) for root in _ROOTS)
         return self._held.setdefault(key, HeldRates(*dearest))

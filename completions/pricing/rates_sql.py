@@ -5,6 +5,7 @@ It computes as ``RateSheet`` does, so the audit and the margins check what was c
 
 from collections.abc import Callable
 
+from billing import money
 from completions.pricing import meters
 from completions.pricing.meters import BY_NAME, METERS, Meter
 
@@ -50,11 +51,11 @@ def cost(number: Callable[[Meter], str]) -> str:
     A number includes its parts, so a part adds only what it costs more or less than what it is a part of.
     """
     return (
-        f"ceil(({' + '.join(f'{number(meter)}::numeric * {_factor(meter)}' for meter in METERS)}) / {meters.TOKENS_PER_RATE})"
+        f"ceil(({' + '.join(f'{number(meter)}::numeric * {_factor(meter)}' for meter in METERS)}) / {money.TOKENS_PER_PRICE})"
     )
 
 
 def _factor(meter: Meter) -> str:
-    own, multiple = f"band.nanos[{_PLACES[meter.name]}]", meters.TOKENS_PER_RATE // meter.unit.number
+    own, multiple = f"band.nanos[{_PLACES[meter.name]}]", money.TOKENS_PER_PRICE // meter.unit.number
     difference = f"({own} - band.nanos[{_PLACES[BY_NAME[meter.part_of].name]}])" if meter.part_of else own
     return difference if multiple == 1 else f"{multiple} * {difference}"
