@@ -427,7 +427,7 @@ SWEEPER = "completions/test_tasks.py"
 mutant(
     "held_money_is_available",
     "What running requests hold is available to others.",
-    code("billing.models:Account.available_nanos", " - self.held_nanos", ""),
+    code("billing.models.accounts:Account.available_nanos", " - self.held_nanos", ""),
     f"{HOLDS}::test_the_whole_balance_can_be_held_to_the_nanodollar",
     LEDGER_MACHINE,
     "completions/charging/test_admission.py::test_affordable_max_tokens_exclude_what_running_requests_hold",

@@ -45,7 +45,7 @@ DESCRIBED_ELSEWHERE = (  # read by operators or generated into the reference of 
     "billing/audit.py",
     "billing/ledger/audit.py",
     "billing/management/",
-    "billing/models.py",
+    "billing/models/",
     "billing/payments/booking.py",
     "billing/payments/checks.py",
     "completions/audit.py",
