@@ -12,7 +12,7 @@ Owns every balance. Imports no other app and knows nothing of keys, models or pr
 - ``sign_in``            signing in: sessions, second factors, mails, limits on attempts
 - ``members``            invitations, changes of role, and the page of an account's members
 - ``staff``              what staff may do only with a second person
-- ``warnings``           what members are warned of, such as a low balance
+- ``alerts``             what members are told, such as a low balance
 - ``payments``           credit bought from a processor, refunds, disputes, receipts
 - ``account_settings``   the account as a whole, for its owners: activity, emails, export, closing
 - ``desk``               what billing contributes to the support desk

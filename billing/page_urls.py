@@ -6,9 +6,9 @@ from django.views.generic import RedirectView
 
 from billing import statement_pages
 from billing.accounts import member_pages
+from billing.alerts import pages as alert_pages
 from billing.sign_in import password_pages
 from billing.staff import withdrawals
-from billing.warnings import pages as alert_pages
 
 urlpatterns = [
     path("sign-in/", RedirectView.as_view(pattern_name="account_login", query_string=True), name="sign-in"),
@@ -21,7 +21,7 @@ urlpatterns = [
     path("members/", include("billing.members.page_urls")),
     path("billing/", include("billing.payments.page_urls")),
     path("settings/", include("billing.account_settings.page_urls")),
-    path("alerts/", include("billing.warnings.page_urls")),
+    path("alerts/", include("billing.alerts.page_urls")),
     path("warnings/", alert_pages.moved, {"rest": ""}),
     path("warnings/<path:rest>", alert_pages.moved),
     path("ledger.csv", statement_pages.download_statement, name="statement-csv"),

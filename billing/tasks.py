@@ -5,11 +5,11 @@ import logging
 from django.contrib.sessions.backends.db import SessionStore
 
 from billing.account_settings import closing, erasure, exports
+from billing.alerts import deliveries, entry_notices, sending
 from billing.ledger import holds, signed_days
 from billing.payments import configuration, reconciliation, top_ups
 from billing.payments.processor import ProcessorUnavailable
 from billing.sign_in import addresses, limits
-from billing.warnings import deliveries, entry_notices, sending
 from gateway_project.activity import retention
 from gateway_project.celery import periodic
 from gateway_project.db import pool

@@ -8,8 +8,8 @@ from typing import Any
 from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
+from billing.alerts import summaries as warnings
 from billing.models import Account
-from billing.warnings import summaries as warnings
 from gateway_project import bar_chart
 from gateway_project.text import dollars, timestamps
 from gateway_project.text.dollars import Amount

@@ -1087,14 +1087,14 @@ mutant(
 mutant(
     "webhooks_reach_what_providers_may",
     "An owner's webhook is sent to private networks that are permitted for providers.",
-    code("billing.warnings.sending:_send_webhook", "settings.PRIVATE_WEBHOOKS", "None"),
-    "billing/warnings/test_sending.py::test_a_name_that_leads_to_a_private_address_is_not_connected_to",
+    code("billing.alerts.sending:_send_webhook", "settings.PRIVATE_WEBHOOKS", "None"),
+    "billing/alerts/test_sending.py::test_a_name_that_leads_to_a_private_address_is_not_connected_to",
 )
 mutant(
     "a_claim_keeps_nobody_away",
     "A delivery that is being sent is sent by another run, too.",
-    code("billing.warnings.deliveries:_claim", "next_try_at=now + CLAIM_TIME", "next_try_at=now"),
-    "billing/warnings/test_sending.py::test_a_claimed_delivery_is_claimed_by_no_other_run",
+    code("billing.alerts.deliveries:_claim", "next_try_at=now + CLAIM_TIME", "next_try_at=now"),
+    "billing/alerts/test_sending.py::test_a_claimed_delivery_is_claimed_by_no_other_run",
 )
 mutant(
     "a_key_is_told_again_in_its_window",

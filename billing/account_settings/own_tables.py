@@ -16,8 +16,8 @@ from django.db.models import ForeignKey, Model
 from billing.account_settings import contributions
 from billing.account_settings.contributions import Read
 from billing.account_settings.tables import TABLES, in_batches
+from billing.alerts.payload import camel_case
 from billing.models import Account, User
-from billing.warnings.payload import camel_case
 from gateway_project.cells.models import DELETED, EVIDENCE, Kept, OwnedModel
 from gateway_project.text import timestamps
 

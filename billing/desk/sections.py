@@ -6,10 +6,10 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from billing import staff_permissions
+from billing.alerts import summaries as warnings
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff.people_admin import staff_of
-from billing.warnings import summaries as warnings
 from gateway_project.activity import readers
 from gateway_project.db import pool
 from gateway_project.desk.sections import Section
@@ -118,6 +118,6 @@ SECTIONS = [
     Section(20, "holds", "Running requests", "billing.view_hold", f"{_TEMPLATES}/holds.html", _holds),
     Section(50, "entries", "Ledger", "billing.view_ledgerentry", f"{_TEMPLATES}/entries.html", _ledger),
     Section(70, "members", "Members", "billing.view_account", f"{_TEMPLATES}/members.html", _members),
-    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/warnings.html", _warnings),
+    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/alerts.html", _warnings),
     Section(80, "acts", "Activity of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
 ]

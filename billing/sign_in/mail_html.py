@@ -20,7 +20,7 @@ BUTTONS: Mapping[str, str] = {
     "sign_up": "Confirm and choose a password",
     "sign_up_again": "Choose a new password",
     "signed_in": "Review your sessions",
-    "warning": "See your alerts",
+    "alert": "See your alerts",
     "webhook_paused": "Open the webhook",
 }
 

@@ -18,8 +18,8 @@ from django.db.models import BigIntegerField, Count, Exists, Max, Min, OuterRef,
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
+from billing.alerts import payload
 from billing.models import AccountWarning
-from billing.warnings import payload
 from completions.catalog import price_requests
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, UsageHour

@@ -642,5 +642,5 @@ def test_every_constraint_and_every_trigger_has_its_test(db):
         triggers = {name for (name,) in cursor.fetchall()}
     assert all(name in audit.TRIGGERS_STAND_GUARD.sql for name in triggers)
     here = Path(__file__).parent
-    text = "".join((here / folder / "test_constraints.py").read_text() for folder in (".", "payments", "warnings"))
+    text = "".join((here / folder / "test_constraints.py").read_text() for folder in (".", "payments", "alerts"))
     assert [name for name in sorted(names | triggers) if f"test_{name}" not in text and f'"{name}"' not in text] == []

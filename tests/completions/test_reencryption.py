@@ -11,9 +11,9 @@ from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.test import RequestFactory
 
+from billing.alerts import endpoints
 from billing.ledger import audit
 from billing.models import LedgerEntry, WebhookEndpoint
-from billing.warnings import endpoints
 from completions import reencryption
 from completions.charging import stored_responses
 from completions.models import IdempotentRequest, Provider, StoredResponse

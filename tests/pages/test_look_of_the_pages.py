@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.db import transaction
 from django.urls import URLResolver, get_resolver, resolve
 
+from billing.alerts import deliveries
+from billing.alerts.deliveries import Attempt
 from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
-from billing.warnings import deliveries
-from billing.warnings.deliveries import Attempt
 from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle, management_keys

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import URLResolver, get_resolver
 
-from billing.warnings import endpoints
+from billing.alerts import endpoints
 from completions.catalog import rules
 from gateway_project.text import web_addresses
 from tests.pages.conftest import owner, superuser  # noqa: F401  fixtures

@@ -10,8 +10,8 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from billing import tasks as billing_tasks
+from billing.alerts import endpoints, payload
 from billing.models import AccountWarning, WarningDelivery
-from billing.warnings import endpoints, payload
 from completions import tasks
 from completions.catalog import change_alerts
 from completions.models import LanguageModel, UsageHour
@@ -19,7 +19,7 @@ from completions.public import facts
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from tests import chat, factories
-from tests.billing.warnings.test_sending import request_of_owner  # noqa: F401  a fixture
+from tests.billing.alerts.test_sending import request_of_owner  # noqa: F401  a fixture
 from tests.completions.catalog.test_admin import model_fields, url
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, owner_of, signed_in, superuser  # noqa: F401  a fixture

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from billing.warnings import pages
+from billing.alerts import pages
 
 urlpatterns = [
     path("", pages.show, name="alerts"),

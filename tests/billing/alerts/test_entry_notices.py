@@ -6,9 +6,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from billing import locks, tasks
+from billing.alerts import entry_notices
 from billing.ledger import writer
 from billing.models import AccountWarning, EmailChoice, Role, WarningDelivery, WebhookEndpoint
-from billing.warnings import entry_notices
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.billing.payments.conftest import begin, outcome, owner, stripe  # noqa: F401  fixtures

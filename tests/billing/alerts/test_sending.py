@@ -20,10 +20,10 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from billing import tasks
+from billing.alerts import deliveries, endpoints, signature
+from billing.alerts.endpoints import EndpointRefused
 from billing.models import AccountWarning, Role, WarningDelivery, WebhookEndpoint
 from billing.sign_in import mails
-from billing.warnings import deliveries, endpoints, signature
-from billing.warnings.endpoints import EndpointRefused
 from gateway_project.activity.models import Activity
 from tests import factories, usage
 

@@ -13,10 +13,10 @@ from typing import Any
 from django.conf import settings
 from gevent.pool import Pool
 
+from billing.alerts import deliveries, endpoints, payload, signature
+from billing.alerts.deliveries import Attempt
 from billing.models import AccountWarning, WarningDelivery
 from billing.sign_in import mails
-from billing.warnings import deliveries, endpoints, payload, signature
-from billing.warnings.deliveries import Attempt
 from gateway_project import secretbox
 from gateway_project.net import addresses, http
 from gateway_project.text import web_addresses
@@ -196,7 +196,7 @@ def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
     context |= _link(delivery.warning)
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
     try:
-        mails.deliver(delivery.email, "warning", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
+        mails.deliver(delivery.email, "alert", message_id=f"<{delivery.pk.hex}@{domain}>", **context)
     except mails.NotSent as error:
         return str(error)
     return ""

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from billing.alerts import payload
+from billing.alerts.payload import Words
 from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
-from billing.warnings import payload
-from billing.warnings.payload import Words
 from gateway_project.text import web_addresses
 
 PACE_DAYS = 7  # whole UTC days before today

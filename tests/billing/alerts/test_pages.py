@@ -7,8 +7,8 @@ from django.http import Http404
 from django.test import RequestFactory
 from django.utils import timezone
 
+from billing.alerts import deliveries, endpoints, summaries
 from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
-from billing.warnings import deliveries, endpoints, summaries
 from gateway_project.activity.models import Activity
 from tests import usage
 from tests.pages.conftest import make_staff, owner, session_texts, signed_in  # noqa: F401  fixtures

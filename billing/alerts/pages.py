@@ -17,11 +17,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from billing import locks, money
 from billing.accounts.member_pages import Pager, member_page, member_page_for
 from billing.accounts.roles import Permission
+from billing.alerts import endpoints, summaries
+from billing.alerts.endpoints import EndpointRefused
 from billing.forms import DollarsField
 from billing.models import Account, WarningDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
-from billing.warnings import endpoints, summaries
-from billing.warnings.endpoints import EndpointRefused
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -80,7 +80,7 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
         "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
         "endpoints_max": settings.ACCOUNT_WEBHOOKS_MAX,
     }
-    return render(request, "warnings/list.html", context)
+    return render(request, "alerts/list.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -93,7 +93,7 @@ def change_threshold(request: HttpRequest, account: Account) -> HttpResponse:
         words = _set_threshold(request, account, form.cleaned_data["threshold"])
         messages.success(request, f"Members get an alert {words}.")
         return redirect("alerts")
-    return render(request, "warnings/threshold.html", {"form": form})
+    return render(request, "alerts/threshold.html", {"form": form})
 
 
 def _set_threshold(request: HttpRequest, account: Account, cents: int | None) -> str:
@@ -123,7 +123,7 @@ def new_endpoint(request: HttpRequest, account: Account) -> HttpResponse:
             return _show_secret(request, endpoint, secret)
         except EndpointRefused as refusal:
             form.add_error("url", str(refusal))
-    return render(request, "warnings/new.html", {"form": form})
+    return render(request, "alerts/new.html", {"form": form})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -134,12 +134,12 @@ def rotate(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
     if request.method == "POST":
         return _show_secret(request, endpoint, endpoints.rotate(request, endpoint), is_rotated=True)
-    return render(request, "warnings/rotate.html", {"url": endpoint.url, "id": endpoint.pk})
+    return render(request, "alerts/rotate.html", {"url": endpoint.url, "id": endpoint.pk})
 
 
 def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *, is_rotated: bool = False) -> HttpResponse:
     context = {"url": endpoint.url, "id": endpoint.pk, "secret": secret, "is_rotated": is_rotated}
-    return render(request, "warnings/secret.html", context)
+    return render(request, "alerts/secret.html", context)
 
 
 @require_safe
@@ -152,7 +152,7 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
         "endpoint": summaries.summarize_endpoint(endpoint, pool.database_time()),
         "deliveries": [(summaries.describe_warning(each.warning), summaries.summarize_delivery(each)) for each in latest],
     }
-    return render(request, "warnings/endpoint.html", context)
+    return render(request, "alerts/endpoint.html", context)
 
 
 @require_POST
@@ -189,7 +189,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
         endpoints.delete(request, endpoint)
         messages.success(request, f"{endpoint.url} is deleted.")
         return redirect("alerts")
-    return render(request, "warnings/delete.html", {"url": endpoint.url, "id": endpoint.pk})
+    return render(request, "alerts/delete.html", {"url": endpoint.url, "id": endpoint.pk})
 
 
 @require_POST

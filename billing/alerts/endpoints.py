@@ -11,8 +11,8 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 
 from billing import locks
+from billing.alerts import signature
 from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
-from billing.warnings import signature
 from gateway_project import secretbox
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
