@@ -6,37 +6,32 @@ import no app.
 
 The path of a request, module after module:
 
-    views -> inbound.completion_view -> request.schema -> catalog.eligibility -> charging.admission (committed)
-          -> relay.attempts -> providers -> relay.stream or relay.whole -> charging.settlement -> reply
+    inbound.chat_completions.views -> inbound.completion_view -> request.schema -> catalog.eligibility
+          -> charging.admission (committed) -> relay.attempts -> providers -> relay.stream or relay.whole
+          -> charging.settlement -> reply
 
 The layers, from top to bottom. A layer imports only layers below it; import-linter checks this, by pyproject.toml:
 
 - ``urls``, ``apps``       the paths under /v1; the app's registration with Django
-- ``views``, ``admin``     the HTTP views; the staff pages. Also ``checks``, the system checks, and ``management``, the commands
+- ``admin``                the staff pages. Also ``checks``, the system checks, and ``management``, the commands
 - ``public``               the landing page, the list of models and a page for each, for everybody
 - ``tracing``              traces of completions, where the operator wants them
 - ``playground``           the page from which members send completions
 - ``desk``                 what completions contribute to the support desk
 - ``inbound``              the languages of callers, and the way of a completion, which all of them share
-- ``key_admin``, ``account_admin``  what completions add to the support pages of a key and of an account
-- ``serializers``          the shapes of replies; ``completion_object`` and ``quote_object`` make two of them
 - ``tasks``                scheduled work
-- ``sweeper``              settles or releases what a dead process left
 - ``facts``                what operators watch of routes, outbox and dead letters
-- ``reencryption``         encrypts what is stored anew, after a change of the encryption keys
-- ``uptime``               how many requests were answered, by hour and day, for the status page
 - ``history``              the owner's pages of past requests, and the words for how one went
 - ``relay``                dispatches an admitted request to its routes and relays the reply, whole or streamed
 - ``retention``            drops details of completions after a time, into an archive or for good
 - ``charging``             holds the money before the request, and charges or releases it once afterwards
 - ``catalog``              what is offered under a model id; ``catalog.sync`` compares it with the providers' own lists
-- ``margins``      what providers cost and what was charged, by model and provider
-- ``hours``, ``measurements``  what the completions of each hour cost; how often and how soon providers answered
+- ``statistics``   what all completions of an hour or day add up to: spending, speed, uptime, margins
 - ``usage``                what accounts used, by hour: the sums, the page of an account, its files
 - ``audit``, ``models``    the questions that completions add to the audit of the ledger; the tables
 - ``providers``            one adapter for each kind of provider, behind one interface
 - ``estimates``            pure: what a request costs at most, how many tokens it may generate
 - ``request``              parses and validates the JSON of a request into a ``ChatRequest``
-- ``chat``, ``sse``        pure: the frozen dataclasses that the layers pass on; the framing of event streams, in and out
+- ``chat``         pure: the frozen dataclasses that the layers pass on
 - ``pricing``              pure: the rates of a price, and what a usage costs at them
 """

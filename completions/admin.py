@@ -12,12 +12,12 @@ from django.utils.safestring import mark_safe
 
 from billing.desk import search
 from billing.models import Hold, LedgerEntry
-from completions import account_admin  # noqa: F401  registers its pages
 from completions.catalog import admin as catalog_admin  # noqa: F401  registers its pages
 from completions.catalog.sync import admin as proposals_admin  # noqa: F401  registers its pages
+from completions.desk import account_admin  # noqa: F401  registers its pages
+from completions.desk.key_admin import describe_failures
 from completions.history import comparison
 from completions.history.explanation import SETTLEMENTS_IN_SHORT
-from completions.key_admin import describe_failures
 from completions.models import Completion, CompletionHour, IdempotentRequest, Incident, IncidentUpdate
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import NamedTimesMixin, ReadOnlyAdmin, RecordedAdmin

@@ -2,8 +2,8 @@
 
 from django.conf import settings
 
-from completions import margins
 from completions.charging import outbox
+from completions.statistics import margins
 from gateway_project.monitoring.facts import Fact, HostGauge
 
 # Counts the days that are older than RETENTION_DETAIL_DAYS, from the first day that still has its details. That is the first

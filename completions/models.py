@@ -917,7 +917,7 @@ class StoredResponse(OwnedModel):
 class UptimeSums(OwnedModel):
     """How many requests for a model, or attempts at a provider, were answered in one hour or on one UTC day.
 
-    Only ``completions.uptime`` writes it.
+    Only ``completions.statistics.uptime`` writes it.
     """
 
     is_day = models.BooleanField()

@@ -2,13 +2,13 @@
 
 import logging
 
-from completions import hours, sweeper, uptime
 from completions.catalog import change_alerts
 from completions.catalog.sync import proposals
-from completions.charging import idempotency, stored_responses
+from completions.charging import idempotency, stored_responses, sweeper
 from completions.models import Provider
 from completions.retention import archive
 from completions.retention import usage as old_usage
+from completions.statistics import hours, uptime
 from completions.usage import sums
 from gateway_project.celery import periodic
 from gateway_project.db import pool

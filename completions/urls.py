@@ -1,6 +1,6 @@
 from django.urls import path
 
-from completions import views
+from completions.inbound.chat_completions import views
 from completions.inbound.embeddings.views import EmbeddingsView
 from completions.inbound.messages.views import CountTokensView, MessageQuoteView, MessagesView
 from completions.inbound.openrouter.views import GenerationView, KeyView

@@ -162,8 +162,7 @@ def post_worker_init(worker: Any) -> None:
     import gevent
     from django.conf import settings
 
-    from completions import sweeper
-    from completions.charging import checkpoints, journal, outbox, settlement
+    from completions.charging import checkpoints, journal, outbox, settlement, sweeper
     from gateway_project import logs, metrics
     from gateway_project.monitoring import processes
     from gateway_project.net import draining

@@ -347,7 +347,7 @@ SPECTACULAR_SETTINGS = {
         "ThinkingDisplay": "completions.inbound.messages.serializers.DISPLAYS",
         "ReasoningSummary": "completions.inbound.responses.request.SUMMARIES",
         "ServiceTier": "completions.request.serving.TIERS",
-        "ChargedTier": "completions.serializers.CHARGED_TIERS",
+        "ChargedTier": "completions.inbound.chat_completions.serializers.CHARGED_TIERS",
         "ReasoningEffort": "completions.request.schema.REASONING_EFFORTS",
         "Verbosity": "completions.request.schema.VERBOSITIES",
         "ModelCategory": "completions.models.Category.values",

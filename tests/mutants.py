@@ -1432,7 +1432,7 @@ mutant(
 mutant(
     "what_waits_on_disk_is_given_away",
     "The sweeper gives away what another process of its host is to drain.",
-    code("completions.sweeper:_abandoned", "[path.stem for path in outbox.waiting_files()]", "[]"),
+    code("completions.charging.sweeper:_abandoned", "[path.stem for path in outbox.waiting_files()]", "[]"),
     "completions/charging/test_outbox.py::test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away",
     dangerous=True,
 )
@@ -1728,19 +1728,19 @@ mutant(
 mutant(
     "the_sweeper_ignores_checkpoints",
     "What a process had relayed before it died is free.",
-    code("completions.sweeper:_resolve", "not completion.relayed_bytes", "True"),
+    code("completions.charging.sweeper:_resolve", "not completion.relayed_bytes", "True"),
     f"{CHECKPOINTS}::test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed",
 )
 mutant(
     "the_sweeper_takes_what_runs",
     "The sweeper resolves holds that have not expired.",
-    code("completions.sweeper:_abandoned", "expires_at__lt=now", "expires_at__gt=now"),
+    code("completions.charging.sweeper:_abandoned", "expires_at__lt=now", "expires_at__gt=now"),
     f"{SWEEPER}::test_the_sweeper_ignores_a_running_hold",
 )
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code("completions.sweeper:release_expired_holds", ", partial(outbox.drain, settlement.resolve_all)):", ",):"),
+    code("completions.charging.sweeper:release_expired_holds", ", partial(outbox.drain, settlement.resolve_all)):", ",):"),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(

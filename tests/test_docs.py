@@ -28,6 +28,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from billing.filters import LedgerPageFilterSet
 from billing.ledger import audit
 from completions.catalog import file as catalog_file
+from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
 from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer
 from completions.inbound.messages.serializers import MessageRequestSerializer
 from completions.inbound.responses.serializers import ModelResponseRequestSerializer
@@ -35,7 +36,6 @@ from completions.models import Completion, Price, Provider
 from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage, served_tiers
 from completions.providers.base import RETRYABLE_STATUSES
-from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import contributions, errors, logs, metrics
 from gateway_project.monitoring import collector
 from gateway_project.urls import health

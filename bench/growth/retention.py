@@ -53,8 +53,8 @@ def _report_sizes(completions: int) -> None:
 
 def _report_work(days: int) -> None:
     from billing.ledger import audit, signed_days
-    from completions import hours
     from completions.retention import archive
+    from completions.statistics import hours
     from completions.usage import sums
     from gateway_project.db import pool
 

@@ -15,7 +15,6 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 
 from billing.staff.people_admin import staff_of
-from completions import measurements
 from completions.catalog import price_changes, price_requests, route_calls, writes
 from completions.catalog.forms import LanguageModelForm, PriceForm, ProviderForm, RouteForm
 from completions.catalog.previews import PreviewedAdmin
@@ -23,6 +22,7 @@ from completions.catalog.price_admin import PRICE_COLUMNS, PricesInDollars
 from completions.catalog.price_changes import PriceChangeForm
 from completions.catalog.sync import diff, proposals
 from completions.models import LanguageModel, LanguageModelQuerySet, Price, PriceRequest, Provider, RoutableAlias, Route
+from completions.statistics import measurements
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity

@@ -11,12 +11,12 @@ from django.template.response import TemplateResponse
 
 from billing.models import User
 from billing.staff.approval_admin import WaitingActAdmin
-from completions import margins
 from completions.catalog import price_requests
 from completions.catalog.forms import ProviderPriceForm
 from completions.catalog.sync import diff
 from completions.models import Price, PriceRequest, ProviderDay, ProviderPrice, TokenPrices
 from completions.pricing.meters import METERS, Meter, Unit
+from completions.statistics import margins
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool

@@ -14,7 +14,6 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from completions import margins
 from completions.catalog import markup
 from completions.catalog.forms import (
     MORE_RATES,
@@ -30,6 +29,7 @@ from completions.catalog.sync import diff
 from completions.models import CatalogProposal, LanguageModel, Price
 from completions.pricing import meters
 from completions.pricing.rates import RateSheet
+from completions.statistics import margins
 from gateway_project.db import pool
 from gateway_project.text import number_fields
 

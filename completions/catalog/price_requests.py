@@ -15,12 +15,12 @@ from billing import money
 from billing.models import User
 from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
-from completions import margins
 from completions.catalog import open_holds, writes
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, PriceRequest, TokenPrices
 from completions.pricing import rates
 from completions.pricing.rates import RateSheet
+from completions.statistics import margins
 from gateway_project.db import pool
 from gateway_project.text import dollars
 

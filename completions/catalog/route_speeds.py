@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from completions import measurements
 from completions.chat import Route
-from completions.measurements import NOTHING, Measured
+from completions.statistics import measurements
+from completions.statistics.measurements import NOTHING, Measured
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 

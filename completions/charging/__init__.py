@@ -17,6 +17,7 @@ nothing of the relay, which calls it.
 - ``stored_responses`` the responses that later requests may go on from
 - ``stored_rows``    deletes what an account has stored, and counts its bytes
 - ``checkpoints``    how far running completions have come, for the case that their process dies
+- ``sweeper``        settles or releases what a dead process left
 - ``outbox``         settlements stored on disk while the database is unavailable
 - ``file_lock``      a lock that processes of a host take on a directory; makes renames in it durable
 - ``reserve``        room on the disk for the outbox, and refusals when there is none

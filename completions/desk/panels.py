@@ -11,12 +11,12 @@ from django.db import connection
 from django.urls import reverse
 
 from billing.staff import approvals
-from completions import hours as completions_of_hours
-from completions import measurements
 from completions.catalog import change_alerts, price_requests
 from completions.catalog.change_alerts import Told
 from completions.catalog.sync import diff
 from completions.models import CatalogProposal, Completion, CompletionHour, LanguageModel, Price, PriceRequest, Route
+from completions.statistics import hours as completions_of_hours
+from completions.statistics import measurements
 from gateway_project import bar_chart
 from gateway_project.cells import everywhere
 from gateway_project.desk.panels import Content, Panel, Row

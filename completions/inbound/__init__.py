@@ -9,6 +9,8 @@ tool_names       names of tools as providers take them
 input_tokens     how many tokens a prompt is likely to have
 events           server-sent events that have a name
 descriptions     what OpenAPI says of all endpoints
+quote_object     what a request would cost
+chat_completions OpenAI's chat completions, models and quotes
 messages         Anthropic's Messages
 responses        OpenAI's Responses
 embeddings       OpenAI's embeddings

@@ -22,7 +22,7 @@ from completions.charging import admission, idempotency, preadmission
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
-from completions.quote_object import describe_quote
+from completions.inbound.quote_object import describe_quote
 from completions.relay import charge, fair_queue, image_fetches, reply_headers, slots, whole
 from completions.relay.dispatch import Dispatch
 from completions.relay.reply_format import ReplyFormat, WholeFormat

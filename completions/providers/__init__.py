@@ -2,7 +2,7 @@
 or that with the name of one of the provider's APIs, such as ``openai-embeddings`` (``completions.models.Route.adapter``).
 
 Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
-``completions.chat``, ``completions.sse`` and ``gateway_project``; knows nothing of routes, holds and the database.
+``completions.chat`` and ``gateway_project``; knows nothing of routes, holds and the database.
 
 base            the Adapter protocol, ProviderFailed, and the errors that the caller sees
 key_refusals    tells a refusal of our API key from one of a request
@@ -18,6 +18,7 @@ ignored_fields  which fields of a request a provider is not sent, for a header o
 model_rules     what each generation of models takes, and refuses
 finish_reasons  why a model stopped, in the words of each provider
 whole_replies   a whole reply of the chunks of a stream, and the other way round
+sse             the framing of event streams, in and out
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks
 reported_usage  how providers spell their counts, and what these mean, by host
 served_tiers    which service tier served, in the words of each provider

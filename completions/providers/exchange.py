@@ -11,10 +11,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from django.conf import settings
 
-from completions import sse
 from completions.chat import Call, Chunk
 from completions.pricing.usage import Usage
-from completions.providers import base, error_body, key_refusals, masking
+from completions.providers import base, error_body, key_refusals, masking, sse
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.providers.error_body import UpstreamError
 from gateway_project import errors, large_work, logs

@@ -12,9 +12,8 @@ import gevent
 from django.conf import settings
 from msgspec import structs
 
-from completions import sse
 from completions.chat import Call, Chunk, Pace, WholeReply
-from completions.providers import error_body, exchange, whole_replies, wire
+from completions.providers import error_body, exchange, sse, whole_replies, wire
 from completions.providers.exchange import InBandError, UnusableResponse
 from gateway_project import metrics
 from gateway_project.net import http

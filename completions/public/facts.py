@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
 
-from completions import measurements
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
-from completions.measurements import MeasuredModel
 from completions.models import LanguageModel, ModelKind, Price
 from completions.pricing.rates import STANDARD
+from completions.statistics import measurements
+from completions.statistics.measurements import MeasuredModel
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.db import pool
 from gateway_project.text import dollars

@@ -13,9 +13,9 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from completions import uptime
 from completions.public import facts, quickstart, selection, status
 from completions.public.selection import Selection
+from completions.statistics import uptime
 from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import error_handlers, hosts, public_page, wrong_paths

@@ -1,6 +1,6 @@
 """What /status shows: what works now, on each of the last days, and the incidents that staff wrote.
 
-It reads the sums of ``completions.uptime``: a bounded number of rows, once in READ_SECONDS. Shown on while the database is
+It reads the sums of ``statistics.uptime``: a bounded number of rows, once in READ_SECONDS. Shown on while the database is
 unavailable.
 """
 
@@ -16,7 +16,7 @@ from django.utils.feedgenerator import Rss201rev2Feed
 
 from completions.models import Incident, Provider
 from completions.public import facts
-from completions.uptime import DAYS
+from completions.statistics.uptime import DAYS
 from gateway_project.cache import StaleWhileRefresh
 from gateway_project.cells import everywhere
 from gateway_project.db import pool

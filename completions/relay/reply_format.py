@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from completions import sse
 from completions.chat import Chunk, WholeReply
 from completions.pricing.usage import Usage
+from completions.providers import sse
 from completions.relay.dispatch import Dispatch
 from gateway_project import errors
 from gateway_project.text import compact_json, dollars

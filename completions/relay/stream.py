@@ -12,12 +12,11 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
-from completions import sse
 from completions.charging import checkpoints
 from completions.charging.checkpoints import Checkpoint
 from completions.chat import Chunk
 from completions.pricing.usage import Usage
-from completions.providers import base
+from completions.providers import base, sse
 from completions.providers.base import FailureKind, ProviderFailed
 from completions.relay import attempts, charge
 from completions.relay.charge import Settlement

@@ -10,7 +10,7 @@ settlement counts when it is booked.
 Each end user and each tag has its own sums. Callers choose these labels, and may send new ones with each request: then each
 label of each request has a row. Sums of labels by hour are kept for HOURS_KEPT, and then added to their UTC day, which is kept.
 
-The same statement adds to the hours of all accounts (``completions.hours``) and to the days of providers (``margins``): no
+The same statement adds to the hours of all accounts (``statistics.hours``) and to the days of providers (``margins``): no
 request is read twice. The tokens of a correction are those of the corrected completion, which the provider bills once.
 """
 

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from billing import locks
 from billing.models import Account, Hold
-from completions import sweeper, tasks
+from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission
+from completions.charging import admission, sweeper
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from completions.request import schema

@@ -5,9 +5,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
+from completions.inbound.chat_completions.serializers import TAGS, ProviderPreferencesSerializer
 from completions.inbound.embeddings import request
 from completions.request import schema
-from completions.serializers import TAGS, ProviderPreferencesSerializer
 from gateway_project.web.openapi.fields import Constant, SchemaField
 
 _TEXT = {"type": "string", "minLength": 1}

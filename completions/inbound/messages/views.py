@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
+from completions.inbound.chat_completions.serializers import QuoteSerializer
 from completions.inbound.completion_view import CompletionView, RatedView, RequestView
 from completions.inbound.messages import places, rate_limits, reply, tools
 from completions.inbound.messages import request as messages_request
@@ -23,7 +24,6 @@ from completions.inbound.messages.serializers import (
 )
 from completions.request import schema
 from completions.request.fields import Fields
-from completions.serializers import QuoteSerializer
 from gateway_project.text import compact_json
 from gateway_project.web import error_replies
 from gateway_project.web.openapi import specification

@@ -6,8 +6,8 @@ Its clients read every field as required. What the gateway does not keep is null
 from typing import Any
 from uuid import UUID
 
-from completions.completion_object import find_completion
 from completions.history import explanation
+from completions.inbound.chat_completions.completion_object import find_completion
 from completions.models import Completion, ModelKind
 from gateway_project import errors
 from gateway_project.text import dollars, timestamps

@@ -5,9 +5,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
+from completions.inbound.chat_completions.serializers import TAGS, ServingSerializer
 from completions.inbound.responses import items, request, tools
 from completions.request import schema
-from completions.serializers import TAGS, ServingSerializer
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
 
 _OBJECT = {"type": "object", "additionalProperties": True}

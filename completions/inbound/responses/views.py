@@ -17,6 +17,7 @@ from completions.charging.admission import Admitted
 from completions.charging.idempotency import Replay
 from completions.chat import ChatRequest
 from completions.inbound import caller_errors, descriptions, input_tokens
+from completions.inbound.chat_completions.serializers import QuoteSerializer
 from completions.inbound.completion_view import SMALL_BYTES, CompletionView, RequestView, run_once_sent
 from completions.inbound.responses import background, compaction, history, keeping, places, reply
 from completions.inbound.responses import request as responses_request
@@ -33,7 +34,6 @@ from completions.relay import charge
 from completions.relay.dispatch import Dispatch
 from completions.relay.slots import Slot
 from completions.request.fields import Fields, refuse
-from completions.serializers import QuoteSerializer
 from gateway_project import errors, large_work
 from gateway_project.db import pool
 from gateway_project.text import compact_json

@@ -5,9 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from completions import reencryption
 from completions.charging import outbox
-from completions.reencryption import Outcome
+from completions.management import reencryption
+from completions.management.reencryption import Outcome
 from gateway_project.operator_command import OperatorCommand
 
 

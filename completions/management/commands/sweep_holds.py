@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from completions import sweeper
+from completions.charging import sweeper
 from gateway_project.operator_command import OperatorCommand
 
 

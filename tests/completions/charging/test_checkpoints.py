@@ -128,7 +128,7 @@ def test_the_sweeper_rechecks_a_process_that_could_not_write(api, alice, echo_mo
     def come_back(seconds):
         Completion.objects.update(checkpointed_at=Now(), relayed_bytes=40)
 
-    monkeypatch.setattr("completions.sweeper.time.sleep", come_back)
+    monkeypatch.setattr("completions.charging.sweeper.time.sleep", come_back)
     assert tasks.release_expired_holds() == 0
     assert Completion.objects.get().settlement is None
 

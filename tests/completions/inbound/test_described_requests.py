@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
 from completions.inbound.embeddings import request as embeddings
 from completions.inbound.embeddings.serializers import EmbeddingRequestSerializer
 from completions.inbound.messages import request as messages
@@ -12,7 +13,6 @@ from completions.inbound.messages.serializers import MessageRequestSerializer
 from completions.inbound.responses import request as responses
 from completions.inbound.responses.serializers import ModelResponseRequestSerializer
 from completions.request import schema
-from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors
 from gateway_project.web.openapi import specification
 

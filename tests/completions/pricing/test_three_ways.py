@@ -15,11 +15,12 @@ from billing.ledger import audit
 from billing.ledger.archived_days import Kept, read_kept
 from billing.models import Account, Hold, LedgerEntry
 from completions import audit as questions
-from completions import margins, tasks
+from completions import tasks
 from completions.models import Completion, LanguageModel, Price, ProviderPrice
 from completions.pricing import meters
 from completions.pricing.rates import Rate, RateSheet
 from completions.pricing.usage import Usage
+from completions.statistics import margins
 from gateway_project.db import pool
 from tests import factories
 

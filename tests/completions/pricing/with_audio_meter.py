@@ -9,9 +9,10 @@ from django.db import connection, transaction
 from django.test import Client
 
 from billing.ledger import audit
-from completions import margins, tasks
+from completions import tasks
 from completions.models import Completion, LanguageModel, ProviderDay, ProviderPrice
 from completions.pricing.rates import RateSheet
+from completions.statistics import margins
 from gateway_project.db import pool
 from tests.completions.rows import ask, assert_charged
 from tests.ledger_audit import assert_ledger_is_consistent

@@ -3,7 +3,7 @@
 import pytest
 
 from billing.models import LedgerEntry
-from completions import sse
+from completions.providers import sse
 from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged, assert_released, begin, disconnect, events, parsed, text

@@ -12,9 +12,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from completions import measurements
 from completions.models import LanguageModel, Provider
 from completions.public import facts, selection
+from completions.statistics import measurements
 from gateway_project.web import public_page
 from tests import factories
 from tests.outage import with_the_database_unavailable

@@ -12,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from billing.models import User
-from completions import measurements, tasks, uptime
+from completions import tasks
 from completions.models import Incident, IncidentUpdate, Provider, Route, UptimeSums
 from completions.public import facts, status
+from completions.statistics import measurements, uptime
 from gateway_project.activity.models import Activity
 from gateway_project.web import public_page
 from tests import factories

@@ -10,11 +10,11 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from completions import measurements
 from completions.catalog import lookup
 from completions.models import Completion, Route
 from completions.relay import attempts, circuit_breaker
 from completions.relay.circuit_breaker import State
+from completions.statistics import measurements
 from gateway_project import metrics
 from tests import factories
 from tests.completions.routes import add, assert_answered, assert_attempts, once, wait_until

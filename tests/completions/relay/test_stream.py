@@ -12,8 +12,8 @@ from django.db import connection, transaction
 from billing import locks
 from billing.models import LedgerEntry
 from completions.charging import settlement
+from completions.inbound.chat_completions.views import ChatCompletionsView
 from completions.models import Completion
-from completions.views import ChatCompletionsView
 from gateway_project import metrics
 from tests import factories, waiting
 from tests.completions.routes import let_providers_cancel

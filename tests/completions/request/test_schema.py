@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from completions.chat import ChatRequest
+from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
 from completions.request import schema
-from completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors
 from tests import chat
 

@@ -13,9 +13,10 @@ from rest_framework.test import APIClient
 
 from billing import facts as billing_facts
 from billing.models import Account
-from completions import hours, margins, tasks
+from completions import tasks
 from completions.models import CompletionHour, UptimeSums
 from completions.public import status
+from completions.statistics import hours, margins
 from gateway_project.cells import everywhere, known, structure
 from gateway_project.db import cell, pool
 from gateway_project.monitoring import collector

@@ -11,7 +11,7 @@ from django.test import RequestFactory
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from completions.serializers import ChatCompletionRequestSerializer
+from completions.inbound.chat_completions.serializers import ChatCompletionRequestSerializer
 from gateway_project import errors, large_work
 from gateway_project.web import strict_json
 from tests import chat

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completions import sse
 from completions.chat import Chunk
 from completions.pricing.usage import Usage
+from completions.providers import sse
 from completions.providers.anthropic.response import StreamReader, parse_reply, read_error, read_refusal
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.reported_usage import MESSAGES, Report
@@ -31,7 +31,7 @@ from tests.completions.providers.anthropic.scripts import (
     tool,
     tool_use_block,
 )
-from tests.completions.test_sse import CUTS, cut
+from tests.completions.providers.test_sse import CUTS, cut
 
 COUNTED = Usage(124, 7, cached_tokens=100, cache_write_tokens=20)
 AT_FIRST = Usage(124, 1, cached_tokens=100, cache_write_tokens=20)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completions import sse
+from completions.providers import sse
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.gemini.response import StreamReader, parse_reply, read_refusal
 from completions.providers.reported_usage import GEMINI, Report

@@ -18,10 +18,10 @@ from rest_framework.views import APIView
 
 from billing.models import LedgerEntry
 from billing.payments.webhook import Webhook
+from completions.inbound.chat_completions.views import UnknownPathView
 from completions.models import RoutableAlias
 from completions.request import schema
 from completions.request.messages import ROLES
-from completions.views import UnknownPathView
 from gateway_project import errors
 from gateway_project.web import public_page
 from gateway_project.web.openapi import specification

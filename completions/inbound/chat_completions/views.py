@@ -15,15 +15,9 @@ from rest_framework.response import Response
 from completions.catalog import lookup
 from completions.catalog.lookup import Listing
 from completions.chat import ChatRequest, RequestBody
-from completions.completion_object import describe_completion
 from completions.inbound import descriptions
-from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
-from completions.inbound.messages import model_list
-from completions.inbound.openrouter import clients
-from completions.relay.reply_format import ChatFormat
-from completions.request import schema
-from completions.request.fields import Fields
-from completions.serializers import (
+from completions.inbound.chat_completions.completion_object import describe_completion
+from completions.inbound.chat_completions.serializers import (
     CHAT_COMPLETION_STREAM_EVENT,
     ChatCompletionRequestSerializer,
     ChatCompletionSerializer,
@@ -34,6 +28,12 @@ from completions.serializers import (
     QuoteSerializer,
     model_object,
 )
+from completions.inbound.completion_view import CompletionView, RatedView, RequestView, json_reply
+from completions.inbound.messages import model_list
+from completions.inbound.openrouter import clients
+from completions.relay.reply_format import ChatFormat
+from completions.request import schema
+from completions.request.fields import Fields
 from gateway_project import errors
 from gateway_project.cache import TTLCache
 from gateway_project.web import query_parameters, wrong_paths

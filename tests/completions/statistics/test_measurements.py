@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from completions import measurements
-from completions.measurements import Measured
 from completions.models import Completion
+from completions.statistics import measurements
+from completions.statistics.measurements import Measured
 from gateway_project.db import pool
 from tests import factories, sessions
 from tests.plans import plan_of, repeat_completion

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from completions import sse
+from completions.providers import sse
 
 LINE = st.binary(max_size=30).map(lambda data: data.replace(b"\r", b"").replace(b"\n", b""))
 EVENT = st.lists(LINE, min_size=1, max_size=3)

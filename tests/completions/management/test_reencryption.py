@@ -14,8 +14,8 @@ from django.test import RequestFactory
 from billing.alerts import endpoints
 from billing.ledger import audit
 from billing.models import LedgerEntry, WebhookEndpoint
-from completions import reencryption
 from completions.charging import stored_responses
+from completions.management import reencryption
 from completions.models import IdempotentRequest, Provider, StoredResponse
 from gateway_project import secretbox
 from keys import management_keys

@@ -9,11 +9,12 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from completions import margins, tasks
+from completions import tasks
 from completions.facts import FACTS
-from completions.margins import Margin
 from completions.models import Completion, LanguageModel, ProviderDay, ProviderPrice
 from completions.pricing import meters
+from completions.statistics import margins
+from completions.statistics.margins import Margin
 from gateway_project.db import pool
 from tests import chat, factories, sessions
 from tests.ledger_audit import assert_ledger_is_consistent

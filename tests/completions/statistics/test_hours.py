@@ -5,8 +5,9 @@ from datetime import timedelta
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from completions import hours, tasks
+from completions import tasks
 from completions.models import Completion, CompletionHour, FirstTokenHour
+from completions.statistics import hours
 from gateway_project.db import pool
 from tests import chat, factories
 from tests.completions.rows import ask_streamed
