@@ -23,7 +23,7 @@ from tests import chat, second_factors
 from tests.conftest import client_for
 from tests.faults import fault
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operating" / "deploying.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "operating" / "deploying.md").read_text()
 NAME, MANAGE = "GATEWAY_ENCRYPTION_KEYS=", "model-gateway "
 
 
