@@ -22,7 +22,7 @@ from billing.models import IS_APPROVED_BY_ANOTHER, IS_DECIDED_WHOLLY, Account, W
 from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
 from gateway_project import identifiers, secretbox
-from gateway_project.cells.models import Kept, OwnedModel
+from gateway_project.db.owned import Kept, OwnedModel
 from keys.models import ApiKey
 
 

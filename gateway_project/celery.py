@@ -48,8 +48,7 @@ def periodic(*, retries: int, each_cell: bool = False, also_after: tuple[type[Ex
     double, from 5 seconds to 10 minutes: 3 take half a minute, 20 more than two hours. With ``each_cell`` it runs in each cell,
     and returns the sum of the results.
     """
-    from gateway_project.cells import everywhere  # loads models, which Django must be ready for
-    from gateway_project.db import pool
+    from gateway_project.db import everywhere, pool
     from gateway_project.monitoring import task_runs
 
     def declare(work: Callable[[], Any]) -> Any:

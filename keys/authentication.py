@@ -21,7 +21,7 @@ from rest_framework.request import Request
 from billing.models import Account
 from gateway_project import errors, identifiers
 from gateway_project.cache import TTLCache
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import GroupCommit
 from gateway_project.web.request_notes import notes_of_api
@@ -68,7 +68,7 @@ class CallerAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> Any:
         caller = _identify(_completion_secret(request))
-        if known.added:
+        if cell.added:
             cell.enter(directory.cell_of(caller.account_id))
         notes_of_api(request).key_id = caller.key_id
         return caller, caller
@@ -226,7 +226,7 @@ def _find(ids: set[str]) -> dict[str, Any]:
     """
     found = _read_where(_by_hint(ids))
     missing = ids - found.keys()
-    if missing and known.are_several():
+    if missing and cell.are_several():
         found |= _read_where(directory.by_cell(directory.Kind.KEY, missing))
     return found
 
@@ -244,7 +244,7 @@ def _read_where(by_cell: dict[int, set[str]]) -> dict[str, Any]:
         try:
             found |= _read_keys(group, number)
         except pool.UNAVAILABLE as error:
-            if not known.are_several():
+            if not cell.are_several():
                 raise
             found |= dict.fromkeys(group, error)
     return found

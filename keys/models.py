@@ -11,7 +11,8 @@ from django.db.models.functions import Now
 from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
-from gateway_project.cells.models import DELETED, Kept, OwnedModel, Reference
+from gateway_project.cells.models import Reference
+from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import timestamps
 
 RATE_MAX = 2**31 - 1  # of the columns

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-from gateway_project.cells import directory, known, structure
+from gateway_project.cells import directory, structure
 from gateway_project.cells.models import Cell
 from gateway_project.db import cell
 
@@ -22,7 +22,7 @@ def added(number: int = 2) -> Iterator[int]:
     if number > NUMBER:
         structure.create(number)
         Cell.objects.create(number=number, is_open=True)
-    known.read_again()
+    cell.read_again()
     directory.forget_all()
     try:
         yield number
@@ -30,13 +30,13 @@ def added(number: int = 2) -> Iterator[int]:
         if number > NUMBER and not connection.in_atomic_block:
             drop(number)
         if number > NUMBER:
-            known.added.pop(number, None)
+            cell.added.pop(number, None)
         directory.forget_all()
 
 
 def drop(number: int) -> None:
     """Drop a cell that was committed."""
     Cell.objects.filter(number=number).delete()
-    known.added.pop(number, None)
+    cell.added.pop(number, None)
     with cell.use(cell.FIRST), connection.cursor() as cursor:
         cursor.execute(f"DROP SCHEMA {cell.schema(number)} CASCADE")

@@ -29,7 +29,7 @@ from billing.sign_in import limits
 from completions.catalog import lookup
 from completions.relay import circuit_breaker, local_faults, patience
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.web import in_flight
@@ -95,7 +95,7 @@ def django_db_setup(
     """Give this process a copy of the migrated database. After a transactional test, delete only what it wrote."""
     with django_db_blocker.unblock():
         template_database.create_copy()
-        known.read_again()
+        cell.read_again()
     cell.enter(cells.NUMBER)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda case: written_rows.delete())
@@ -188,7 +188,7 @@ def _unhurried_settings() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, override_settings(**names):
         patch.setattr("completions.charging.sweeper._RECHECK_SECONDS", 0)
         patch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
-        patch.setattr(known, "READ_SECONDS", 1_000_000)  # tests that count statements have the same number each time
+        patch.setattr(cell, "READ_SECONDS", 1_000_000)  # tests that count statements have the same number each time
         yield
 
 

@@ -262,8 +262,8 @@ mutant(
     "a_rollback_does_not_forget_the_cell",
     "After a rollback took the search path back, statements go on in another cell.",
     code("gateway_project.db.cell:forget", "_of_connections[connection] = _UNKNOWN", "pass"),
-    "gateway_project/cells/test_cell.py::test_after_a_rollback_the_next_statement_is_in_the_current_cell",
-    "gateway_project/cells/test_cell.py::test_after_a_rollback_to_a_savepoint_the_next_statement_is_in_the_current_cell",
+    "gateway_project/db/test_cell.py::test_after_a_rollback_the_next_statement_is_in_the_current_cell",
+    "gateway_project/db/test_cell.py::test_after_a_rollback_to_a_savepoint_the_next_statement_is_in_the_current_cell",
 )
 mutant(
     "a_move_is_not_compared",

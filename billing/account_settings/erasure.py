@@ -20,8 +20,7 @@ from billing.models import Account, AccountClosing, Membership, TopUpRule, User
 from gateway_project import identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 
 
 def erase_closed() -> int:

@@ -18,7 +18,7 @@ from billing.account_settings.contributions import Read
 from billing.account_settings.tables import TABLES, in_batches
 from billing.alerts.payload import camel_case
 from billing.models import Account, User
-from gateway_project.cells.models import DELETED, EVIDENCE, Kept, OwnedModel
+from gateway_project.db.owned import DELETED, EVIDENCE, Kept, OwnedModel
 from gateway_project.text import timestamps
 
 _SIGN_IN = "It is about how a person signs in, which is on the person's own pages."

@@ -13,7 +13,7 @@ from billing.ledger import credits, statement
 from billing.ledger.credits import Credit
 from billing.models import Account, Hold, LedgerEntry
 from billing.staff import support_credit
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from gateway_project.desk.forms import ReasonForm
 from gateway_project.text import dollars
 

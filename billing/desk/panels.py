@@ -10,7 +10,7 @@ from billing.ledger import reading
 from billing.models import LedgerEntry, PaymentDifference
 from billing.staff import support_credit
 from gateway_project import identifiers
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.monitoring.models import TaskRun
 from gateway_project.text import dollars

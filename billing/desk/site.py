@@ -21,7 +21,7 @@ from billing.desk import denials
 from billing.sign_in.password_pages import ChangePassword
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project import errors, logs
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from gateway_project.desk import cells, panels, search, views
 
 View = Callable[..., Any]

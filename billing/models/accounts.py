@@ -12,8 +12,9 @@ from django.db.models.functions import Cast, Lower, Now, Right
 from billing import money
 from billing.models.people import User
 from gateway_project import identifiers
-from gateway_project.cells.models import DELETED, Kept, OwnedModel, Reference, UserPlace
+from gateway_project.cells.models import Reference, UserPlace
 from gateway_project.db import cell
+from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
 
 class Account(OwnedModel):

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from billing.models.accounts import Account
 from gateway_project import identifiers
-from gateway_project.cells.models import DELETED, Kept, OwnedModel
+from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import web_addresses
 
 

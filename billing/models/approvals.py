@@ -8,7 +8,7 @@ from billing.models.accounts import Account
 from billing.models.ledger import LedgerEntry
 from billing.models.people import User
 from gateway_project import identifiers
-from gateway_project.cells.models import EVIDENCE, NOTES_OF_STAFF, Kept, OwnedModel
+from gateway_project.db.owned import EVIDENCE, NOTES_OF_STAFF, Kept, OwnedModel
 from gateway_project.text import dollars
 
 

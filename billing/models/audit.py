@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from billing.models.accounts import Account
-from gateway_project.cells.models import BOOKS, Kept, OwnedModel
+from gateway_project.db.owned import BOOKS, Kept, OwnedModel
 
 
 class AuditedDay(OwnedModel):

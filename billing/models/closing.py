@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from billing.models.accounts import Account
 from billing.models.people import User
 from gateway_project import identifiers
-from gateway_project.cells.models import DELETED, Kept, OwnedModel
+from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
 
 class AccountClosing(OwnedModel):

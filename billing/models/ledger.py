@@ -10,7 +10,8 @@ from django.db.models.functions import Now
 from billing.models.accounts import Account
 from billing.models.people import User
 from gateway_project import identifiers
-from gateway_project.cells.models import BOOKS, Kept, OwnedModel, Reference
+from gateway_project.cells.models import Reference
+from gateway_project.db.owned import BOOKS, Kept, OwnedModel
 
 
 class LedgerEntry(OwnedModel):

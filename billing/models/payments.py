@@ -8,7 +8,8 @@ from billing.models.accounts import Account
 from billing.models.ledger import LedgerEntry
 from billing.models.people import User
 from gateway_project import identifiers
-from gateway_project.cells.models import BOOKS, DELETED, Kept, OwnedModel, Reference
+from gateway_project.cells.models import Reference
+from gateway_project.db.owned import BOOKS, DELETED, Kept, OwnedModel
 
 # What the numbers of an account's receipts and statements begin with.
 END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)

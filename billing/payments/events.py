@@ -9,7 +9,7 @@ from billing.models import Payment, PaymentEvent
 from billing.payments import booking, reports
 from billing.payments.booking import Booked
 from billing.payments.processor import Event, Processor, UnknownToProcessor
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell
 
 logger = logging.getLogger("gateway.payments")
@@ -17,7 +17,7 @@ logger = logging.getLogger("gateway.payments")
 
 def handle(processor: Processor, event: Event) -> Booked:
     """Book what the event announces, once. Raises ProcessorUnavailable and keeps nothing: the processor sends it again."""
-    for number in known.numbers():
+    for number in cell.numbers():
         with cell.use(number):
             if kept := PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first():
                 return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
@@ -44,7 +44,7 @@ def _find_payment(processor: Processor, event: Event) -> UUID | None:
     """
     ours = Payment.objects.filter(processor=processor.name)
     theirs = Q(session_id=event.session_id) if event.session_id else Q(intent_id=event.intent_id)
-    for number in known.numbers():
+    for number in cell.numbers():
         cell.enter(number)
         if payment_id := ours.filter(theirs).values_list("pk", flat=True).first():
             return payment_id

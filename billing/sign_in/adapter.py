@@ -11,7 +11,8 @@ from django.urls import reverse
 from billing.models import User
 from billing.sign_in import devices, kept_forms, mails, reauthentication, sessions
 from gateway_project import secretbox
-from gateway_project.cells import directory, everywhere
+from gateway_project.cells import directory
+from gateway_project.db import everywhere
 from gateway_project.text import web_addresses
 from gateway_project.web.client_address import client_address
 

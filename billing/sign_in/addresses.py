@@ -20,8 +20,7 @@ from billing.sign_in import links, mails, second_factor
 from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 
 UNDO_TIME = timedelta(days=7)  # after the change
 

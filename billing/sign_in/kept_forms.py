@@ -20,7 +20,8 @@ from django.utils.text import capfirst
 
 from billing.sign_in import limits
 from gateway_project import errors
-from gateway_project.cells import directory, everywhere
+from gateway_project.cells import directory
+from gateway_project.db import everywhere
 from gateway_project.desk import search
 from gateway_project.web.client_address import client_address, client_network
 from gateway_project.web.page_middleware import asks_who

@@ -20,8 +20,8 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 
 from billing import locks
 from billing.models import Invitation, PasswordLink, User
-from gateway_project.cells import directory, everywhere
-from gateway_project.db import pool
+from gateway_project.cells import directory
+from gateway_project.db import everywhere, pool
 
 _SALT = "billing.sign_in.links"
 

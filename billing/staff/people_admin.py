@@ -27,8 +27,8 @@ from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory, everywhere
-from gateway_project.db import cell
+from gateway_project.cells import directory
+from gateway_project.db import cell, everywhere
 
 
 def staff_of(request: HttpRequest) -> User:

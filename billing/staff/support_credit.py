@@ -21,8 +21,7 @@ from billing.ledger.writer import BookedEntry
 from billing.models import Account, CreditRequest, LedgerEntry, User
 from billing.staff import approvals, owners
 from billing.staff.approvals import ApprovalRefused, Decision
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 from gateway_project.text import dollars
 
 Kind = CreditRequest.Kind

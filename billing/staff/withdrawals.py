@@ -20,7 +20,8 @@ from billing.staff import approvals
 from billing.staff.approvals import ApprovalRefused, Decision
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory, everywhere
+from gateway_project.cells import directory
+from gateway_project.db import everywhere
 
 
 def find_about(user: User) -> list[AccountAct]:

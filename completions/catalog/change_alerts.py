@@ -25,8 +25,7 @@ from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, UsageHour
 from completions.pricing.meters import METERS
 from completions.pricing.rates import STANDARD, RateSheet
-from gateway_project.cells import everywhere
-from gateway_project.db import cell, pool
+from gateway_project.db import cell, everywhere, pool
 
 AHEAD_TIME = timedelta(days=8)  # seven are promised, and a mail may wait a day for the one before it
 LATE_TIME = timedelta(days=3)  # for which what has begun is told, should no task have run

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 
 
 @dataclass(frozen=True)

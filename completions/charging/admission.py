@@ -34,7 +34,7 @@ from completions.charging.records import CompletionRecord
 from completions.chat import ChatRequest, Offer
 from completions.estimates import cost, token_budget
 from gateway_project import errors, identifiers
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 from gateway_project.monitoring.steps import step
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, read_key, require_active
@@ -95,7 +95,7 @@ def admit(
         except errors.MoneyRefused as refusal:
             oldest_hold.tell(refusal, caller)
             raise
-    if known.added:
+    if cell.added:
         cell.enter(directory.cell_of(caller.account_id))  # where it is now
     if isinstance(outcome, Admitted):
         return outcome

@@ -45,7 +45,7 @@ from completions.charging.records import CompletionOutcome, CompletionRecord, Mo
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion, IdempotentRequest, StoredResponse
 from gateway_project import errors
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell, durability, pipelined_transaction, pool
 from gateway_project.db.group_commit import GroupCommit, Skipped, StaysLocked, Unavailable
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement
@@ -215,7 +215,7 @@ def commit(operation: Operation) -> Any:
     A settlement is on disk then; a crash of the database may forget an admission. Raises the operation's ApiError or
     AdmissionLost, or the database's errors.
     """
-    number = cell.FIRST if not known.added else _cell_of(operation)
+    number = cell.FIRST if not cell.added else _cell_of(operation)
     try:
         outcome = _committers[number].group_commit.submit(operation)
     except (errors.InvalidApiKey, AdmissionLost):

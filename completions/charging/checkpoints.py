@@ -17,8 +17,7 @@ from typing import Protocol
 import msgspec
 
 from completions.charging.records import CompletionRecord, ServedBy
-from gateway_project.cells import everywhere
-from gateway_project.db import pipelined_transaction, pool, repetition
+from gateway_project.db import everywhere, pipelined_transaction, pool, repetition
 from gateway_project.db.pipelined_transaction import Statement
 
 logger = logging.getLogger("gateway.checkpoints")

@@ -31,8 +31,7 @@ from completions.charging import file_lock, outbox
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors
-from gateway_project.cells import everywhere
-from gateway_project.db import pool, repetition
+from gateway_project.db import everywhere, pool, repetition
 
 logger = logging.getLogger("gateway.journal")
 

@@ -43,7 +43,7 @@ from completions.models import Completion
 from completions.pricing import meters
 from completions.pricing.usage import Usage
 from gateway_project import errors, metrics
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell, pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, Skipped, WaitTimedOut
 
@@ -313,7 +313,7 @@ def _drain_all(resolve_all: ResolveAll, outcomes: Counter[Outcome], progress: Ca
 
 
 def _by_cell(paths: list[Path]) -> dict[int, deque[Path]]:
-    if not known.are_several():
+    if not cell.are_several():
         return {cell.FIRST: deque(paths)}
     found: dict[int, deque[Path]] = {}
     places: dict[UUID, int] = {}

@@ -13,8 +13,7 @@ from billing.models import Hold
 from completions.charging import checkpoints, journal, outbox, settlement
 from completions.models import Completion
 from gateway_project import errors
-from gateway_project.cells import everywhere, known
-from gateway_project.db import pool, repetition
+from gateway_project.db import cell, everywhere, pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 
 logger = logging.getLogger("gateway.sweeper")
@@ -33,7 +32,7 @@ def release_expired_holds() -> int:
         try:
             work()
         except outbox.UNAVAILABLE as error:
-            if not known.are_several():
+            if not cell.are_several():
                 raise
             failures.append(error)
     resolved = _release_of_cell()

@@ -18,7 +18,7 @@ from completions.models import CatalogProposal, Completion, CompletionHour, Lang
 from completions.statistics import hours as completions_of_hours
 from completions.statistics import measurements
 from gateway_project import bar_chart
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from gateway_project.desk.panels import Content, Panel, Row
 from gateway_project.text import dollars
 

@@ -18,7 +18,7 @@ from billing.models import WebhookEndpoint
 from completions.charging import stored_responses
 from completions.models import IdempotentRequest, Provider, StoredResponse
 from gateway_project import secretbox
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from keys.models import ManagementReply
 
 _BATCH_ROWS = 20  # replies in memory at a time, of a megabyte or more each

@@ -18,8 +18,7 @@ from completions.models import Incident, Provider
 from completions.public import facts
 from completions.statistics.uptime import DAYS
 from gateway_project.cache import StaleWhileRefresh
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 
 READ_SECONDS = 30
 SHOWN_FIRST = 25  # of the models; the others are on a page of their own

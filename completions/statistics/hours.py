@@ -10,7 +10,7 @@ from itertools import chain
 from django.db import connection
 
 from completions.models import CompletionHour, FirstTokenHour
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 
 KEPT_TIME = timedelta(days=60)
 _OPEN_TIME = timedelta(hours=2)  # the sums of what ended earlier have been added, unless their task is late

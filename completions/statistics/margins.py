@@ -16,8 +16,7 @@ from django.db import connection
 from completions.models import LanguageModel, ProviderPrice
 from completions.pricing import meters, rates_sql
 from completions.pricing.rates import place_title
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
 

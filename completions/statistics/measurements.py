@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 
 from completions.models import Completion
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 
 COMPLETIONS_MAX = 50_000
 ERRORS_SHOWN = 10

@@ -26,9 +26,8 @@ from django.urls import reverse
 from gateway_project.activity import list_values, log, outdated_pages
 from gateway_project.activity.log import Values
 from gateway_project.activity.models import Activity
-from gateway_project.cells import known
-from gateway_project.cells.models import OwnedModel
 from gateway_project.db import cell
+from gateway_project.db.owned import OwnedModel
 from gateway_project.text import number_fields
 
 
@@ -70,7 +69,7 @@ class RecordedAdmin(NamedTimesMixin, admin.ModelAdmin):  # type: ignore[type-arg
     def _find_in_other_cells(self, request: HttpRequest, object_id: str, from_field: str | None) -> Any:
         """Return an object of another cell than the current one, and enter that cell."""
         current = cell.current()
-        for number in known.numbers() if issubclass(self.model, OwnedModel) else []:
+        for number in cell.numbers() if issubclass(self.model, OwnedModel) else []:
             cell.enter(number)
             if number != current and (found := super().get_object(request, object_id, from_field)):
                 return found

@@ -4,10 +4,8 @@ A cell is a schema of PostgreSQL with tables of its own for all that accounts ow
 users, the catalog, the rankings, and the directory, which says where accounts are. The tables of the first cell are in
 ``public`` as well. A Django app of its own. Imports ``gateway_project.db`` and no app.
 
-- ``models``       Cell; the directory: AccountPlace, UserPlace, Reference; SignedDay; and OwnedModel, which owned tables are
-- ``known``        the cells that this process knows
+- ``models``       Cell; the directory: AccountPlace, UserPlace, Reference; and SignedDay
 - ``directory``    finds the cell of an account, and the accounts of users, keys, payments and mailed links
-- ``everywhere``   does in each cell what is about all accounts
 - ``citus``        what Citus is told, where it is installed
 - ``structure``    SQL that makes the tables of a cell
 - ``adding``       adds a cell

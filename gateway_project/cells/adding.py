@@ -6,12 +6,12 @@ from collections.abc import Callable
 from django.db import connection, transaction
 from django.db.models import Max
 
-from gateway_project.cells import known, structure
+from gateway_project.cells import structure
 from gateway_project.cells.models import Cell, references_sql
 from gateway_project.db import cell
 
 # Each process reads the cells as often, and may have begun a request with what it read before.
-_KNOWN_SECONDS = 2 * known.READ_SECONDS
+_KNOWN_SECONDS = 2 * cell.READ_SECONDS
 
 _PLACES = (
     "INSERT INTO cells_accountplace (account_id, cell) SELECT id, %s FROM billing_account ON CONFLICT DO NOTHING",
@@ -33,7 +33,7 @@ def add(*, is_open: bool, progress: Callable[[str], None]) -> Cell:
     fill_directory()  # a process that knew one cell only wrote nothing of what was made meanwhile, if it is of an older release
     added.is_open = is_open
     added.save(update_fields=["is_open"])
-    known.read_again()
+    cell.read_again()
     return added
 
 

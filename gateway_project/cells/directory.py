@@ -11,7 +11,6 @@ from uuid import UUID
 
 from django.db.models import Count
 
-from gateway_project.cells import known
 from gateway_project.cells.models import AccountPlace, Reference, UserPlace
 from gateway_project.db import cell, pool
 
@@ -39,7 +38,7 @@ def within(account_id: UUID) -> AbstractContextManager[None]:
 def find_again(account_id: UUID) -> int:
     """Return the cell of an account as the directory says now: it may have moved since this process looked."""
     number = cell.FIRST
-    if known.are_several():
+    if cell.are_several():
         number = pool.read(AccountPlace.objects.filter(pk=account_id).values_list("cell", flat=True).first) or cell.FIRST
     return remember(account_id, number)
 
@@ -49,7 +48,7 @@ def has_moved(account_id: UUID, number: int) -> bool:
 
     Of many who find that at a time, the first looks for all: each look-up takes a connection of the pool.
     """
-    if not known.are_several():
+    if not cell.are_several():
         return False
     if _places.get(account_id, number) != number:
         return True
@@ -59,7 +58,7 @@ def has_moved(account_id: UUID, number: int) -> bool:
 
 def cells_of_user(user_id: int) -> list[int]:
     """Return the cells in which a user may be a member of an account."""
-    if not known.are_several():
+    if not cell.are_several():
         return [cell.FIRST]
     found = UserPlace.objects.filter(user=user_id).values_list("cell", flat=True)
     return sorted({cell.FIRST, *found})  # who became a member while there was one cell is perhaps not written down
@@ -87,12 +86,12 @@ def _likely_cells(kind: Kind, value: Any, hint: int) -> Iterator[int]:
 
 def hinted_cell(hint: int) -> int:
     """Return the cell that something names itself. The first, if there is no such cell."""
-    return hint if known.has(hint) else cell.FIRST
+    return hint if cell.exists(hint) else cell.FIRST
 
 
 def find_cell(kind: Kind, value: Any) -> int:
     """Return the cell in which the account of a key, payment or link is. The first, if there is no such account."""
-    if not known.are_several():
+    if not cell.are_several():
         return cell.FIRST
     found = pool.read(Reference.objects.filter(kind=kind, value=str(value)).values_list("account_id", flat=True).first)
     return cell.FIRST if found is None else find_again(found)  # where a process believes it may be outdated
@@ -105,7 +104,7 @@ def has(kind: Kind, value: Any) -> bool:
 
 def by_cell(kind: Kind, values: Collection[str]) -> dict[int, set[str]]:
     """Return which of the keys, payments or links are in which cell."""
-    if not known.are_several():
+    if not cell.are_several():
         return {cell.FIRST: set(values)}
     accounts = dict(Reference.objects.filter(kind=kind, value__in=values).values_list("value", "account_id"))
     places = dict(AccountPlace.objects.filter(pk__in=accounts.values()).values_list("pk", "cell"))
@@ -134,11 +133,11 @@ def forget_all() -> None:
 
 def emptiest() -> int:
     """Return the cell for a new account: of those that are open, the one with the fewest."""
-    if not known.are_several():
+    if not cell.are_several():
         return cell.FIRST
     places = AccountPlace.objects.values_list("cell").annotate(accounts=Count("pk"))
     accounts = dict(places.order_by())
-    return min(known.open_numbers(), key=lambda number: accounts.get(number, 0))
+    return min(cell.open_numbers(), key=lambda number: accounts.get(number, 0))
 
 
 def place_account(account_id: UUID) -> None:

@@ -10,8 +10,8 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from gateway_project.cells import structure
-from gateway_project.cells.models import OwnedModel
 from gateway_project.db import cell
+from gateway_project.db.owned import OwnedModel
 
 
 class CellRouter:

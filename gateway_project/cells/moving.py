@@ -16,8 +16,9 @@ from django.db import ProgrammingError, connection, transaction
 from django.db.models import ForeignKey, Model
 
 from gateway_project.cells import citus
-from gateway_project.cells.models import AccountPlace, OwnedModel, UserPlace
+from gateway_project.cells.models import AccountPlace, UserPlace
 from gateway_project.db import cell
+from gateway_project.db.owned import OwnedModel
 
 _IN_MEMORY_BYTES = 2**24
 _ANALYZED_ROWS = 1_000

@@ -12,8 +12,8 @@ from django.apps import apps
 from django.db import transaction
 
 from gateway_project.cells import citus
-from gateway_project.cells.models import OwnedModel
 from gateway_project.db import cell
+from gateway_project.db.owned import OwnedModel
 
 _MIGRATIONS = "django_migrations"
 _IDS = 2**40  # of each cell

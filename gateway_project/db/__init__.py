@@ -1,6 +1,8 @@
 """Access to PostgreSQL below the ORM, and to large tables by their keys. Imports no app and no other folder of gateway_project.
 
-- ``cell``                   the schema in which the names of accounts' tables are looked up
+- ``owned``                  OwnedModel, the base of the tables that each cell has
+- ``cell``                   the schema in which the names of accounts' tables are looked up, and which cells there are
+- ``everywhere``             does in each cell what is about all accounts
 - ``direct_connections``     connections apart from Django's
 - ``circuit_breaker``        refuses work at once while the database does not answer
 - ``lost_connections``       connections that the server has closed

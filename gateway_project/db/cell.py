@@ -4,6 +4,8 @@ The first cell is what a connection finds without being told: an installation wi
 have a schema of their own, and find in ``public`` what all cells share. What runs in the background begins in the first cell.
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,6 +15,8 @@ from weakref import WeakKeyDictionary
 import psycopg
 from django.db import connection
 from psycopg.pq import TransactionStatus
+
+from gateway_project.db import pool
 
 Value = TypeVar("Value")
 
@@ -62,6 +66,67 @@ class ByCell(dict[int, Value]):
 
     def __missing__(self, number: int) -> Value:
         return self.setdefault(number, self._make(number))
+
+
+# --- The cells that this process knows --------------------------------------------------------------------------------
+
+READ_SECONDS = 5  # after which all processes know a new cell
+_EAGER_SECONDS = 0.5  # between two reads for a cell that is not known
+
+added: dict[int, bool] = {}  # the numbers of all but the first, and whether new accounts may be put there
+_read_at = -math.inf
+
+
+def numbers() -> list[int]:
+    """Return the number of each cell, the first cell's first. Raises the database's errors only if they were never read.
+
+    Work in a transaction continues with the cells that it began with.
+    """
+    _read_again_after(READ_SECONDS)
+    return [FIRST, *added]
+
+
+def are_several() -> bool:
+    return len(numbers()) > 1
+
+
+def exists(number: int) -> bool:
+    """Return whether there is such a cell. A number that is not known may be that of a new one."""
+    if number == FIRST or number in added:
+        return True
+    _read_again_after(_EAGER_SECONDS)
+    return number in added
+
+
+def open_numbers() -> list[int]:
+    """Return the cells for new accounts: those that are open; without any, the first."""
+    return [number for number in numbers() if added.get(number)] or [FIRST]
+
+
+def read_again() -> None:
+    """Read the table of cells now. Raises the database's errors."""
+    global _read_at
+    with use(FIRST):
+        rows = pool.read(lambda: dict(execute("SELECT number, is_open FROM cells_cell ORDER BY number")))
+    for number in added.keys() - rows.keys():
+        del added[number]
+    added.update(rows)
+    _read_at = time.monotonic()
+
+
+def _read_again_after(seconds: float) -> None:
+    global _read_at
+    is_first, now = _read_at < 0, time.monotonic()
+    if now - _read_at < seconds or (pool.is_in_transaction() and not is_first):
+        return
+    _read_at = now  # before: others need not ask as well
+    try:
+        read_again()
+    except pool.DATABASE_ERRORS as error:
+        if is_first:  # there may be one cell, or several
+            _read_at = -math.inf
+        if is_first or not pool.is_unavailable(error):
+            raise
 
 
 # --- Django's connections ---------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from gateway_project.cells import known
 from gateway_project.db import cell
 
 _COOKIE = "cell"
@@ -18,15 +17,15 @@ _COOKIE = "cell"
 
 def enter(request: HttpRequest) -> None:
     """Enter the cell that the user has chosen; without a choice the first in which accounts are opened."""
-    if known.are_several():
+    if cell.are_several():
         given = request.COOKIES.get(_COOKIE, "")
         chosen = int(given) if given.isascii() and given.isdigit() and len(given) < 6 else None
-        cell.enter(chosen if chosen in known.numbers() else known.open_numbers()[0])
+        cell.enter(chosen if chosen in cell.numbers() else cell.open_numbers()[0])
 
 
 def context() -> dict[str, Any]:
     """Return what the header of each page shows: nothing, or the cells and which of them it is."""
-    return {"cells": known.numbers(), "cell": cell.current()} if known.are_several() else {}
+    return {"cells": cell.numbers(), "cell": cell.current()} if cell.are_several() else {}
 
 
 @require_POST

@@ -18,9 +18,8 @@ from django.urls import reverse
 from django.utils.text import capfirst
 
 from gateway_project import contributions
-from gateway_project.cells import everywhere
-from gateway_project.cells.models import OwnedModel
-from gateway_project.db import cell
+from gateway_project.db import cell, everywhere
+from gateway_project.db.owned import OwnedModel
 
 FOUND_MAX = 20
 TERM_CHARACTERS_MAX = 300

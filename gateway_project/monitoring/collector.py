@@ -11,8 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gateway_project import contributions, installation
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 from gateway_project.monitoring import facts, processes
 from gateway_project.monitoring.models import Process
 from gateway_project.monitoring.readings import Reading

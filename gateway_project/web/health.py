@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.crypto import constant_time_compare
 
 from gateway_project import errors, installation, logs, metrics
-from gateway_project.db import pool
+from gateway_project.db import cell, everywhere, pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 from gateway_project.deadline import ends_within
 
@@ -89,10 +89,8 @@ def require_migrated_if_reachable() -> None:
 @cache  # caches success only: a schema does not lose migrations while the process runs
 def require_migrated() -> None:
     """Raises NotMigrated, also for a cell that lacks a migration; or the database's errors."""
-    from gateway_project.cells import everywhere, known  # here, because they have models, and this is loaded before them
-
     _require_cell_migrated()  # first: there may be no table of cells yet
-    if others := known.numbers()[1:]:
+    if others := cell.numbers()[1:]:
         everywhere.run(_require_cell_migrated, may_miss=True, numbers=others)
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 from django.db.models import Sum
 
 from gateway_project import bar_chart
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from gateway_project.desk.panels import Content, Panel, Row
 from keys.models import RefusalCount
 from keys.refusal_history import summaries

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 
 from completions.models import Completion
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 
 # Only the newest completions are read, so that the query costs no more on a busy gateway.
 COMPLETIONS_MAX = 200_000

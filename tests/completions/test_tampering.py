@@ -23,8 +23,7 @@ from billing.staff import support_credit
 from completions import tasks
 from completions.catalog import price_requests
 from completions.models import Completion
-from gateway_project.cells import known
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 from tests import chat, factories, sessions, usage
 from tests.billing.payments import stripe_server
 from tests.billing.payments.conftest import begin, outcome
@@ -573,7 +572,7 @@ def unexpected(found: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def unasked() -> set[str]:
-    return {PROVIDED, LONG} if known.are_several() else set()
+    return {PROVIDED, LONG} if cell.are_several() else set()
 
 
 def test_every_tampering_past_the_triggers_is_found_and_named(db):
@@ -647,7 +646,7 @@ def test_days_of_providers_that_were_added_up_in_part_are_not_asked_for(change, 
     make_rows()
     with connection.cursor() as cursor:
         cursor.execute(change.format("completions_providerday"))
-    assert violated() - {LONG} == ({PROVIDED} if not known.are_several() else set())
+    assert violated() - {LONG} == ({PROVIDED} if not cell.are_several() else set())
     with connection.cursor() as cursor:
         cursor.execute(import_module("completions.migrations.0020_completions_say_what_was_held").MARK)
     today = pool.database_time().date()

@@ -6,7 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from billing.ledger import moves
 from billing.management import arguments
-from gateway_project.cells import known, moving
+from gateway_project.cells import moving
 from gateway_project.db import cell, pool
 from gateway_project.operator_command import OperatorCommand
 
@@ -21,11 +21,11 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         pool.stop_pooling()
-        known.read_again()
+        cell.read_again()
         account = arguments.account(options)
         source = cell.current()
-        target = arguments.whole_number("CELL", options["cell"], minimum=1, maximum=max(known.numbers()))
-        if target not in known.numbers():
+        target = arguments.whole_number("CELL", options["cell"], minimum=1, maximum=max(cell.numbers()))
+        if target not in cell.numbers():
             raise CommandError(f"CELL: there is no cell {target}.")
         if target == source:
             return self.write_result(options, self._facts(account, source, 0), f"{account.pk} is in cell {target} already.")

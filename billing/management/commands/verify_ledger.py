@@ -12,7 +12,7 @@ from billing.ledger.audit import Violation
 from billing.management import arguments
 from billing.models import Account
 from gateway_project import errors
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.db import cell
 from gateway_project.monitoring import task_runs
 from gateway_project.operator_command import OperatorCommand
@@ -33,7 +33,7 @@ class Command(OperatorCommand):
             cell.enter(directory.cell_of(account_id))
             if not Account.objects.filter(pk=account_id).exists():
                 raise CommandError(f"--account: there is no account {account_id}.")
-        numbers = [cell.current()] if account_id else known.numbers()
+        numbers = [cell.current()] if account_id else cell.numbers()
         checked, everywhere = len(audit.invariants(account_id)), f" in each of {len(numbers)} cells" if len(numbers) > 1 else ""
         violations = [(number, each) for number in numbers for each in self._verify(number, account_id)]
         if account_id is None:
@@ -54,14 +54,14 @@ class Command(OperatorCommand):
 
     def _verify(self, number: int, account_id: UUID | None) -> list[Violation]:
         with cell.use(number):
-            if known.are_several():
+            if cell.are_several():
                 self.write_progress(f"Cell {number}")
             return audit.verify(account_id, progress=self.write_progress)
 
 
 def _facts(number: int, violation: Violation) -> dict[str, Any]:
     invariant = violation.invariant
-    where = {"cell": number} if known.are_several() else {}
+    where = {"cell": number} if cell.are_several() else {}
     return where | {
         "question": invariant.name,
         "kind": invariant.kind,
@@ -73,5 +73,5 @@ def _facts(number: int, violation: Violation) -> dict[str, Any]:
 
 def _lines(number: int, violation: Violation) -> str:
     rows = ["  " + ", ".join(f"{name}={value}" for name, value in row.items()) for row in violation.rows]
-    where = f"Cell {number}: " if known.are_several() else ""
+    where = f"Cell {number}: " if cell.are_several() else ""
     return "\n".join([f"{where}{violation}", *rows])

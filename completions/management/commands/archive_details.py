@@ -5,8 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from completions.retention import archive, files
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 from gateway_project.operator_command import OperatorCommand
 
 

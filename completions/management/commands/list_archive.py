@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from billing.models import ArchivedDay
 from completions.retention import files
 from completions.retention.files import Damaged, File
-from gateway_project.cells import everywhere
+from gateway_project.db import everywhere
 from gateway_project.operator_command import OperatorCommand
 
 

@@ -8,8 +8,7 @@ from django.db import IntegrityError
 
 from billing.models import ArchivedDay
 from completions.retention import archive, files
-from gateway_project.cells import everywhere
-from gateway_project.db import pool
+from gateway_project.db import everywhere, pool
 from gateway_project.operator_command import OperatorCommand
 
 

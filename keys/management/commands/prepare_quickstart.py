@@ -18,7 +18,6 @@ from django.db import transaction
 from billing.accounts import lifecycle as account_lifecycle
 from billing.ledger import writer
 from billing.models import Account, LedgerEntry, Membership, User
-from gateway_project.cells import known
 from gateway_project.db import cell
 from gateway_project.operator_command import OperatorCommand
 from keys import lifecycle, secret
@@ -86,7 +85,7 @@ def _random_password() -> tuple[str, str]:
 @transaction.atomic  # without it, a crash before the credit would make a second account on the next run
 def _account() -> Account:
     credited = LedgerEntry.objects.filter(reference=f"support:{_REFERENCE}").select_related("account")
-    for number in known.numbers():
+    for number in cell.numbers():
         cell.enter(number)
         if found := credited.all().first():
             return found.account

@@ -28,7 +28,7 @@ from completions.models import Completion, StoredResponse
 from completions.tasks import forget_stored_responses
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells.models import DELETED
+from gateway_project.db.owned import DELETED
 from keys.models import RefusalCount, RefusedRequest, SpendingDay
 from tests import factories
 from tests.pages import admin_rows

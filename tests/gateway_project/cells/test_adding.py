@@ -11,7 +11,7 @@ from django.db import ProgrammingError, connection
 from billing.accounts import lifecycle
 from billing.ledger import audit
 from billing.models import Account
-from gateway_project.cells import adding, directory, known, structure
+from gateway_project.cells import adding, directory, structure
 from gateway_project.cells.models import AccountPlace, Cell, Reference, UserPlace
 from gateway_project.db import cell, direct_connections, pool
 from tests import cells, factories
@@ -24,7 +24,7 @@ def _no_cells_are_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(adding, "_KNOWN_SECONDS", 0)
     monkeypatch.setattr(pool, "stop_pooling", lambda: None)
     yield
-    for number in list(known.added):
+    for number in list(cell.added):
         cells.drop(number)
 
 

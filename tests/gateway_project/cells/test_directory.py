@@ -13,7 +13,7 @@ from billing.models import Account, LedgerEntry, Membership, User
 from billing.staff import support_credit
 from completions.charging import sweeper
 from completions.models import Completion
-from gateway_project.cells import directory, known
+from gateway_project.cells import directory
 from gateway_project.cells.models import AccountPlace, Cell, Reference, SignedDay, UserPlace
 from gateway_project.db import cell
 from keys import management_keys, secret
@@ -118,7 +118,7 @@ def test_a_new_account_is_opened_in_the_open_cell_with_the_fewest(second: int, a
 
 def test_without_an_open_cell_accounts_are_opened_in_the_first(second: int) -> None:
     Cell.objects.update(is_open=False)
-    known.read_again()
+    cell.read_again()
     account, _ = lifecycle.open_account("new@example.org", name="New")
     assert directory.cell_of(account.pk) == cell.FIRST
 
@@ -197,7 +197,7 @@ def test_staff_choose_the_cell_of_lists(second: int, remote: Account, staff: Cli
 
 
 def test_with_one_cell_staff_see_nothing_of_it(alice: Account, staff: Client) -> None:
-    if not known.are_several():
+    if not cell.are_several():
         assert 'name="cell"' not in staff.get("/admin/billing/account/").content.decode()
 
 
@@ -208,7 +208,7 @@ def test_the_sweeper_releases_holds_in_every_cell(second: int, remote_secret: st
     assert sweeper.release_expired_holds() == 0
     chat.ask(client_for(remote_secret))
     chat.ask(api)
-    for number in known.numbers():
+    for number in cell.numbers():
         with cell.use(number):
             assert Completion.objects.filter(settlement=None).count() == 0
 

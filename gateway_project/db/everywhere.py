@@ -9,7 +9,6 @@ from typing import Any, ParamSpec, TypeVar
 from django.db import connection, transaction
 
 from gateway_project import errors
-from gateway_project.cells import known
 from gateway_project.db import cell, pool
 
 logger = logging.getLogger("gateway.cells")
@@ -25,7 +24,7 @@ def run(work: Callable[[], Result], *, may_miss: bool = False, numbers: Sequence
     first cell has one.
     """
     done, failures = [], dict[int, Exception]()
-    for number in numbers or known.numbers():
+    for number in numbers or cell.numbers():
         with cell.use(number):
             try:
                 done.append(work())
@@ -54,7 +53,7 @@ def merge(rows: Sequence[Any], weight: str, *, sums: Iterable[str], means: Itera
 
 def answers() -> dict[int, bool]:
     """Return of each cell whether it answers now; nothing where there is one, of which the database's own errors tell."""
-    return {number: _answers(number) for number in known.numbers()} if known.are_several() else {}
+    return {number: _answers(number) for number in cell.numbers()} if cell.are_several() else {}
 
 
 def _answers(number: int) -> bool:
@@ -73,7 +72,7 @@ def each(task: Callable[Parameters, int]) -> Callable[Parameters, int]:
 
     @wraps(task)
     def run(*args: Parameters.args, **options: Parameters.kwargs) -> int:
-        numbers = known.numbers()
+        numbers = cell.numbers()
         if len(numbers) == 1:
             return task(*args, **options)
         work = partial(_run_in, lambda: task(*args, **options))

@@ -17,8 +17,8 @@ from completions import tasks
 from completions.models import CompletionHour, UptimeSums
 from completions.public import status
 from completions.statistics import hours, margins
-from gateway_project.cells import everywhere, known, structure
-from gateway_project.db import cell, pool
+from gateway_project.cells import structure
+from gateway_project.db import cell, everywhere, pool
 from gateway_project.monitoring import collector
 from tests import chat, factories
 from tests.conftest import client_for
@@ -137,5 +137,5 @@ def test_a_cell_that_is_away_is_named_in_metrics_and_on_the_home_page_of_staff(s
 
 
 def test_with_one_cell_none_is_asked_whether_it_answers(db: None) -> None:
-    if not known.are_several():
+    if not cell.are_several():
         assert everywhere.answers() == {}

@@ -1,0 +1,42 @@
+"""What tables of an account's rows have in common: each cell has them, and each says what of it is kept."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from django.db import models
+
+DELETED = "deleted"
+BOOKS = "It stays: bookkeeping."
+EVIDENCE = "It stays: evidence of who decided."
+NOTES_OF_STAFF = "They are notes of our staff. What came of them is in activity."
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What becomes of an account's rows of a table when an owner asks for all data, and when personal data is erased.
+
+    ``exported`` names the file that has them, or says in a sentence why none has. ``erased`` is DELETED, or says in a sentence
+    what becomes of them instead. No file has ``unread`` columns, nor what is sealed or a digest.
+    """
+
+    exported: str
+    erased: str
+    unread: tuple[str, ...] = ()
+
+
+class OwnedModel(models.Model):
+    """A table that each cell has: of what accounts own, or of sums over the accounts of a cell.
+
+    Such tables refer to each other, and to those in ``public``. No other table refers to them by a key of the database. Rows
+    that are looked up before their account is known have a ``reference_kind``, and are written to the directory. A table
+    of what an account owns says what is ``kept`` of it.
+    """
+
+    kept: ClassVar[Kept | None] = None
+    reference_kind: ClassVar[str] = ""
+    reference_field: ClassVar[str] = "id"
+    reference_condition: ClassVar[str] = "true"  # SQL: which of the rows
+    moves: ClassVar[bool] = True  # with an account that moves to another cell
+
+    class Meta:
+        abstract = True
