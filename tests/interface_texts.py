@@ -1,12 +1,15 @@
 """The texts that people read: ``python -m tests.interface_texts [PATH ...]`` lists them, for a review that misses none.
 
 Templates are read for what they show and for the attributes that are read aloud, mails whole, programs for their
-string literals: labels, help, messages, errors. Left out are docstrings, log lines, SQL and names.
+string literals: labels, help, messages, errors. Left out are docstrings, log lines, SQL and names. ``page_texts`` and
+``remarks`` are for those who work here: paragraphs of Markdown without their code, docstrings and comments.
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -33,6 +36,55 @@ def texts() -> Iterator[tuple[str, str]]:
         for path in sorted((ROOT / app).rglob("*.py")):
             if "migrations" not in path.parts:
                 yield from ((_at(path, line), text) for line, text in _program_texts(path.read_text()))
+
+
+def page_texts(path: Path) -> Iterator[tuple[str, str]]:
+    """Each paragraph, item and cell of a table of a page, with its line; headings, code and addresses of links are left out."""
+    source = re.sub(r"^```.*?^```$|^    .*$|<!--.*?-->", _blanked, path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    source = re.sub(r"`[^`\n]*`", "CODE", re.sub(r"\]\([^)\s]*\)", "]", source))
+    source = re.sub(r"^#.*$|^\|[-:| ]+\|$", "", source, flags=re.MULTILINE)
+    start = 0
+    for end in [*re.finditer(r"\n\s*\n|\n(?=\s*[-*] |\d+\. |\|)|(?<=\s)\| ", source), None]:
+        text = " ".join(source[start : end.start() if end else None].strip("|-*0123456789. \n").split())
+        if text:
+            yield _at(path, source.count("\n", 0, start) + 1), text
+        start = end.end() if end else start
+
+
+def _blanked(match: re.Match[str]) -> str:
+    return "\n" * match[0].count("\n")
+
+
+def remarks() -> Iterator[tuple[str, str]]:
+    """Each docstring and each block of comments of the product, with its line."""
+    for app in APPS:
+        for path in sorted((ROOT / app).rglob("*.py")):
+            if "migrations" not in path.parts:
+                source = path.read_text()
+                yield from ((_at(path, line), re.sub(r"``[^`]*``", "CODE", text)) for line, text in _docstrings(source))
+                yield from ((_at(path, line), re.sub(r"``[^`]*``", "CODE", text)) for line, text in _comments(source))
+
+
+def _docstrings(source: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and (
+            text := ast.get_docstring(node)
+        ):
+            for paragraph in re.split(r"\n\s*\n|\n(?=- )", text):
+                yield node.body[0].lineno, " ".join(paragraph.split())
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    """Join comments of lines that follow each other: one text."""
+    block: list[tuple[int, str]] = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if block and token.start[0] != block[-1][0] + 1:
+                yield block[0][0], " ".join(text for _, text in block)
+                block = []
+            block.append((token.start[0], token.string.lstrip("# ")))
+    if block:
+        yield block[0][0], " ".join(text for _, text in block)
 
 
 def _at(path: Path, line: int | None = None) -> str:

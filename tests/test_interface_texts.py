@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.interface_texts import ROOT, texts
+from tests.interface_texts import ROOT, page_texts, remarks, texts
 
 GONE = [  # what it is now is in the glossary and in CONTRIBUTING.md
     r"look into your mail",
@@ -65,6 +65,45 @@ DESCRIBED_ELSEWHERE = (  # read by operators or generated into the reference of 
     "keys/management/",
     "rankings/",
 )
+
+# Of pages for those who work with the gateway or on it: words that are not those of technical English.
+ODD = [
+    r"\bnobody\b",
+    r"\bno one\b",
+    r"\bsomebody\b",
+    r"(?:^|(?<=[.:!?] ))What (?:[^.?]|\.\w)*[.:](?=\s|$)",  # a sentence about a thing that has a noun
+    r"\bany more\b",
+    r"\bgo(?:es)? on\b",
+    r"\bin all(?=[.,;:)]|$)",
+    r"\b(?:once|twice|times|(?:\d[\d,.]*|two|three|ten)(?: \w+)?) an? (?:second|minute|hour|day|week|month|year)\b",
+    r"\bin vain\b",
+    r"\b(?:is|are|was|were|be) away\b",
+    r"\brest(?:s|ed|ing)\b",
+    r"\bheed(?:s|ed|ing)?\b",
+    r"\blet go\b",
+    r"\bof late\b",
+    r"\bthe most that\b",
+]
+ODD_PHRASES_MAX = {"docs": 87, "CHANGELOG": 60, "code": 621}  # may only fall
+
+
+def odd_phrases() -> dict[str, list[str]]:
+    """Return each odd phrase with its place, by the kind of place."""
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "deploy/README.md")]
+    pages += sorted((ROOT / "docs").rglob("*.md"))
+    read = {
+        "docs": [each for path in pages for each in page_texts(path)],
+        "CHANGELOG": list(page_texts(ROOT / "CHANGELOG.md")),
+        "code": list(remarks()),
+    }
+    odd = re.compile("|".join(ODD), re.IGNORECASE)
+    return {kind: [f"{place}: {found[0]}" for place, text in all for found in odd.finditer(text)] for kind, all in read.items()}
+
+
+def test_pages_and_remarks_have_no_more_odd_phrases_than_they_had():
+    found = odd_phrases()
+    assert {kind: each for kind, each in found.items() if len(each) > ODD_PHRASES_MAX[kind]} == {}
+    assert {kind: len(each) for kind, each in found.items()} == ODD_PHRASES_MAX, "write the lower number"
 
 
 def test_no_phrase_that_was_replaced_comes_back():
