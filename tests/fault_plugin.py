@@ -70,7 +70,7 @@ class Verdicts:
         if counts["failed"]:
             return "**failed**"
         if counts["passed"] and not counts["skipped"]:
-            return f"held: {remark}" if remark else "held"
+            return f"{faults.HELD}: {remark}" if remark else faults.HELD
         return f"not run: {remark}" if remark else "not run"
 
 

@@ -6,7 +6,7 @@ there, as do long tests of anything else.
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -37,6 +37,7 @@ _COLUMNS = (
     "Others",
     "Back in, s",
 )
+HELD = "held"  # the verdict that the tables leave out
 _BEGIN, _END = "<!-- Written by `make faults`. -->\n", "<!-- The end of what it writes. -->\n"
 
 
@@ -119,17 +120,18 @@ def written(
 
 
 def _figures_table(faults: dict[str, Fault], figures: dict[str, str]) -> str:
-    heads = " | ".join(["Fault", *_COLUMNS, "Test"])
-    lines = ["### Under load", "", f"| {heads} |", "|---" + "|---:" * len(_COLUMNS) + "|---|"]
-    lines += [f"| {each.what} | {figures[test]} | {_link(test)} |" for test, each in sorted(faults.items()) if test in figures]
+    heads = " | ".join(["Test", *_COLUMNS])
+    lines = ["### Under load", "", f"| {heads} |", "|---" + "|---:" * len(_COLUMNS) + "|"]
+    lines += [f"| {_link(test)} | {figures[test]} |" for test in sorted(faults) if test in figures]
     return "\n".join([*lines, ""])
 
 
 def _table(place: str, faults: dict[str, Fault], verdicts: dict[str, str]) -> str:
-    lines = [f"### {place}", "", "| Fault | What happens | Verdict | Test |", "|---|---|---|---|"]
+    lines = [f"### {place}", "", "| Fault | What happens | Test |", "|---|---|---|"]
     for test, each in sorted(faults.items()):
         if each.place == place:
-            lines.append(f"| {each.what} | {each.then} | {verdicts.get(test, 'not run')} | {_link(test)} |")
+            verdict = verdicts.get(test, "not run")
+            lines.append(f"| {each.what} | {each.then} | {_link(test)}{'' if verdict == HELD else f': {verdict}'} |")
     return "\n".join([*lines, ""])
 
 
@@ -140,23 +142,20 @@ def _link(test: str) -> str:
 
 def in_the_page(page: str) -> dict[str, tuple[Fault, str]]:
     """Return the faults of the tables and their verdicts, by test."""
-    rows = [row for row in _rows(page) if row[0] in PLACES]
-    return {test: (Fault(place, what, then), verdict) for place, test, (what, then, verdict) in rows}
+    row = re.compile(r"\| (.+?) \| (.+?) \| \[`(\w+)`\]\(\.\./([^)]+)\)(?:: (.+))? \|")
+    found, place = {}, ""
+    for line in _between(page).splitlines():
+        if line.startswith("### "):
+            place = line.removeprefix("### ")
+        elif (cells := row.fullmatch(line)) and place in PLACES:
+            found[f"{cells[4]}::{cells[3]}"] = Fault(place, cells[1], cells[2]), cells[5] or HELD
+    return found
 
 
 def figures_in(page: str) -> dict[str, str]:
     """Return the cells of the tests that counted, by test."""
-    return {test: " | ".join(cells[1:]) for place, test, cells in _rows(page) if place not in PLACES}
-
-
-def _rows(page: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the rows of the tables: the head of the table, the test, and the cells before the test."""
-    place = ""
-    for line in _between(page).splitlines():
-        if line.startswith("### "):
-            place = line.removeprefix("### ")
-        elif link := re.search(r" \| \[`(\w+)`\]\(\.\./(\S+)\) \|$", line):
-            yield place, f"{link[2]}::{link[1]}", line.removeprefix("| ")[: link.start() - 2].split(" | ")
+    rows = re.findall(r"^\| \[`(\w+)`\]\(\.\./([^)]+)\) \| (.+) \|$", _between(page), re.MULTILINE)
+    return {f"{path}::{name}": cells for name, path, cells in rows}
 
 
 def earlier_in(page: str, today: str) -> dict[str, str]:

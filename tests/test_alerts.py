@@ -122,7 +122,7 @@ def firing(series: dict[str, str], minutes: int, alerts: set[str]) -> dict[str, 
 
 @fault(
     "Deployment",
-    "What an alert rule is about: a locked ledger, a database that takes no writes, settlements that wait on disk, and others",
+    "The cause of each alert rule: a locked ledger, a database without writes, settlements on disk, and others",
     "Its alert fires, and no other: within two minutes if completions are refused",
 )
 def test_each_alert_fires_for_its_fault_and_no_other_does(tmp_path):

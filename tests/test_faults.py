@@ -7,17 +7,17 @@ import pytest
 from tests import bare_pytest, faults
 from tests.faults import PAGE, Fault, Figures
 
-TEST = "tests/test_something.py::test_it_goes_on"
-FAULT = Fault("Redis", "Redis is away", "All goes on")
+TEST = "tests/test_something.py::test_it_continues"
+FAULT = Fault("Redis", "Redis is unavailable", "All continues")
 EMPTY = "before\n<!-- Written by `make faults`. -->\nold\n<!-- The end of what it writes. -->\n"
 FAILING = """
 from tests.faults import fault
 
-@fault("Redis", "Redis is away", "All goes on")
-def test_it_goes_on():
+@fault("Redis", "Redis is unavailable", "All continues")
+def test_it_continues():
     assert not "so"
 
-@fault("Disk", "The disk is full", "All goes on")
+@fault("Disk", "The disk is full", "All continues")
 def test_it_stays(record_property):
     record_property("measured", "12 requests")
 """
@@ -33,7 +33,7 @@ def test_every_place_has_a_fault():
 
 def test_the_table_replaces_what_was_between_the_comments():
     page = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "**failed**"})
-    assert "| Redis is away | All goes on | **failed** | [`test_it_goes_on`](../tests/test_something.py) |" in page
+    assert "| Redis is unavailable | All continues | [`test_it_continues`](../tests/test_something.py): **failed** |" in page
     assert page.startswith("before\n")
     assert ("old" in page, "Today." in page) == (False, True)
     assert faults.in_the_page(page) == {TEST: (FAULT, "**failed**")}
@@ -51,7 +51,7 @@ def test_verdicts_of_earlier_days_get_their_date():
 def test_figures_are_rows_of_a_table_of_their_own():
     figures = faults.combined([Figures(1_000, 7, 0, 0, 3, 0.5, 2.0, 0.97), Figures(34, 5, 0, 1, 0, None, 1.0, 0.91, 4.25)])
     page = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: figures.cells()})
-    assert "| Redis is away | 1,034 | 12 | 0 | 1 | 3 | 0.50 | 2.00 | 0.91 | 4.25 | [`test_it_goes_on`](../tests/" in page
+    assert "/test_something.py) | 1,034 | 12 | 0 | 1 | 3 | 0.50 | 2.00 | 0.91 | 4.25 |\n" in page
     assert faults.in_the_page(page) == {TEST: (FAULT, "held")}
     assert faults.figures_in(page) == {TEST: figures.cells()}
     unmeasured = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "held"}, {TEST: Figures(1, 1, 0, 0, 0).cells()})
@@ -65,7 +65,7 @@ def test_a_fault_that_does_not_hold_fails_the_command(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = fault(fault): brings it about\n")
     done = bare_pytest.run(tmp_path, "-p", "tests.fault_plugin", "-p", "no:cacheprovider", "-m", "fault")
     assert done.returncode == 1, done.stdout
-    assert "**failed**   Redis is away (" in done.stdout
+    assert "**failed**   Redis is unavailable (" in done.stdout
     assert "held: 12 requests The disk is full (" in done.stdout
     assert PAGE.read_text() == before  # these are no faults of the gateway
 

@@ -195,8 +195,8 @@ def test_entries_follow_each_other_in_their_balance(alice):
 
 @fault(
     "Clock",
-    "The clock says an earlier time than the last ledger entry",
-    "The next entry has the time of the last one: times never run back",
+    "The clock is behind the last ledger entry",
+    "The next entry has the last one's time: times never run back",
 )
 def test_entries_follow_each_other_in_their_times_whatever_the_clock_says(alice):
     first = alice.entries.get()

@@ -27,7 +27,7 @@ def faulty(transactional_db, gateways):
 @fault(
     "Network",
     "A provider fails for one host and not for another",
-    "The other host goes on without one refused request",
+    "The other host continues without one refused request",
 )
 def test_a_host_for_which_a_provider_fails_takes_it_from_no_other_host(gateway, faulty, upstream, large, alice, charlie):
     upstream.will_for(f"Bearer {FAULTY_KEY}", refusal(500))

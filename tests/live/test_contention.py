@@ -116,7 +116,7 @@ def assert_ten_are_charged(account: Account, *, from_nanos: int, cost_nanos: int
 @fault(
     "Client",
     "200 requests arrive at once on funds for ten",
-    "Ten are served and charged. The others get 429 while the funds are held, and 402 when they are spent",
+    "Ten are served and charged. Others get 429 while the funds are held, then 402",
 )
 def test_a_balance_for_ten_serves_ten_and_refuses_others_as_tied_up_then_as_spent(gateway, bob, body, gate):
     factories.credit(bob, SERVED)

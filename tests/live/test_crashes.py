@@ -54,9 +54,8 @@ def gateway(transactional_db: None, mortal: Gateway) -> Iterator[Gateway]:
 
 @fault(
     "Web process",
-    "A worker is killed with SIGKILL at any step between the first byte in and the last byte out",
-    "The ledger is consistent at once. When the sweeper has run, no hold is left, and the request and its retry are"
-    " charged once in all",
+    "A worker is killed at any step between the first byte in and the last byte out",
+    "The ledger is consistent at once. After the sweeper no hold is left, and the request and its retry have cost one",
 )
 @pytest.mark.parametrize("point", POINTS, ids=[point.name.replace(" ", "-") for point in POINTS])
 def test_a_killed_worker_leaves_a_consistent_ledger_at_most_one_charge_and_no_hold(point, fuse, gateway, large, upstream):

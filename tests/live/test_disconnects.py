@@ -32,7 +32,7 @@ def ask(gateway, secret, stream, *headers):
 @fault(
     "Client",
     "A client leaves before its reply",
-    "The reply is read to its end and charged as the provider reports it",
+    "The reply is read to its end and charged as reported",
 )
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 def test_a_request_left_before_its_reply_is_read_to_its_end_and_charged(gateway, upstream, large, alice, secret, is_streamed):

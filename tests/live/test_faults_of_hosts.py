@@ -42,9 +42,8 @@ MEMORY_BYTES = 2**20  # beside what the worker has already
 
 @fault(
     "Web process",
-    "A host is frozen under load for two minutes, another host sweeps what runs there, and then it goes on",
-    "The other host serves as before. What the sweeper charged of replies that end late is corrected; none is free or charged"
-    " twice",
+    "A host is frozen under load for two minutes while another host sweeps its requests",
+    "The other host serves as before. The sweeper's charges are corrected; no reply is free or charged twice",
 )
 def test_what_a_frozen_host_settles_late_corrects_what_another_swept(fleet, measured):
     frozen, other = fleet.begin(), fleet.begin()
@@ -92,8 +91,8 @@ def suspended(fleet: Fleet, host: Gateway) -> Iterator[None]:
 
 @fault(
     "Clock",
-    "The clock of one of two hosts is an hour ahead, or an hour behind",
-    "Both serve as before. Holds, sweeps, limits, expiries and the days of spending go by the database's clock",
+    "One of two hosts' clocks is an hour ahead, or behind",
+    "Both serve as before: holds, sweeps, limits, expiries and spending days use the database's clock",
 )
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 @pytest.mark.parametrize("seconds", [AHEAD_SECONDS, -AHEAD_SECONDS], ids=["ahead", "behind"])
@@ -138,9 +137,8 @@ def clock_apart(directory: Path, seconds: int) -> dict[str, str]:
 
 @fault(
     "Clock",
-    "The database fails over to a server whose clock is an hour ahead, under load, and later back to one whose clock is right",
-    "The sweeper takes what runs for dead. What it charged of that is corrected when it ends, and times of the ledger never run"
-    " back",
+    "The database fails over under load to a server whose clock is an hour ahead, and later back",
+    "The sweeper takes running requests for dead; its charges are corrected when they end. Times of the ledger never run back",
 )
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_replies_that_run_while_the_clock_of_the_database_leaps_are_charged_once(fleet, measured):
@@ -193,8 +191,8 @@ def assert_times(fleet: Fleet, began_at: datetime) -> None:
 
 @fault(
     "Web process",
-    "The kernel kills a worker under load because its memory is used up",
-    "The other workers and hosts go on, and a new worker starts. Every whole reply is charged once, a broken one at most once",
+    "The kernel kills a worker under load for its memory",
+    "Other workers and hosts continue; a new worker starts. Whole replies are charged once, broken ones at most once",
 )
 def test_a_worker_without_memory_is_killed_and_costs_nobody_a_reply(fleet, measured):
     with cgroup() as limited:
@@ -239,8 +237,8 @@ def cgroup() -> Iterator[Path]:
 
 @fault(
     "Disk",
-    "The disk of the outbox is full, and then the database is away under load",
-    "Replies are settled from the room that is kept for them: none is free, and none ends with an error",
+    "The outbox's disk is full, and then the database is unavailable under load",
+    "Settlements use the reserve: no reply is free or ends with an error",
 )
 def test_settlements_have_room_on_a_full_disk(fleet, tmp_path, measured):
     with disk(tmp_path) as outbox:
@@ -265,9 +263,9 @@ def test_settlements_have_room_on_a_full_disk(fleet, tmp_path, measured):
 
 @fault(
     "Disk",
-    "The disk of the outbox is full, also the room that is kept for settlements, and then the database is away",
-    "Requests get 503 before anything is held, and `/readyz` says why. A stream that runs ends with an error event, and is"
-    " charged once, by its last checkpoint. With room on the disk all is served again",
+    "The outbox's disk and its reserve are full, and then the database is unavailable",
+    "Requests get 503 before any hold, and `/readyz` says why. A running stream ends with an error event, charged"
+    " once, by its last checkpoint. With room again all is served",
 )
 def test_nothing_is_admitted_whose_settlement_fits_on_no_disk(fleet, tmp_path, measured):
     calls: list[Call] = []
@@ -315,8 +313,8 @@ def test_nothing_is_admitted_whose_settlement_fits_on_no_disk(fleet, tmp_path, m
 
 @fault(
     "Database",
-    "The disk of PostgreSQL that the ledger is on is full under load",
-    "All is served, and settlements wait on the disks of the hosts. With room again each reply is charged once",
+    "PostgreSQL's disk of the ledger is full under load",
+    "All is served; settlements wait on the hosts' disks, and are charged once there is room",
 )
 def test_what_the_database_has_no_room_for_is_charged_when_it_has_some(fleet, measured):
     directory = fleet.server.directory / "ledger"

@@ -32,8 +32,7 @@ pytestmark = pytest.mark.long
 @fault(
     "Web process",
     "Two workers serve whole and streamed requests for minutes, and clients leave midway",
-    "Every reply is charged once. Memory, file descriptors, threads, database connections and holds are no more at the end than"
-    " after a quarter of the time",
+    "Every reply is charged once. Memory, descriptors, threads, connections and holds do not grow after the first quarter",
 )
 def test_a_gateway_that_is_used_for_long_needs_no_more_than_in_the_beginning(fleet, measured):
     host = fleet.begin()
@@ -65,9 +64,9 @@ def usage_at_rest(fleet: Fleet, host: Gateway) -> dict[str, int]:
 
 @fault(
     "Database",
-    "All processes of PostgreSQL are killed under load, several times",
-    "Requests get 503 while it is away. What the crash forgot is admitted again, with an Idempotency-Key or without: every"
-    " reply is charged once",
+    "PostgreSQL is killed under load, several times",
+    "Requests get 503 meanwhile. Forgotten ones are admitted again, with or without an Idempotency-Key: each reply is"
+    " charged once",
 )
 def test_what_a_killed_database_forgets_is_admitted_again_and_charged(fleet, measured):
     fleet.begin()
@@ -88,9 +87,8 @@ def test_what_a_killed_database_forgets_is_admitted_again_and_charged(fleet, mea
 
 @fault(
     "Database",
-    "A standby that lacks the last seconds is promoted under load, and the hosts keep journals",
-    "Requests get 503 meanwhile. What is held again is charged again, and what is unknown is admitted again: every reply is"
-    " charged once",
+    "A standby that lacks the last seconds is promoted under load; hosts keep journals",
+    "Requests get 503 meanwhile. Known holds are charged again, unknown requests admitted again: each reply is charged once",
 )
 def test_what_a_failover_loses_is_in_the_journals_of_the_hosts(fleet, measured):
     take_the_place(fleet, measured, DatabaseServer.stand_in_for)
@@ -98,8 +96,8 @@ def test_what_a_failover_loses_is_in_the_journals_of_the_hosts(fleet, measured):
 
 @fault(
     "Database",
-    "The database comes back from a snapshot of its disk under load, in the timeline that it had, and the hosts keep journals",
-    "Requests get 503 meanwhile. What was charged after the snapshot is charged again, and nothing twice",
+    "The database returns to a snapshot of its disk under load, in its timeline; hosts keep journals",
+    "Requests get 503 meanwhile. Charges after the snapshot are made again, none twice",
 )
 def test_what_a_snapshot_lacks_is_in_the_journals_of_the_hosts(fleet, measured):
     take_the_place(fleet, measured, DatabaseServer.start_in_place_of)
@@ -131,8 +129,8 @@ def take_the_place(fleet: Fleet, measured: Any, take: Callable[[DatabaseServer, 
 
 @fault(
     "Web process",
-    "Workers of two hosts over one database are killed with SIGKILL at random under load",
-    "Clients see a broken connection. Every whole reply is charged once, a broken one once or not at all",
+    "Workers of two hosts are killed at random under load",
+    "Connections break. Whole replies are charged once, broken ones at most once",
 )
 def test_replies_of_hosts_whose_workers_are_killed_are_charged_once(fleet, measured):
     hosts = [fleet.begin(), fleet.begin()]
@@ -154,8 +152,8 @@ def test_replies_of_hosts_whose_workers_are_killed_are_charged_once(fleet, measu
 
 @fault(
     "Database",
-    "Another session keeps the ledger from being written while two hosts are used, and the sweeper of another host runs",
-    "Replies wait for their settlement on disk, and each is charged exactly: none is free, and none is estimated",
+    "A session blocks writes to the ledger under load while another host sweeps",
+    "Settlements wait on disk, and are exact: no reply is free or estimated",
 )
 def test_what_waits_on_disk_is_given_away_by_no_other_host(fleet, measured):
     hosts = [fleet.begin(), fleet.begin()]
@@ -183,7 +181,7 @@ def test_what_waits_on_disk_is_given_away_by_no_other_host(fleet, measured):
 @fault(
     "Database",
     "A session locks the row of an account under load",
-    "Its requests get 503, the first after five seconds and the others at once. Other accounts are served as before",
+    "Its requests get 503, the first after five seconds, others at once. Other accounts are served as before",
 )
 def test_an_account_that_is_locked_under_load_is_refused_alone(fleet, measured):
     fleet.begin()
@@ -208,7 +206,7 @@ def test_an_account_that_is_locked_under_load_is_refused_alone(fleet, measured):
 @fault(
     "Provider",
     "A provider hangs under load",
-    "504 at the deadline, or 503, at no charge. Models of other providers are served as before",
+    "504 at the deadline, or 503, free. Other providers' models are served as before",
 )
 def test_a_hung_provider_costs_nothing_and_holds_up_no_other(prepared, fleet, measured):
     fleet.begin(GATEWAY_UPSTREAM_TOTAL_SECONDS="8")
@@ -234,7 +232,7 @@ def test_a_hung_provider_costs_nothing_and_holds_up_no_other(prepared, fleet, me
 @fault(
     "Web process",
     "A worker has no file descriptor left",
-    "New connections wait, and requests that need one get 502 or 503. The worker goes on, and serves all again afterwards",
+    "New connections wait, requests that need one get 502 or 503. Then the worker serves all again",
 )
 def test_a_worker_without_file_descriptors_serves_again_when_it_has_some(fleet, measured):
     host, other = fleet.begin(WEB_CONCURRENCY="1"), fleet.begin(WEB_CONCURRENCY="1")
@@ -289,7 +287,7 @@ def test_nothing_fails_when_redis_is_killed(fleet, tmp_path, measured):
 @fault(
     "Network",
     "All packets between a gateway and its database are lost for some seconds",
-    "A probe finds it out; from then on requests get 503 at once. When packets arrive again, all is served and charged",
+    "A probe finds out; then requests get 503 at once. When packets arrive again, all is served and charged",
 )
 def test_a_gateway_cut_off_from_its_database_refuses_at_once_and_returns(prepared, measured):
     with (

@@ -35,8 +35,8 @@ LIMIT_CENTS = OPENING_CENTS // 8
 
 @fault(
     "Client",
-    "Many programs use one account at once: they leave, repeat, contradict themselves, and send what is invalid",
-    "The ledger agrees with everything that each of them was told",
+    "Many programs use one account at once: leave, repeat, contradict themselves, send invalid requests",
+    "The ledger agrees with all that they were told",
 )
 def test_the_ledger_agrees_with_what_many_programs_were_told(transactional_db, gateways, bob, tmp_path):
     sys.stdout.write(f"HISTORY_SEED={SEED} HISTORY_CALLS={CALLS} HISTORY_CLIENTS={CLIENTS}\n")  # shown when it fails

@@ -160,7 +160,7 @@ def scrape_facts(port: int) -> dict[str, float]:
 @fault(
     "Deployment",
     "Web processes restart, and the folder of the metrics is emptied",
-    "Each host shows the findings and times of the audit as before",
+    "Each host shows the audit's findings and times as before",
 )
 def test_the_audit_is_shown_although_the_metrics_folder_is_emptied(workers, broker, alice):
     Account.objects.update(open_holds=1)  # it has none
@@ -228,8 +228,8 @@ def test_scrapes_end_while_the_database_does_not_answer(workers):
 
 @fault(
     "Redis",
-    "A worker starts while Redis is away",
-    "It serves its metrics, with `gateway_broker_up` 0, and takes tasks as soon as Redis is there",
+    "A worker starts while Redis is unavailable",
+    "It serves metrics with `gateway_broker_up` 0, and takes tasks as soon as Redis is back",
 )
 @pytest.mark.parametrize("pool", QUEUES)
 @pytest.mark.django_db(transaction=True)

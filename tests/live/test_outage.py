@@ -95,7 +95,7 @@ def stored(outbox):
 @fault(
     "Database",
     "All connections to the database are cut while replies run",
-    "The replies are sent whole; their settlements wait on disk and are charged once when the database is back",
+    "The replies are sent whole; their settlements wait on disk and are charged once",
 )
 def test_replies_that_end_in_an_outage_are_sent_and_settled_afterwards(gateway, proxy, alice, secret, upstream, outbox):
     with three_replies(gateway, secret, upstream) as end:
@@ -132,7 +132,7 @@ def forget_admissions():
 
 @fault(
     "Database",
-    "A crash of the database forgets admissions of replies that run",
+    "A database crash forgets admissions of running replies",
     "The callers get their replies. Each is admitted again, and charged",
 )
 def test_replies_whose_admission_a_crash_forgot_are_sent_and_charged(gateway, alice, secret, upstream, outbox):
@@ -157,8 +157,8 @@ def test_replies_whose_admission_a_crash_forgot_are_sent_and_charged(gateway, al
 
 @fault(
     "Database",
-    "The server is killed during an outage of the database",
-    "The next server charges the settlements that wait on disk, once",
+    "The gateway is killed while the database is unavailable",
+    "The next one charges the settlements on disk, once",
 )
 def test_settlements_left_on_disk_by_a_killed_server_are_settled_by_the_next(
     gateways, behind_proxy, gateway, proxy, alice, secret, upstream, outbox

@@ -187,9 +187,9 @@ def test_a_database_that_takes_no_writes_is_unavailable(gateway, alice, secret):
 
 @fault(
     "Database",
-    "Another session locks the ledger, so that nothing can be charged",
-    "A settlement waits in vain for five seconds, and then on disk. From then on completions get 503 at once, and `/readyz`"
-    " too, until a probe gets the lock; then all is charged",
+    "A session locks the ledger",
+    "A settlement waits five seconds, then on disk. From then on completions and `/readyz` get 503 at once, until a"
+    " probe gets the lock; then all is charged",
 )
 def test_requests_are_refused_at_once_while_the_ledger_is_locked(gateway, alice, secret):
     mark = len(gateway.log())
@@ -245,8 +245,8 @@ def test_a_gateway_whose_batches_get_no_connection_is_not_ready(gateway, role, a
 
 @fault(
     "Database",
-    "The database is frozen: connections stay open and nothing is answered",
-    "One probe finds it out; then requests get 503 at once. Streams that run are sent whole and charged afterwards",
+    "The database freezes: connections stay open without answers",
+    "One probe finds out; then requests get 503 at once. Running streams are sent whole and charged afterwards",
 )
 def test_a_frozen_database_is_noticed_once_and_then_known(gateway, proxy, alice, secret, upstream):
     provider = factories.make_provider("scripted", kind="openai", base_url=upstream.url)
@@ -283,8 +283,8 @@ def connections() -> set[int]:
 
 @fault(
     "Network",
-    "Each answer of the database takes more than a second, so that no probe of it ends in time",
-    "What is asked for is served, slowly: no circuit opens, and no connection is cut off",
+    "The database takes more than a second for each answer, too long for a probe",
+    "Requests are served, slowly: no circuit opens, no connection is cut",
 )
 def test_a_slow_database_that_answers_is_used_on_its_connections(gateway, proxy, alice, secret):
     asks = ask_everything(gateway, secret)

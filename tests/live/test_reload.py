@@ -57,8 +57,8 @@ def _is_running(pid: int) -> bool:
 
 @fault(
     "Deployment",
-    "HUP, or a worker's death, brings up code or settings that cannot start, or code whose migrations are missing",
-    "The workers that serve go on; the log has the reason. Those that HUP replaces go on until the new ones serve",
+    "HUP, or a worker's death, starts broken code or settings, or code without its migrations",
+    "The log has the reason. Serving workers continue, also those that HUP replaces, until new ones serve",
 )
 def test_workers_go_on_while_new_code_or_settings_do_not_start(transactional_db, code, tmp_path):
     outbox = tmp_path / "outbox"

@@ -57,9 +57,8 @@ def archived(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> DatabaseServer:
 
 @fault(
     "Database",
-    "The primary's disk is lost under load, and the database is restored to an earlier moment, while the hosts keep journals",
-    "Requests get 503 meanwhile. The ledger of that moment verifies; what was charged after it is in the journals, and is"
-    " charged again",
+    "The primary's disk is lost under load, and the database restored to an earlier moment; hosts keep journals",
+    "Requests get 503 meanwhile. The restored ledger verifies; later charges are made again from the journals",
 )
 def test_what_was_charged_after_the_moment_of_a_restore_is_in_the_journals(fleet, archived, measured):
     fleet.begin(GATEWAY_SETTLEMENT_JOURNAL_MINUTES="15")

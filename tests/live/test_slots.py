@@ -25,7 +25,7 @@ def narrow(transactional_db, gateways):
 @fault(
     "Web process",
     "Streams take all slots of a process",
-    "Further completions get 503 with `Retry-After`; probes and pages are served. The slots are free when the streams end",
+    "Further completions get 503 with `Retry-After`; probes and pages are served. Ended streams free their slots",
 )
 def test_a_process_full_of_completions_answers_probes_and_pages_and_frees_its_slots(narrow, alice, echo_model):
     """The streams of one key leave in silence: demo/echo waits a minute before its first word."""
@@ -73,7 +73,7 @@ UNREAD_CHARACTERS = 8_000_000  # more than the buffers of both sockets take
 @fault(
     "Client",
     "A client does not read a large whole reply",
-    "It is charged. Until it has been sent or the client has left, it counts as one of the key's requests in flight",
+    "It is charged. Until it is sent or the client leaves, it is one of the key's requests in flight",
 )
 def test_a_large_reply_that_is_not_read_keeps_its_slot_until_its_client_leaves(gateway, large, upstream, alice):
     secret = factories.make_key(alice, requests_in_flight_max=1)[1]

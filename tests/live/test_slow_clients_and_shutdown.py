@@ -54,8 +54,8 @@ def test_a_client_that_does_not_read_keeps_no_database_connection(gateway, secre
 
 @fault(
     "Client",
-    "Clients do not send the bodies that they announced",
-    "They keep no database connection from others, and nothing is written",
+    "Clients do not send their announced bodies",
+    "They keep no database connection, and nothing is written",
 )
 def test_a_client_that_does_not_send_its_body_keeps_no_database_connection(gateway, alice, secret, echo_model):
     clients = []
@@ -129,8 +129,8 @@ def acme(upstream):
 
 @fault(
     "Web process",
-    "A whole server is killed while providers stream",
-    "What it had relayed, as of its last checkpoint, is charged within two minutes; the rest of the hold is released",
+    "A gateway is killed while providers stream",
+    "Its last checkpoint is charged within two minutes; the rest of the hold is released",
 )
 def test_text_relayed_by_a_killed_server_is_charged_and_the_rest_of_its_hold_released(
     transactional_db, gateways, alice, secret, upstream, acme
@@ -156,8 +156,8 @@ def test_text_relayed_by_a_killed_server_is_charged_and_the_rest_of_its_hold_rel
 @fault(
     "Deployment",
     "A host is restarted while replies run",
-    "Near the end of the grace period each stream ends with an error event and is charged for what was relayed; whole replies"
-    " that have not come get 503 and cost nothing. What was collected of refusals is written",
+    "Near the end of the grace period streams end with an error event, charged for the relayed text; missing whole"
+    " replies get 503, free. Collected refusals are written",
 )
 def test_a_shutdown_ends_replies_and_settles_them(transactional_db, gateways, alice, secret, upstream, acme, echo_model):
     upstream.will(stream(ROLE, words("Hello you"), HANG), stream(ROLE, words("Hello you"), HANG), [HANG])

@@ -52,8 +52,8 @@ def failures(load: Load) -> list[Call]:
 
 @fault(
     "Deployment",
-    "Two hosts behind nginx get new code one after the other, and then each is taken out, restarted and put back, under load",
-    "No request fails, and each reply is charged once",
+    "Two hosts behind nginx get new code in turn, then each is taken out, restarted and put back, under load",
+    "No request fails; each reply is charged once",
 )
 def test_a_rolling_release_behind_nginx_fails_no_request(fleet, proxy, measured):
     hosts = [fleet.begin(**SETTINGS) for _ in range(2)]
@@ -76,7 +76,7 @@ def test_a_rolling_release_behind_nginx_fails_no_request(fleet, proxy, measured)
 @fault(
     "Deployment",
     "One of two hosts behind nginx is killed under load",
-    "Only requests that ran there fail. The other host gets all others, and none is charged twice",
+    "Only its running requests fail. The other host gets all others; none is charged twice",
 )
 def test_a_killed_host_behind_nginx_fails_only_what_ran_there(fleet, proxy, measured):
     hosts = [fleet.begin(**SETTINGS) for _ in range(2)]
@@ -169,8 +169,8 @@ class Customer:
 
 @fault(
     "Deployment",
-    "All secrets of two hosts behind nginx, its certificate, and the key of a caller are rotated under load",
-    "No request fails. After each step every host knows the keys, stored replies and sessions that any host made",
+    "All secrets of two hosts behind nginx, its certificate and a caller's key are rotated under load",
+    "No request fails. At each step every host knows the keys, stored replies and sessions of all hosts",
 )
 def test_a_rotation_of_all_secrets_behind_nginx_fails_no_request(fleet, proxy, measured):
     hosts = [fleet.begin(**SETTINGS) for _ in range(2)]

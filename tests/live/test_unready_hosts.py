@@ -142,10 +142,10 @@ KINDS: dict[str, Kind] = {
 
 @fault(
     "Deployment",
-    "One of two hosts behind nginx cannot serve: the database refuses its role in eleven ways, is out of its reach, or the disk"
-    " of its outbox is full",
-    "At least nine of ten requests are served meanwhile, the first waits in vain included: nginx gives what it took nothing of"
-    " to the other host. Each reply is charged once",
+    "One of two hosts behind nginx cannot serve: the database refuses its role in eleven ways or is unreachable, or"
+    " the outbox's disk is full",
+    "At least nine of ten requests are served, first waits included: nginx hands the rest to the other host. Each"
+    " reply is charged once",
 )
 def test_callers_of_a_host_that_cannot_serve_are_served_by_the_other(fleet, tmp_path, measured, subtests):
     calls: list[Call] = []

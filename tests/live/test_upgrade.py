@@ -57,8 +57,8 @@ def replace_code(fleet: Fleet, host: Gateway, code: Path, by: Path) -> None:
 
 @fault(
     "Deployment",
-    "A release with a migration under load: each host gets its code in turn, then one host gets the former code again",
-    "No request fails, and each reply is charged once",
+    "A release with a migration under load: hosts get its code in turn, then one goes back",
+    "No request fails; each reply is charged once",
 )
 def test_two_releases_serve_side_by_side(fleet, tmp_path, monkeypatch, measured):
     former, following = copy_code(tmp_path / "former"), copy_code(tmp_path / "following")

@@ -162,7 +162,7 @@ def assert_charged_once(*accounts: Account) -> None:
 
 @fault(
     "Database",
-    "A session locks the row of an account or a key and does not end",
+    "A session locks the row of an account or a key for ever",
     "All other accounts are served",
 )
 @pytest.mark.parametrize("lock", ["account", "key"])
@@ -201,7 +201,7 @@ def test_other_accounts_are_served_while_more_are_locked_than_wait_on_connection
 @fault(
     "Database",
     "The row of an account stays locked",
-    "Its requests get 503 with `Retry-After`; nothing else is refused, and nothing is charged twice",
+    "Its requests get 503 with `Retry-After`; others are served, and nothing is charged twice",
 )
 def test_requests_of_an_account_that_stays_locked_are_refused_and_nothing_else_is(impatient, threads, alice, charlie):
     secret = factories.make_key(alice)[1]

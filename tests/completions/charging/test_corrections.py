@@ -70,8 +70,8 @@ def spent(account: Account) -> int:
 
 @fault(
     "Disk",
-    "A settlement is found on disk after the sweeper of another host took its process for dead",
-    "What the sweeper charged is corrected to the exact cost, once: more is charged, or too much given back",
+    "A settlement appears on disk after another host swept its process as dead",
+    "The sweeper's charge is corrected to the exact cost, once",
 )
 def test_a_charge_of_the_sweeper_is_corrected_to_what_the_disk_says(alice, key, settings):
     admitted = admit(key)
@@ -145,8 +145,8 @@ def test_a_process_that_was_frozen_corrects_what_another_host_charged_meanwhile(
 
 @fault(
     "Worker",
-    "A settlement comes after the sweeper took its process for dead, and the account has spent the money meanwhile",
-    "The correction takes what is there; the rest is counted as a loss, once",
+    "A settlement comes after its process was swept as dead and the account spent the money",
+    "The correction takes the available money; the rest is counted as a loss, once",
 )
 def test_a_correction_takes_what_the_balance_has_and_the_rest_is_lost_once(alice, key, settings):
     store(admit(key))

@@ -143,7 +143,7 @@ def recovered_nanos(words):
 @fault(
     "Client",
     "A client repeats a request whose process died",
-    "It is told how long to wait. Then the request runs again, and both runs cost what one costs",
+    "It is told how long to wait. The request then runs again; both runs cost the price of one",
 )
 def test_a_request_whose_process_died_is_charged_once_in_all(api, alice):
     die(api, "a", 4)

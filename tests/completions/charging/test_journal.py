@@ -68,7 +68,7 @@ def replay():
 @fault(
     "Database",
     "A standby that lacks the last charges is promoted",
-    "They are found in the journals of the hosts, if those are kept, and charged again",
+    "Hosts with journals charge them again",
 )
 def test_a_charge_that_a_failover_lost_is_charged_again(alice, key):
     kept, lost = admit(key), admit(key)
@@ -246,8 +246,8 @@ def test_a_journal_that_cannot_be_written_fails_no_charge(alice, key, settings, 
 @pytest.mark.django_db(transaction=True)
 @fault(
     "Database",
-    "PostgreSQL has standbys, no commit waits for them, and the hosts keep no journals",
-    "A numbered check warns of what a failover would lose",
+    "PostgreSQL commits without waiting for its standbys, and hosts keep no journals",
+    "A numbered check warns of losses by a failover",
 )
 def test_standbys_that_no_commit_waits_for_are_a_warning(settings):
     settings.SETTLEMENT_JOURNAL_MINUTES = 0
@@ -261,8 +261,8 @@ def test_standbys_that_no_commit_waits_for_are_a_warning(settings):
 @pytest.mark.django_db(transaction=True)
 @fault(
     "Database",
-    "PostgreSQL is set so that no commit waits for its disk, and the hosts keep no journals",
-    "A numbered check warns of what a crash would lose",
+    "PostgreSQL commits without waiting for its disk, and hosts keep no journals",
+    "A numbered check warns of losses by a crash",
 )
 def test_commits_that_wait_for_no_disk_are_a_warning(settings):
     settings.SETTLEMENT_JOURNAL_MINUTES = 0

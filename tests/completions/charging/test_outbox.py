@@ -146,8 +146,8 @@ def test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed(api,
 
 @fault(
     "Disk",
-    "The database is away, and the outbox cannot be written",
-    "The stream ends with an error event, and the log says that its completion is neither settled nor stored",
+    "The database is unavailable, and the outbox not writable",
+    "The stream ends with an error event; the log names its completion as neither settled nor stored",
 )
 @pytest.mark.django_db(transaction=True)
 def test_a_stream_ends_in_an_error_when_the_disk_refuses_its_settlement(api, settings, tmp_path, caplog, capfd):
@@ -235,8 +235,8 @@ def test_a_file_whose_settlement_is_committed_charges_nothing(alice, key, settin
 
 @fault(
     "Worker",
-    "A settlement waits on the disk of one host until its hold has expired, and another host sweeps",
-    "Nobody estimates what the disk knows: it is charged exactly",
+    "A settlement waits on one host's disk until its hold has expired, and another host sweeps",
+    "It is charged exactly, not estimated",
 )
 def test_another_host_leaves_a_settlement_that_waits_on_disk_alone(alice, key, settings, tmp_path):
     completion_id = store(admit(key))
@@ -444,7 +444,7 @@ def test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away(alic
 @fault(
     "Database",
     "The row of an account is locked while settlements wait on disk",
-    "Those of other accounts are charged; its own are charged afterwards",
+    "Other accounts' settlements are charged, then its own",
 )
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("impatient")

@@ -85,8 +85,8 @@ def spent(account: Account) -> int:
 
 @fault(
     "Client",
-    "A crash of the database forgets a request with an Idempotency-Key, and its caller repeats it",
-    "One of the two is charged: the first, whose reply the repetition gets, or the repetition, if it came before the first was"
+    "A database crash forgets a request with an Idempotency-Key, and its caller repeats it",
+    "One is charged: the first, whose reply the repetition gets, or the repetition, if it came before the first was"
     " admitted again",
 )
 @pytest.mark.parametrize("is_before", [False, True], ids=["afterwards", "before"])

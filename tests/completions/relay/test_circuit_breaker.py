@@ -129,7 +129,7 @@ def row():
 @fault(
     "Provider",
     "A provider fails for requests of several accounts, one after another",
-    "Its circuit opens: 503 with `Retry-After`, without an attempt",
+    "Its circuit opens: 503 with `Retry-After`, no attempt",
 )
 @pytest.mark.parametrize(
     "failure",
@@ -282,8 +282,8 @@ def accounts(number, **options):
 
 @fault(
     "Provider",
-    "Several accounts together make requests that fail, while others are served",
-    "Those others are served as before: who had a success of late is not kept out",
+    "Several accounts send failing requests while others are served",
+    "The others are served as before",
 )
 def test_an_account_that_is_served_is_not_kept_out_by_failures_of_others(api, upstream):
     upstream.will(whole(), *[refusal(500)] * 4, whole())

@@ -114,8 +114,8 @@ def begins_late():
 
 @fault(
     "Provider",
-    "A stream begins later than the deadline, and no other provider answers",
-    "504 at the deadline, at no charge. With an Idempotency-Key the gateway reads on, and a repetition gets and pays the reply",
+    "A stream begins after the deadline, and no other provider answers",
+    "504 at the deadline, free. With an Idempotency-Key a repetition gets and pays the late reply",
 )
 def test_what_begins_too_late_is_the_reply_to_a_repetition_and_paid_as_reported(api, alice, large, upstream):
     change_provider(large, first_byte_seconds=1)
@@ -216,8 +216,8 @@ def test_a_whole_reply_may_take_longer_to_begin_than_a_stream(api, alice, large,
 
 @fault(
     "Provider",
-    "A provider hangs with a whole request, and repetitions of it",
-    "504 at the total deadline, at no charge. What the provider may charge is counted, and bounded for each account",
+    "A provider hangs with a whole request and its repetitions",
+    "504 at the total deadline, free. The provider's possible charge is counted, and bounded per account",
 )
 def test_a_whole_reply_given_up_at_the_total_deadline_costs_nothing_and_is_unpaid_work(api, alice, large, upstream):
     change_provider(large, total_seconds=1)
@@ -281,7 +281,7 @@ def test_an_upstream_that_does_not_read_the_request_in_time_is_paid_nothing(api,
 @fault(
     "Provider",
     "A provider falls silent in a stream",
-    "The stream ends with an error event after the idle deadline; what was relayed is charged",
+    "The stream ends with an error event after the idle deadline; its text so far is charged",
 )
 def test_an_upstream_that_falls_silent_is_cut_at_its_idle_deadline(api, alice, large, upstream):
     """The idle deadline applies, whatever the heartbeat interval, 12 seconds here."""

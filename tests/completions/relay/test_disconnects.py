@@ -81,7 +81,7 @@ def begun(api, upstream, *steps, headers=None, **fields):
 @fault(
     "Client",
     "A client leaves a stream just before its end",
-    "It pays the usage that the provider reports, reasoning included",
+    "It pays the usage that the provider reports, with reasoning",
 )
 def test_a_stream_left_one_token_before_its_end_pays_its_reported_reasoning(api, alice, reasons, upstream):
     gate = threading.Event()

@@ -62,7 +62,7 @@ def held_nanos(account):
 
 @fault(
     "Provider",
-    "All routes of a model fail, and the caller named fallback models",
+    "All routes of a model fail, and the request names fallback models",
     "A fallback answers under its own name and at its own price",
 )
 @STREAMED

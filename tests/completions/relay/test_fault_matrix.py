@@ -273,9 +273,8 @@ def play(large, upstream, settings):
 
 @fault(
     "Provider",
-    "A provider fails before or in a whole reply: errors, resets, silence, bytes that are no reply, impossible usage",
-    "The caller gets an error of ours or the reply, no word of the provider's error, and pays by the [charging"
-    " page](charging.md)",
+    "A provider fails before or in a whole reply: errors, resets, silence, garbage, impossible usage",
+    "The caller gets our error, without the provider's words, or the reply, and pays by the [charging page](charging.md)",
 )
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_fault_of_a_whole_reply(api, alice, play, upstream, fault):
@@ -285,7 +284,7 @@ def test_a_fault_of_a_whole_reply(api, alice, play, upstream, fault):
 
 @fault(
     "Provider",
-    "A provider fails in such ways in a stream, before or after its first word",
+    "The same in a stream, before or after its first word",
     "The stream ends with an error event or whole; the charge is by the [charging page](charging.md)",
 )
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])

@@ -77,7 +77,7 @@ def no_permission(large, settings):
 @fault(
     "Network",
     "A host has no descriptor, name server or permitted way to a provider",
-    "502, and one attempt a second. No circuit opens, and other hosts learn nothing of it",
+    "502, and one attempt per second. No circuit opens, also on other hosts",
 )
 @pytest.mark.parametrize("fault", [no_descriptors, no_name, no_permission])
 def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
@@ -108,8 +108,8 @@ def test_local_fault_opens_no_circuit_and_is_tried_once_a_second(
 
 @fault(
     "Network",
-    "This host's own network loses the way to a provider",
-    "502, and 503 with `Retry-After` once the circuit is open; no error says that the provider is overloaded",
+    "This host's network loses the way to a provider",
+    "502, and 503 with `Retry-After` once the circuit is open; no error blames the provider's load",
 )
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
 def test_a_provider_out_of_reach_is_not_called_overloaded(api, alice, large, upstream, monkeypatch, path):

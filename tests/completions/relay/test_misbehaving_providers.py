@@ -135,8 +135,8 @@ def _deadlines(settings):
 
 @fault(
     "Provider",
-    "A provider misbehaves in [sixteen ways](#a-provider-that-misbehaves), as the only route or as the first of two",
-    "Before the caller has a byte the second one answers, and only that reply is paid. Refusals of content are final",
+    "A provider misbehaves in [sixteen ways](#a-provider-that-misbehaves), as the only or the first route",
+    "Before the first byte the second route answers, and only its reply is paid. Refusals of content are final",
 )
 @pytest.mark.parametrize("column", faults.PROVIDER_COLUMNS)
 @pytest.mark.parametrize("what", FAULTS)

@@ -93,7 +93,7 @@ def refused(api, upstream):
 @fault(
     "Provider",
     "A provider refuses the gateway's API key",
-    "Its models are listed as not available, requests get 503 until it accepts the key, and the log says why",
+    "Its models are listed as not available and get 503 until it accepts the key; the log says why",
 )
 def test_models_of_a_provider_whose_key_is_refused_are_not_available(api, upstream, caplog):
     RoutableAlias.objects.create(id="cheapest/coding", model_ids=["acme/large", "demo/echo"])

@@ -64,7 +64,7 @@ def test_a_mistyped_switch_fails_in_one_line_and_starts_nothing(tmp_path):
 @fault(
     "Deployment",
     "`manage.py check` runs in an empty environment",
-    "It says which settings are missing, and makes no database and no secrets",
+    "It names the missing settings, and makes no database or secrets",
 )
 def test_a_check_of_an_empty_environment_says_what_is_missing_and_makes_no_database(tmp_path):
     environ = bare_environment(GATEWAY_VAR=str(tmp_path))

@@ -77,8 +77,8 @@ def report():
 
 @fault(
     "Deployment",
-    "A session keeps a table locked that a migration changes",
-    "`migrate` waits two seconds at a time, so that requests pass between, and goes on when it is free",
+    "A session locks a table that a migration changes",
+    "`migrate` waits two seconds at a time, lets requests pass between, and continues when it is free",
 )
 @pytest.mark.parametrize("atomic", [True, False])
 def test_a_migration_waits_in_turns_for_a_locked_table(migration, report, atomic):

@@ -60,7 +60,7 @@ def test_not_ready_while_the_database_is_unavailable_and_ready_afterwards(db, pr
 
 @fault(
     "Database",
-    "What a probe asks of the database takes longer than its caller waits",
+    "A probe's query takes longer than its caller waits",
     "`/readyz` replies 503 without waiting for it",
 )
 def test_not_ready_while_what_is_asked_takes_too_long(db, probe, monkeypatch):
