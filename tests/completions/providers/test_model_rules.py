@@ -1,7 +1,5 @@
 """What each generation of models is sent of a demand, over HTTP and in both languages, and what the header then names."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -443,38 +441,3 @@ def test_other_kinds_and_hosts_have_no_rules():
         ("openai-embeddings", OPENAI),
     ):
         assert model_rules.of_route(kind, host, "gpt-5") is NO_RULES
-
-
-def test_the_page_shows_the_table_of_the_code():
-    page = (Path(__file__).parents[3] / "docs" / "providers.md").read_text()
-    shown = re.findall(r"^\| `[^`]+`.*\|$", page.partition("| Models | Rules |")[2], re.MULTILINE)
-    assert "\n".join(shown) == "\n".join(rows())
-
-
-def rows() -> list[str]:
-    kinds = model_rules.GENERATIONS
-    named = [
-        (", ".join(f"`{name}`" for name in each.names), each.rules, each.hosts, f"[source]({each.source})") for each in kinds
-    ]
-    newest = [
-        (f"`{kind}`: every other name", rules, (), "what none of the above refuses")
-        for kind, rules in model_rules.NEWEST.items()
-    ]
-    return [
-        f"| {name}{f' at {hosts[0]}' if hosts else ''} | {_differences(rules)} | {source} |"
-        for name, rules, hosts, source in [*named, *newest]
-    ]
-
-
-def _differences(rules: Any) -> str:
-    """Return the rules that are not the defaults."""
-    changed = [
-        (name, getattr(rules, name)) for name in rules.__struct_fields__ if getattr(rules, name) != getattr(NO_RULES, name)
-    ]
-    return ", ".join(f"`{name}` {_shown(value)}" for name, value in changed) or "none"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        return " ".join(value) or "none"
-    return str(value).lower() if value != "" else "nothing"
