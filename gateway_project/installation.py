@@ -6,7 +6,7 @@ The wheel has ``templates`` and ``deploy`` within this package (``deploy/wheel.p
 from collections.abc import Mapping
 from pathlib import Path
 
-VERSION = "0.2.0"  # pyproject.toml reads it here
+VERSION = "0.3.0"  # pyproject.toml reads it here
 
 _PACKAGE = Path(__file__).resolve().parent
 CODE = _PACKAGE.parent  # the directory of all packages

@@ -71,11 +71,11 @@ ODD = [
     r"\bnobody\b",
     r"\bno one\b",
     r"\bsomebody\b",
-    r"(?:^|(?<=[.:!?] ))What (?:[^.?]|\.\w)*[.:](?=\s|$)",  # a sentence about a thing that has a noun
+    r"(?:^|(?<=[.:!?] ))(?-i:What) (?:[^.?]|\.\w)*\.(?=\s|$)",  # a sentence about a thing that has a noun
     r"\bany more\b",
     r"\bgo(?:es)? on\b",
     r"\bin all(?=[.,;:)]|$)",
-    r"\b(?:once|twice|times|(?:\d[\d,.]*|two|three|ten)(?: \w+)?) an? (?:second|minute|hour|day|week|month|year)\b",
+    r"\b(?:once|twice|times|(?:\d[\d,.]*|two|three|ten)(?: (?!after|for|in|of|within)\w+)?) an? (?:second|minute|hour|day|week|month|year)\b",
     r"\bin vain\b",
     r"\b(?:is|are|was|were|be) away\b",
     r"\brest(?:s|ed|ing)\b",
