@@ -75,7 +75,8 @@ ODD = [
     r"\bany more\b",
     r"\bgo(?:es)? on\b",
     r"\bin all(?=[.,;:)]|$)",
-    r"\b(?:once|twice|times|(?:\d[\d,.]*|two|three|ten)(?: (?!after|for|in|of|within)\w+)?) an? (?:second|minute|hour|day|week|month|year)\b",
+    r"\b(?:once|twice|times|(?:\d[\d,.]*|two|three|ten)(?: (?!after|for|in|of|within)\w+)?)"
+    r" an? (?:second|minute|hour|day|week|month|year)\b",
     r"\bin vain\b",
     r"\b(?:is|are|was|were|be) away\b",
     r"\brest(?:s|ed|ing)\b",
