@@ -53,7 +53,7 @@ DESCRIBED_ELSEWHERE = (  # read by operators or generated into the reference of 
     "completions/catalog/tables.py",
     "completions/charging/",
     "completions/management/",
-    "completions/models.py",
+    "completions/models/",
     "completions/providers/",
     "completions/relay/",
     "gateway_project/db/",
