@@ -409,12 +409,7 @@ def _lock_tables(connection: PipelinedConnection) -> None:
 
 
 def _run_on(
-    connection: PipelinedConnection,
-    operations: list[Operation],
-    is_rerun: bool,
-    *,
-    skips_locked: bool,
-    commit_waits: bool,
+    connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool, commit_waits: bool
 ) -> list[Any]:
     """Decide and commit the operations. ``commit_waits``: if there are settlements, for the disk.
 

@@ -72,12 +72,7 @@ def _completions(request: HttpRequest, account: Account, form: HistoryForm) -> d
 
 def _refusals(request: HttpRequest, account: Account, form: HistoryForm) -> dict[str, Any]:
     given = form.cleaned_data
-    wanted = {
-        "key": given["key"],
-        "model": given["model"],
-        "at__gte": form.begin,
-        "at__lt": form.end,
-    }
+    wanted = {"key": given["key"], "model": given["model"], "at__gte": form.begin, "at__lt": form.end}
     found = refusal_summaries.of_account(account).filter(**{name: value for name, value in wanted.items() if value})
     pager = Pager.of(request, count=found.count(), per_page=REQUESTS_PER_PAGE)
     page = found[pager.offset : pager.offset + REQUESTS_PER_PAGE]

@@ -193,10 +193,7 @@ def _interruptible(dispatch: Dispatch) -> AbstractContextManager[None]:
 
 @contextmanager
 def _cancelled_when_left(dispatch: Dispatch) -> Iterator[None]:
-    with (
-        _EndedWithWorker(http.WorkerEnding),
-        disconnects.raise_on_disconnect(dispatch.client, http.ClientDisconnected()),
-    ):
+    with _EndedWithWorker(http.WorkerEnding), disconnects.raise_on_disconnect(dispatch.client, http.ClientDisconnected()):
         yield
 
 

@@ -33,11 +33,7 @@ class FairQueue:
     """The starts of this process, by key. ``clock`` returns seconds; tests pass their own."""
 
     def __init__(
-        self,
-        *,
-        starts_max: int = 2,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = gevent.sleep,
+        self, *, starts_max: int = 2, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = gevent.sleep
     ) -> None:
         self._starts_max = starts_max
         self._clock = clock

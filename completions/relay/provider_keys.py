@@ -104,9 +104,7 @@ def _mark(route: Route, status: int, reason: str) -> None:
     provider = Provider.objects.filter(pk=route.provider_slug)
     is_news = provider.exclude(refused_key=route.key_fingerprint).exists()
     provider.update(
-        refused_key=route.key_fingerprint,
-        key_refused_at=Now(),
-        key_refusal=reason[: Provider.KEY_REFUSAL_CHARACTERS_MAX],
+        refused_key=route.key_fingerprint, key_refused_at=Now(), key_refusal=reason[: Provider.KEY_REFUSAL_CHARACTERS_MAX]
     )
     if is_news:
         logger.warning(

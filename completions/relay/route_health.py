@@ -55,20 +55,14 @@ def record_failure(route: Route, account_id: UUID, error: ProviderFailed, *, att
         circuit_breaker.record_no_verdict(route, account_id)
     else:
         circuit_breaker.record_failure(
-            route,
-            account_id,
-            attempted_at=attempted_at,
-            wait_seconds=error.wait_seconds,
-            is_new_account=is_new_account,
+            route, account_id, attempted_at=attempted_at, wait_seconds=error.wait_seconds, is_new_account=is_new_account
         )
 
 
 def wait_seconds(route: Route, account_id: UUID) -> float:
     """Return how long the route may not be asked for this account. Not above 0: it may be."""
     return max(
-        circuit_breaker.open_seconds(route, account_id),
-        provider_keys.wait_seconds(route),
-        local_faults.wait_seconds(route),
+        circuit_breaker.open_seconds(route, account_id), provider_keys.wait_seconds(route), local_faults.wait_seconds(route)
     )
 
 
