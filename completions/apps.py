@@ -12,7 +12,8 @@ class CompletionsConfig(AppConfig):
     def ready(self) -> None:
         from billing.account_settings import contributions
         from completions import checks  # noqa: F401  registers them
-        from completions.charging import batch, reserve
+        from completions.charging import batch
+        from completions.charging.recovery import reserve
 
         contributions.register_table("requests", _read_requests)
         contributions.register_table("responses", _read_responses)

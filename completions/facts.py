@@ -2,7 +2,7 @@
 
 from django.conf import settings
 
-from completions.charging import outbox
+from completions.charging.recovery import outbox
 from completions.statistics import margins
 from gateway_project.monitoring.facts import Fact, HostGauge
 

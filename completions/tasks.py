@@ -4,7 +4,8 @@ import logging
 
 from completions.catalog import change_alerts
 from completions.catalog.sync import proposals
-from completions.charging import idempotency, stored_responses, sweeper
+from completions.charging import idempotency, stored_responses
+from completions.charging.recovery import sweeper
 from completions.models import Provider
 from completions.retention import archive
 from completions.retention import usage as old_usage

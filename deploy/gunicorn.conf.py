@@ -162,7 +162,8 @@ def post_worker_init(worker: Any) -> None:
     import gevent
     from django.conf import settings
 
-    from completions.charging import checkpoints, journal, outbox, settlement, sweeper
+    from completions.charging import settlement
+    from completions.charging.recovery import checkpoints, journal, outbox, sweeper
     from gateway_project import logs, metrics
     from gateway_project.monitoring import processes
     from gateway_project.net import draining

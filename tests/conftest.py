@@ -186,7 +186,7 @@ def _unhurried_settings() -> Iterator[None]:
         "LOCAL_HOSTS": [*settings.LOCAL_HOSTS, "testserver"],
     }
     with pytest.MonkeyPatch.context() as patch, override_settings(**names):
-        patch.setattr("completions.charging.sweeper._RECHECK_SECONDS", 0)
+        patch.setattr("completions.charging.recovery.sweeper._RECHECK_SECONDS", 0)
         patch.setattr(in_flight, "_AHEAD_SECONDS", 1_000_000)
         patch.setattr(cell, "READ_SECONDS", 1_000_000)  # tests that count statements have the same number each time
         yield

@@ -240,7 +240,7 @@ mutant(
     "a_readmission_follows_its_account",
     "What waits on disk for an account that moved just now is taken for forgotten.",
     code(
-        "completions.charging.readmission:_wait",
+        "completions.charging.recovery.readmission:_wait",
         "Skipped() if directory.has_moved(operation.account_id, cell.current()) else refusal",
         "refusal",
     ),
@@ -249,7 +249,7 @@ mutant(
 mutant(
     "a_file_is_drained_where_its_account_was",
     "What waits on disk is looked for where this process believes its account.",
-    code("completions.charging.outbox:_by_cell", "directory.find_again(", "directory.cell_of("),
+    code("completions.charging.recovery.outbox:_by_cell", "directory.find_again(", "directory.cell_of("),
     "completions/charging/test_moves.py::test_what_waits_on_disk_is_charged_in_the_new_cell",
 )
 mutant(
@@ -1048,7 +1048,7 @@ mutant(
         "completion.price.sheet",
         "__import__('completions.catalog.lookup').catalog.lookup.find_offer(completion.model_id).price",
     ),
-    "completions/charging/test_checkpoints.py::test_a_recovered_completion_is_charged_at_its_admitted_price",
+    "completions/charging/recovery/test_checkpoints.py::test_a_recovered_completion_is_charged_at_its_admitted_price",
 )
 
 # --- Warnings ---------------------------------------------------------------------------------------------------------
@@ -1322,7 +1322,7 @@ mutant(
 
 # --- Idempotency -------------------------------------------------------------------------------------------------------
 
-CORRECTIONS = "completions/charging/test_corrections.py"
+CORRECTIONS = "completions/charging/recovery/test_corrections.py"
 IDEMPOTENCY = "completions/charging/test_idempotency.py"
 STORED = "completions/inbound/responses/test_stored.py"
 BACKGROUND = "completions/inbound/responses/test_background.py"
@@ -1432,8 +1432,8 @@ mutant(
 mutant(
     "what_waits_on_disk_is_given_away",
     "The sweeper gives away what another process of its host is to drain.",
-    code("completions.charging.sweeper:_abandoned", "[path.stem for path in outbox.waiting_files()]", "[]"),
-    "completions/charging/test_outbox.py::test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away",
+    code("completions.charging.recovery.sweeper:_abandoned", "[path.stem for path in outbox.waiting_files()]", "[]"),
+    "completions/charging/recovery/test_outbox.py::test_a_drain_that_hangs_keeps_no_sweeper_waiting_and_gives_nothing_away",
     dangerous=True,
 )
 mutant(
@@ -1516,7 +1516,7 @@ mutant(
     "a_late_settlement_is_corrected_each_time",
     "A settlement that is found on disk again corrects what the sweeper charged again.",
     code(
-        "completions.charging.corrections:correct",
+        "completions.charging.recovery.corrections:correct",
         " or _find_correction(swept, runs)",
         "",
     ),
@@ -1527,7 +1527,7 @@ mutant(
     "a_correction_costs_more_than_was_held",
     "A late settlement charges more than its request had reserved.",
     code(
-        "completions.charging.corrections:_correction",
+        "completions.charging.recovery.corrections:_correction",
         "min(late.cost_nanos or 0, swept.charged_before_nanos + held_nanos)",
         "late.cost_nanos or 0",
     ),
@@ -1537,7 +1537,7 @@ mutant(
     "what_is_given_back_counts_as_spent",
     "What a key was charged too much counts against its spending limit after it was given back.",
     code(
-        "completions.charging.corrections:Correction._spending_change",
+        "completions.charging.recovery.corrections:Correction._spending_change",
         "change.spent_nanos - self.overcharged_nanos",
         "change.spent_nanos",
     ),
@@ -1546,10 +1546,10 @@ mutant(
 
 # --- Ways to end -------------------------------------------------------------------------------------------------------
 
-CHECKPOINTS = "completions/charging/test_checkpoints.py"
+CHECKPOINTS = "completions/charging/recovery/test_checkpoints.py"
 DISCONNECTS = "completions/relay/test_disconnects.py"
 DEADLINES = "completions/relay/test_deadlines.py"
-OUTBOX = "completions/charging/test_outbox.py"
+OUTBOX = "completions/charging/recovery/test_outbox.py"
 
 mutant(
     "a_broken_stream_is_free",
@@ -1728,19 +1728,23 @@ mutant(
 mutant(
     "the_sweeper_ignores_checkpoints",
     "What a process had relayed before it died is free.",
-    code("completions.charging.sweeper:_resolve", "not completion.relayed_bytes", "True"),
+    code("completions.charging.recovery.sweeper:_resolve", "not completion.relayed_bytes", "True"),
     f"{CHECKPOINTS}::test_an_old_checkpoint_is_charged_and_the_rest_of_the_hold_is_freed",
 )
 mutant(
     "the_sweeper_takes_what_runs",
     "The sweeper resolves holds that have not expired.",
-    code("completions.charging.sweeper:_abandoned", "expires_at__lt=now", "expires_at__gt=now"),
+    code("completions.charging.recovery.sweeper:_abandoned", "expires_at__lt=now", "expires_at__gt=now"),
     f"{SWEEPER}::test_the_sweeper_ignores_a_running_hold",
 )
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code("completions.charging.sweeper:release_expired_holds", ", partial(outbox.drain, settlement.resolve_all)):", ",):"),
+    code(
+        "completions.charging.recovery.sweeper:release_expired_holds",
+        ", partial(outbox.drain, settlement.resolve_all)):",
+        ",):",
+    ),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(
@@ -1752,7 +1756,7 @@ mutant(
 mutant(
     "what_may_have_been_repeated_is_admitted_again",
     "A forgotten completion with an Idempotency-Key is charged, though its caller may have paid for a repetition.",
-    code("completions.charging.readmission:Readmission.decide", "if self.ended.reply_retention:", "if False:"),
+    code("completions.charging.recovery.readmission:Readmission.decide", "if self.ended.reply_retention:", "if False:"),
     f"{OUTBOX}::test_dead_letters_are_booked_or_discarded_by_hand",
     dangerous=True,
 )
@@ -1760,26 +1764,26 @@ mutant(
     "what_was_repeated_is_admitted_again",
     "A forgotten completion is charged beside the repetition that its caller paid for.",
     code(
-        "completions.charging.readmission:Readmission._require_unrepeated",
+        "completions.charging.recovery.readmission:Readmission._require_unrepeated",
         "if stored and stored.expires_at > rows.now and",
         "if False and",
     ),
-    "completions/charging/test_readmission.py::test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one",
+    "completions/charging/recovery/test_readmission.py::test_a_repetition_that_runs_is_not_charged_beside_the_forgotten_one",
     dangerous=True,
 )
 mutant(
     "a_journal_is_deleted_before_a_failover_is_found",
     "Files of the journal are deleted by their age before they are compared with the database that a failover brought.",
     code(
-        "completions.charging.journal:replay_after_failover",
+        "completions.charging.recovery.journal:replay_after_failover",
         "if database == known:",
         "_delete_old(10**9)\n        if database == known:",
     ),
-    "completions/charging/test_journal.py::test_a_failover_that_takes_longer_than_the_journal_is_kept_loses_no_charge",
+    "completions/charging/recovery/test_journal.py::test_a_failover_that_takes_longer_than_the_journal_is_kept_loses_no_charge",
 )
 mutant(
     "a_settled_file_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
-    code("completions.charging.outbox:_end_file", "path.unlink(missing_ok=True)", "pass"),
+    code("completions.charging.recovery.outbox:_end_file", "path.unlink(missing_ok=True)", "pass"),
     f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
 )

@@ -10,17 +10,9 @@ nothing of the relay, which calls it.
 - ``settlement``     ends a completion: charges its usage or releases its hold
 - ``batch``          the transaction that concurrent admissions and settlements share
 - ``resolution``     how a completion ends, decided in a batch
-- ``corrections``    corrects what the sweeper charged, when the settlement comes late
-- ``readmission``    admits completions again that the database has forgotten
 - ``records``        the values of a completion's row, and their SQL
 - ``idempotency``    idempotency keys and the replies stored for them
 - ``stored_responses`` the responses that later requests may go on from
 - ``stored_rows``    deletes what an account has stored, and counts its bytes
-- ``checkpoints``    how far running completions have come, for the case that their process dies
-- ``sweeper``        settles or releases what a dead process left
-- ``outbox``         settlements stored on disk while the database is unavailable
-- ``file_lock``      a lock that processes of a host take on a directory; makes renames in it durable
-- ``reserve``        room on the disk for the outbox, and refusals when there is none
-- ``journal``        charges of the last minutes on disk, in case that the database loses them in a failover
-- ``dead_letters``   settlements on disk that cannot be applied, for an operator
+- ``recovery``       what is owed that the database does not know, after it, a process or a disk failed
 """

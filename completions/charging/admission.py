@@ -27,10 +27,11 @@ from billing.accounts import unpaid_work
 from billing.ledger import holds
 from billing.models import Account, Hold
 from completions.catalog import lookup
-from completions.charging import batch, idempotency, oldest_hold, reserve
+from completions.charging import batch, idempotency, oldest_hold
 from completions.charging.batch import LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
+from completions.charging.recovery import reserve
 from completions.chat import ChatRequest, Offer
 from completions.estimates import cost, token_budget
 from gateway_project import errors, identifiers

@@ -29,8 +29,8 @@ from rest_framework.request import Request
 
 from billing import locks
 from billing.models import Account
-from completions.charging import checkpoints
 from completions.charging.records import CompletionRecord
+from completions.charging.recovery import checkpoints
 from completions.charging.stored_rows import Counted
 from completions.models import IdempotentRequest
 from gateway_project import errors, large_work, secretbox

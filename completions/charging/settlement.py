@@ -12,10 +12,11 @@ import gevent
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
-from completions.charging import batch, corrections, idempotency, journal, outbox
+from completions.charging import batch, idempotency
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
+from completions.charging.recovery import corrections, journal, outbox
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
 from completions.estimates import cost

@@ -12,8 +12,8 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
-from completions.charging import checkpoints
-from completions.charging.checkpoints import Checkpoint
+from completions.charging.recovery import checkpoints
+from completions.charging.recovery.checkpoints import Checkpoint
 from completions.chat import Chunk
 from completions.pricing.usage import Usage
 from completions.providers import base, sse

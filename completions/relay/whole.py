@@ -1,6 +1,6 @@
 """A whole reply: wait for the upstream's, settle, and return ours."""
 
-from completions.charging import checkpoints
+from completions.charging.recovery import checkpoints
 from completions.providers.base import ProviderFailed
 from completions.relay import attempts, charge
 from completions.relay.charge import Settlement

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from django.conf import settings
 
-from completions.charging import file_lock
+from completions.charging.recovery import file_lock
 from gateway_project.db import cell
 
 

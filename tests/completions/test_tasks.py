@@ -15,7 +15,8 @@ from billing import locks
 from billing.models import Account, Hold
 from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission, sweeper
+from completions.charging import admission
+from completions.charging.recovery import sweeper
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from completions.request import schema

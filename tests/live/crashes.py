@@ -69,7 +69,7 @@ POINTS = [
         "after",
         "gateway_project.db.pipelined_transaction:execute",
         Charge.NOTED,
-        within="completions.charging.checkpoints:write",
+        within="completions.charging.recovery.checkpoints:write",
         armed=Armed.RELAYED,
     ),
     Point("the upstream's last byte had come", "before", _SETTLE, Charge.NOTED, armed=Armed.NOTED),

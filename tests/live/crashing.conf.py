@@ -15,7 +15,7 @@ def on_starting(server: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    from completions.charging import checkpoints
+    from completions.charging.recovery import checkpoints
     from tests.live import crashes, pauses, preloading
 
     preloading.tell()

@@ -9,7 +9,7 @@ from typing import Any
 
 def shorten() -> None:
     """Let this process do often what it otherwise does every few seconds."""
-    from completions.charging import checkpoints, outbox
+    from completions.charging.recovery import checkpoints, outbox
     from gateway_project.monitoring import processes, readings
     from keys.refusal_history import collector
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from billing.models import Hold, LedgerEntry
 from completions import tasks
-from completions.charging import checkpoints
+from completions.charging.recovery import checkpoints
 from completions.models import Completion
 from keys.models import RefusedRequest
 from tests import factories

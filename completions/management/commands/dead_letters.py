@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from completions.charging import dead_letters
-from completions.charging.dead_letters import DeadLetter, NotBooked
+from completions.charging.recovery import dead_letters
+from completions.charging.recovery.dead_letters import DeadLetter, NotBooked
 from gateway_project.operator_command import OperatorCommand
 from gateway_project.text import dollars
 

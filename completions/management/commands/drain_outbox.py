@@ -5,8 +5,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from completions.charging import outbox, settlement
-from completions.charging.outbox import Outcome
+from completions.charging import settlement
+from completions.charging.recovery import outbox
+from completions.charging.recovery.outbox import Outcome
 from gateway_project.operator_command import OperatorCommand
 
 

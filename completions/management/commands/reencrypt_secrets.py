@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from completions.charging import outbox
+from completions.charging.recovery import outbox
 from completions.management import reencryption
 from completions.management.reencryption import Outcome
 from gateway_project.operator_command import OperatorCommand

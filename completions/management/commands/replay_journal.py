@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from completions.charging import journal
-from completions.charging.journal import Found
+from completions.charging.recovery import journal
+from completions.charging.recovery.journal import Found
 from gateway_project.operator_command import OperatorCommand
 
 

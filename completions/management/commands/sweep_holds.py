@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from completions.charging import sweeper
+from completions.charging.recovery import sweeper
 from gateway_project.operator_command import OperatorCommand
 
 

@@ -16,7 +16,8 @@ from django.db.models.functions import Now
 
 from billing import locks
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
-from completions.charging import batch, outbox, settlement
+from completions.charging import batch, settlement
+from completions.charging.recovery import outbox
 from completions.models import Completion, IdempotentRequest, LanguageModel
 from gateway_project.db import durability, pipelined_transaction, pool
 from gateway_project.db.group_commit import Unavailable

@@ -19,9 +19,10 @@ from msgspec.structs import replace
 from billing.models import Account, AccountWarning, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission, batch, checkpoints, settlement
+from completions.charging import admission, batch, settlement
 from completions.charging.admission import Admitted
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply
+from completions.charging.recovery import checkpoints
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
 from completions.request import schema

@@ -12,7 +12,8 @@ from billing import locks
 from billing.ledger import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
-from completions.charging import checkpoints, idempotency
+from completions.charging import idempotency
+from completions.charging.recovery import checkpoints
 from completions.models import Completion, IdempotentRequest
 from gateway_project import large_work, metrics
 from gateway_project.db import pool

@@ -8,9 +8,10 @@ from django.db import connection
 from billing import locks
 from billing.ledger import audit, moves
 from billing.models import Account, LedgerEntry
-from completions.charging import outbox, readmission, settlement
-from completions.charging.outbox import Outcome
-from completions.charging.readmission import Readmission
+from completions.charging import settlement
+from completions.charging.recovery import outbox, readmission
+from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery.readmission import Readmission
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from gateway_project import errors, identifiers
@@ -20,7 +21,7 @@ from gateway_project.db.group_commit import Skipped
 from keys.models import ApiKey
 from tests import cells, factories
 from tests.completions import settlements
-from tests.completions.charging.test_outbox import _outbox, forget, store
+from tests.completions.charging.recovery.test_outbox import _outbox, forget, store
 from tests.completions.test_tasks import admit
 
 __all__ = ["_outbox"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from billing import money
 from billing.models import Hold
 from completions import tasks
-from completions.charging import checkpoints
+from completions.charging.recovery import checkpoints
 from completions.chat import ChatRequest, Contents, RequestBody
 from completions.estimates import cost
 from completions.models import Completion, Price

@@ -9,7 +9,7 @@ import pytest
 from django.db.models.functions import Now
 
 from completions import tasks
-from completions.charging import checkpoints, outbox
+from completions.charging.recovery import checkpoints, outbox
 from completions.models import Completion, RoutableAlias
 from completions.providers import served_tiers
 from completions.relay import unrated_tiers

@@ -9,7 +9,7 @@ import threading
 import gevent
 import pytest
 
-from completions.charging import checkpoints
+from completions.charging.recovery import checkpoints
 from completions.models import Completion, IdempotentRequest, LanguageModel, Provider
 from completions.providers.openai.request import QUIRKS
 from completions.relay import stream as relay_stream

@@ -8,7 +8,8 @@ from django.db.models.functions import Now
 
 from billing.models import LedgerEntry
 from completions import tasks
-from completions.charging import batch, checkpoints
+from completions.charging import batch
+from completions.charging.recovery import checkpoints
 from completions.models import Completion, LanguageModel, RoutableAlias
 from gateway_project.db.group_commit import OutcomeUnknown
 from keys.models import ApiKey

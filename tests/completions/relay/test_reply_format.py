@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from billing.models import Hold, LedgerEntry
 from completions import tasks
-from completions.charging import checkpoints
+from completions.charging.recovery import checkpoints
 from completions.models import Completion
 from gateway_project.db.pipelined_transaction import PipelinedConnection
 from gateway_project.text import compact_json, dollars

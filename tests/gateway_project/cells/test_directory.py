@@ -11,7 +11,7 @@ from billing.accounts import lifecycle
 from billing.ledger import audit, writer
 from billing.models import Account, LedgerEntry, Membership, User
 from billing.staff import support_credit
-from completions.charging import sweeper
+from completions.charging.recovery import sweeper
 from completions.models import Completion
 from gateway_project.cells import directory
 from gateway_project.cells.models import AccountPlace, Cell, Reference, SignedDay, UserPlace

@@ -3,7 +3,7 @@
 import pytest
 from django.db import Error
 
-from completions.charging import outbox
+from completions.charging.recovery import outbox
 from gateway_project.db import pool
 from gateway_project.db.group_commit import OutcomeUnknown
 from gateway_project.db.pipelined_transaction import PipelinedConnection, PipelinedTransaction, Statement

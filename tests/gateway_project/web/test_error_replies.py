@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from django.db import InterfaceError, OperationalError, ProgrammingError
 
-from completions.charging import reserve
+from completions.charging.recovery import reserve
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut

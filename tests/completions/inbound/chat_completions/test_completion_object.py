@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from billing.models import LedgerEntry
 from completions import tasks
-from completions.charging import checkpoints
+from completions.charging.recovery import checkpoints
 from completions.models import Completion
 from keys.models import ApiKey
 from tests import chat, factories

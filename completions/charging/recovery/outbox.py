@@ -33,10 +33,10 @@ from django.conf import settings
 from django.db import InternalError
 from msgspec import structs
 
-from completions.charging import checkpoints, file_lock, readmission, reserve
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord, ServedBy
+from completions.charging.recovery import checkpoints, file_lock, readmission, reserve
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.charging.stored_responses import ResponseRecord
 from completions.models import Completion

@@ -9,7 +9,8 @@ from billing.ledger import audit
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
-from completions.charging import admission, checkpoints
+from completions.charging import admission
+from completions.charging.recovery import checkpoints
 from completions.models import Completion
 from completions.request import schema
 from keys.authentication import Caller
@@ -128,7 +129,7 @@ def test_the_sweeper_rechecks_a_process_that_could_not_write(api, alice, echo_mo
     def come_back(seconds):
         Completion.objects.update(checkpointed_at=Now(), relayed_bytes=40)
 
-    monkeypatch.setattr("completions.charging.sweeper.time.sleep", come_back)
+    monkeypatch.setattr("completions.charging.recovery.sweeper.time.sleep", come_back)
     assert tasks.release_expired_holds() == 0
     assert Completion.objects.get().settlement is None
 

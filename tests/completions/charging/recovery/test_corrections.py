@@ -15,9 +15,10 @@ from msgspec import structs
 from billing import locks, money
 from billing.ledger import audit, writer
 from billing.models import Account, Hold, LedgerEntry, ManualEntry
-from completions.charging import batch, corrections, idempotency, outbox, settlement
-from completions.charging.outbox import Outcome
+from completions.charging import batch, idempotency, settlement
 from completions.charging.records import ServedBy
+from completions.charging.recovery import corrections, outbox
+from completions.charging.recovery.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -28,7 +29,7 @@ from keys.limits import spending
 from keys.models import SpendingDay
 from tests import factories
 from tests.completions import settlements
-from tests.completions.charging.test_outbox import files, store, total
+from tests.completions.charging.recovery.test_outbox import files, store, total
 from tests.completions.test_tasks import admit
 from tests.faults import fault
 from tests.waiting import meanwhile

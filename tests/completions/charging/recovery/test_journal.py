@@ -18,9 +18,10 @@ from django.db import connection, transaction
 
 from billing.models import LedgerEntry
 from completions import checks, tasks
-from completions.charging import file_lock, journal, outbox, settlement
-from completions.charging.journal import Found
-from completions.charging.outbox import Outcome
+from completions.charging import settlement
+from completions.charging.recovery import file_lock, journal, outbox
+from completions.charging.recovery.journal import Found
+from completions.charging.recovery.outbox import Outcome
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from tests import factories

@@ -10,7 +10,8 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
-from completions.charging import checkpoints, journal, outbox, settlement
+from completions.charging import settlement
+from completions.charging.recovery import checkpoints, journal, outbox
 from completions.models import Completion
 from gateway_project import errors
 from gateway_project.db import cell, everywhere, pool, repetition

@@ -21,11 +21,12 @@ from msgspec import structs
 from billing import locks
 from billing.models import Account, Hold, LedgerEntry
 from completions import tasks
-from completions.charging import checkpoints, file_lock, outbox, settlement
+from completions.charging import settlement
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
-from completions.charging.outbox import Outcome
 from completions.charging.records import CompletionRecord
+from completions.charging.recovery import checkpoints, file_lock, outbox
+from completions.charging.recovery.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -34,7 +35,7 @@ from gateway_project.db.pipelined_transaction import PipelinedConnection
 from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
-from tests.completions.charging.test_checkpoints import FIELDS, grow_old
+from tests.completions.charging.recovery.test_checkpoints import FIELDS, grow_old
 from tests.completions.rows import assert_charged, assert_released, parsed
 from tests.completions.test_tasks import admit, at_once, expire
 from tests.faults import fault

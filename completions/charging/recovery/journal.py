@@ -27,7 +27,7 @@ from typing import IO
 from django.conf import settings
 from django.db import connection
 
-from completions.charging import file_lock, outbox
+from completions.charging.recovery import file_lock, outbox
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors

@@ -10,12 +10,13 @@ from msgspec import structs
 
 from billing.models import Account
 from completions.catalog import lookup
-from completions.charging import admission, idempotency, journal, outbox, settlement
+from completions.charging import admission, idempotency, settlement
 from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
-from completions.charging.journal import Found
-from completions.charging.outbox import Outcome
+from completions.charging.recovery import journal, outbox
+from completions.charging.recovery.journal import Found
+from completions.charging.recovery.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -24,7 +25,7 @@ from gateway_project import metrics
 from keys.authentication import Caller
 from tests import factories
 from tests.completions import settlements
-from tests.completions.charging.test_outbox import drain, files, forget, total
+from tests.completions.charging.recovery.test_outbox import drain, files, forget, total
 from tests.faults import fault
 from tests.ledger_audit import assert_ledger_is_consistent
 

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from completions.charging import outbox, reserve, settlement
-from completions.charging.outbox import Outcome
+from completions.charging import settlement
+from completions.charging.recovery import outbox, reserve
+from completions.charging.recovery.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion
 from completions.pricing.usage import Usage
 from tests import factories
 from tests.chat import everything_written
 from tests.completions import settlements
-from tests.completions.charging.test_checkpoints import FIELDS
-from tests.completions.charging.test_outbox import UNAVAILABLE
+from tests.completions.charging.recovery.test_checkpoints import FIELDS
+from tests.completions.charging.recovery.test_outbox import UNAVAILABLE
 from tests.completions.test_tasks import admit
 from tests.conftest import client_for
 

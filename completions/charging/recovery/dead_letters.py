@@ -13,8 +13,9 @@ from typing import Any
 
 from msgspec import structs
 
-from completions.charging import journal, outbox, readmission, settlement
+from completions.charging import settlement
 from completions.charging.batch import AdmissionLost
+from completions.charging.recovery import journal, outbox, readmission
 from completions.charging.resolution import Resolution
 from gateway_project.cells import directory
 from gateway_project.db import cell
