@@ -29,8 +29,6 @@ from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory
-from gateway_project.db import cell
 from gateway_project.desk import sections, short_ids
 from gateway_project.desk.acts import act_once
 from gateway_project.desk.forms import ReasonForm
@@ -95,11 +93,9 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
 
     def save_model(self, request: HttpRequest, obj: Account, form: Any, change: bool) -> None:
         if not change:
-            cell.enter(directory.emptiest())
+            lifecycle.enter_emptiest_cell()
         # Save only the changed fields: the balance of this copy may be outdated.
         obj.save(**({"update_fields": form.changed_data} if change else {}))
-        if not change:
-            directory.place_account(obj.pk)
 
     @admin.display(ordering="balance_nanos")
     def balance(self, account: Account) -> str:

@@ -62,6 +62,16 @@ class Caller:
 
     is_authenticated = True
 
+    def enter_cell(self) -> None:
+        """Enter the cell of the account, as far as this process knows."""
+        cell.enter(directory.cell_of(self.account_id))
+
+    def follow(self) -> bool:
+        """Enter the cell to which the account has moved, which was not found in this one. Return False if it has not."""
+        if has_moved := directory.has_moved(self.account_id, cell.current()):
+            self.enter_cell()
+        return has_moved
+
 
 class CallerAuthentication(BaseAuthentication):
     """Identifies the caller, for views that read the key's status in their own transaction: ``request.user`` is a Caller."""
@@ -69,7 +79,7 @@ class CallerAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> Any:
         caller = _identify(_completion_secret(request))
         if cell.added:
-            cell.enter(directory.cell_of(caller.account_id))
+            caller.enter_cell()
         notes_of_api(request).key_id = caller.key_id
         return caller, caller
 
@@ -116,8 +126,7 @@ def read_key(caller: Caller, **annotations: Any) -> Any:
     """Return the caller's key with its account and the database's time, from where the account is now. Raises InvalidApiKey."""
     rows = ApiKey.objects.select_related("account").annotate(now=Now(), **annotations)
     key = pool.read(rows.filter(pk=caller.key_id).first)
-    if key is None and directory.has_moved(caller.account_id, cell.current()):
-        cell.enter(directory.cell_of(caller.account_id))
+    if key is None and caller.follow():
         return read_key(caller, **annotations)
     if key is None:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
@@ -227,7 +236,7 @@ def _find(ids: set[str]) -> dict[str, Any]:
     found = _read_where(_by_hint(ids))
     missing = ids - found.keys()
     if missing and cell.are_several():
-        found |= _read_where(directory.by_cell(directory.Kind.KEY, missing))
+        found |= _read_where(ApiKey.by_cell(missing))
     return found
 
 
@@ -260,7 +269,7 @@ def _read_keys(ids: set[str], number: int) -> dict[str, Any]:
 
 
 def _likely_cell(id: str) -> int:
-    return directory.hinted_cell(secret.cell_number(id))
+    return cell.or_first(secret.cell_number(id))
 
 
 def _keep_pace() -> None:

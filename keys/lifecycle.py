@@ -10,7 +10,6 @@ from django.db.models.functions import Now
 from billing import locks as account_locks
 from billing import money
 from billing.models import Account, User
-from gateway_project.cells import directory
 from gateway_project.db import cell
 from keys import locks, secret
 from keys.models import ApiKey, RefusedRequest, SpendingPeriod, SpendingType
@@ -58,9 +57,7 @@ def issue_key(
     )
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
-    with transaction.atomic():
-        key.save(force_insert=True)
-        directory.refer(directory.Kind.KEY, key.pk, account.pk)
+    key.save(force_insert=True)
     return key, minted
 
 

@@ -3,11 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models.functions import Now
 
 from billing.models import Account, User
-from gateway_project.cells import directory
 from gateway_project.db import cell
 from keys import secret
 from keys.models import ManagementKey
@@ -20,9 +18,7 @@ def issue(account: Account, *, name: str, created_by: User) -> tuple[ManagementK
     key = ManagementKey(id=secret.new_key_id(cell.current()), account=account, name=name, created_by=created_by)
     minted = secret.mint(key.pk, secret.MANAGEMENT_PREFIX)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
-    with transaction.atomic():
-        key.save(force_insert=True)
-        directory.refer(directory.Kind.MANAGEMENT_KEY, key.pk, account.pk)
+    key.save(force_insert=True)
     return key, minted
 
 
@@ -31,8 +27,7 @@ def find(given: str) -> ManagementKey | None:
     id = secret.key_id(given, secret.MANAGEMENT_PREFIX)
     if id is None:
         return None
-    read = ManagementKey.objects.select_related("account").filter(pk=id).first
-    key = directory.find(directory.Kind.MANAGEMENT_KEY, id, secret.cell_number(id), read)
+    key = ManagementKey.find(id, hint=secret.cell_number(id))
     return key if key and secret.matches(given, key.digest, settings.KEY_PEPPERS) else None
 
 

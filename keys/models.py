@@ -12,6 +12,7 @@ from billing import money
 from billing.models import Account, User
 from gateway_project import identifiers
 from gateway_project.cells.models import Reference
+from gateway_project.cells.referred import ReferredModel
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import timestamps
 
@@ -31,7 +32,7 @@ class SpendingPeriod(models.TextChoices):
     MONTHLY = "MONTHLY", "per month"
 
 
-class ApiKey(OwnedModel):
+class ApiKey(ReferredModel):
     """A key: its account, its limits and whether it may be used. The secret is not stored."""
 
     kept = Kept("keys", "It is revoked, without its name and tags.")
@@ -152,7 +153,7 @@ class FormerSecret(OwnedModel):
         return f"...{self.last_four}, until {timestamps.in_words(self.ends_at)}"
 
 
-class ManagementKey(OwnedModel):
+class ManagementKey(ReferredModel):
     """A key that manages its account's keys at /api/keys, and cannot complete. Only owners make one."""
 
     kept = Kept("management_keys", "It is revoked, without its name.")

@@ -10,7 +10,6 @@ from django.conf import settings
 from django.db import transaction
 
 from billing import locks as account_locks
-from gateway_project.cells import directory
 from gateway_project.db import pool
 from keys import locks, secret
 from keys.models import ApiKey, FormerSecret
@@ -74,8 +73,7 @@ def find_key(given: str) -> ApiKey | None:
 
 def find_by_id(id: str) -> ApiKey | None:
     """Return the key with this id, with its account, and enter its cell."""
-    read = ApiKey.objects.select_related("account").filter(pk=id).first
-    return directory.find(directory.Kind.KEY, id, secret.cell_number(id), read)
+    return ApiKey.find(id, hint=secret.cell_number(id))
 
 
 def _lock(key: ApiKey) -> tuple[ApiKey, datetime]:

@@ -12,7 +12,6 @@ from completions.models import LanguageModel, Price, Provider, Route
 from completions.pricing import rates
 from completions.pricing.rates import RateSheet
 from gateway_project import identifiers
-from gateway_project.cells import directory
 from keys import lifecycle
 from keys.models import ApiKey
 
@@ -26,7 +25,6 @@ def make_user(email: str, **fields: Any) -> User:
 def make_account(name: str = "Example", *, cents: int = 0, owner: User | None = None, is_new: bool = False) -> Account:
     """Return an account with some credit. Unless it is new, it has paid for usage before."""
     account = Account.objects.create(name=name, has_paid=not is_new)
-    directory.place_account(account.pk)
     if owner:
         account_lifecycle.add_member(account, owner)
     if cents:

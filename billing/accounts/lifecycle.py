@@ -47,10 +47,13 @@ def open_account(email: str, *, name: str) -> tuple[Account, bool]:
 
 def make_account(name: str) -> Account:
     """Make an account without members in the cell that has the fewest, and enter it."""
+    enter_emptiest_cell()
+    return Account.objects.create(name=name)
+
+
+def enter_emptiest_cell() -> None:
+    """Enter the cell for a new account."""
     cell.enter(directory.emptiest())
-    account = Account.objects.create(name=name)
-    directory.place_account(account.pk)
-    return account
 
 
 def add_member(account: Account, user: User, role: Role = Role.OWNER) -> Membership:
@@ -73,7 +76,7 @@ def _only(condition: Q, email: str) -> Account:
     if user_id is None:
         raise NoAccount(f"{email} is not a member of such an account")
     accounts: dict[Account, int] = {}
-    for number in directory.cells_of_user(user_id):
+    for number in Membership.cells_of(user_id):
         with cell.use(number):
             accounts |= dict.fromkeys(Account.objects.filter(condition), number)
     match sorted(accounts, key=attrgetter("pk")):

@@ -117,7 +117,7 @@ def _memberships(user_id: Any) -> list[Membership]:
     """
     found: list[Membership] = []
     failure: Exception | None = None
-    for number in directory.cells_of_user(user_id):
+    for number in Membership.cells_of(user_id):
         try:
             found += _memberships_in(number, user_id)
         except pool.UNAVAILABLE as error:

@@ -20,7 +20,6 @@ from billing.ledger.crossings import NewWarning
 from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from gateway_project import identifiers, operator_command
-from gateway_project.cells import directory
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 from gateway_project.text import dollars
@@ -226,7 +225,7 @@ def _book_nanos_once(
             account.last_seq -= 1
             # The lock excludes others who book for this account, but not the same reference for another account.
             booked = LedgerEntry.objects.filter(reference=reference).first()
-            if booked is None and directory.has(directory.Kind.ENTRY, reference):
+            if booked is None and ManualEntry.is_anywhere(reference):
                 raise ReferenceReused(f"{reference} is already booked for another account") from None
             if booked is None:
                 raise
@@ -239,7 +238,6 @@ def _record_manual(entry: LedgerEntry) -> None:
     """Record who booked the entry: the staff that it names, else whoever runs this process."""
     same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
     operator = "" if entry.issued_by_id else operator_command.operator()
-    directory.refer(directory.Kind.ENTRY, entry.reference, entry.account_id)
     ManualEntry.objects.create(entry=entry, operator=operator, **{name: getattr(entry, name) for name in same})
 
 

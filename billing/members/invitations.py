@@ -20,8 +20,7 @@ from billing.sign_in import links, mails
 from billing.sign_in.links import Purpose
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory
-from gateway_project.db import pool
+from gateway_project.db import cell, pool
 
 
 class InvitationRefused(Exception):
@@ -74,7 +73,6 @@ def _make(request: HttpRequest, account: Account, email: str, role: Role, secret
         invited_by=request.user,
         expires_at=pool.database_time() + Purpose.JOIN.life,
     )
-    directory.refer(directory.Kind.INVITATION, invitation.digest, account.pk)
     _record(request, Activity.Act.MEMBER_INVITED, invitation, f"Invited {email} to be {role.label}.")
     return invitation
 
@@ -89,7 +87,7 @@ def find(key: str) -> Invitation | None:
     link = links.read(Purpose.JOIN, key)
     if link is None:
         return None
-    directory.enter(directory.Kind.INVITATION, _digest(link.facts["secret"]))
+    cell.enter(Invitation.cell_of(_digest(link.facts["secret"])))
     found = Invitation.objects.filter(digest=_digest(link.facts["secret"]), accepted_at=None, revoked_at=None)
     return found.filter(expires_at__gt=pool.database_time()).select_related("account").first()
 

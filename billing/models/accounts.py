@@ -12,7 +12,9 @@ from django.db.models.functions import Cast, Lower, Now, Right
 from billing import money
 from billing.models.people import User
 from gateway_project import identifiers
+from gateway_project.cells import directory
 from gateway_project.cells.models import Reference, UserPlace
+from gateway_project.cells.referred import ReferredModel
 from gateway_project.db import cell
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 
@@ -108,6 +110,13 @@ class Account(OwnedModel):
         """The balance less what running requests hold: what new usage may still hold."""
         return self.balance_nanos - self.held_nanos
 
+    def save(self, **kwargs: Any) -> None:
+        """Save it, and if it is new, write to the directory that it is in the current cell."""
+        is_new = self._state.adding
+        super().save(**kwargs)
+        if is_new:
+            directory.place_account(self.pk)
+
     @property
     def warning_threshold_nanos(self) -> int | None:
         return None if self.warning_threshold_cents is None else money.nanos(self.warning_threshold_cents)
@@ -148,6 +157,14 @@ class Membership(OwnedModel):
             UserPlace.objects.bulk_create([UserPlace(user_id=self.user_id, cell=cell.current())], ignore_conflicts=True)
         super().save(**kwargs)
 
+    @staticmethod
+    def cells_of(user_id: int) -> list[int]:
+        """Return the cells in which a user may be a member of an account."""
+        if not cell.are_several():
+            return [cell.FIRST]
+        found = UserPlace.objects.filter(user=user_id).values_list("cell", flat=True)
+        return sorted({cell.FIRST, *found})  # the directory may lack those who became members while there was one cell
+
     def __str__(self) -> str:
         return f"{self.user} in {self.account}"
 
@@ -175,7 +192,7 @@ class MembershipChange(OwnedModel):
         return f"{self.user_id} in {self.account_id}: {self.role or 'no member'}"
 
 
-class Invitation(OwnedModel):
+class Invitation(ReferredModel):
     """A link, sent by mail, by which whoever has the address joins an account once. Written under the lock of the account."""
 
     kept = Kept("invitations", DELETED)

@@ -11,6 +11,7 @@ from billing.models.accounts import Account
 from billing.models.people import User
 from gateway_project import identifiers
 from gateway_project.cells.models import Reference
+from gateway_project.cells.referred import ReferredModel
 from gateway_project.db.owned import BOOKS, Kept, OwnedModel
 
 
@@ -80,7 +81,7 @@ class LedgerEntry(OwnedModel):
         }[self.Type(self.type)]
 
 
-class ManualEntry(OwnedModel):
+class ManualEntry(ReferredModel):
     """Who booked an entry that no payment at a processor explains, and what it was: staff, or an operator's command.
 
     ``ledger`` writes it with the entry, and it is never changed. The audit compares the two.

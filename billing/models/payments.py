@@ -9,13 +9,14 @@ from billing.models.ledger import LedgerEntry
 from billing.models.people import User
 from gateway_project import identifiers
 from gateway_project.cells.models import Reference
+from gateway_project.cells.referred import ReferredModel
 from gateway_project.db.owned import BOOKS, DELETED, Kept, OwnedModel
 
 # What the numbers of an account's receipts and statements begin with.
 END_OF_ACCOUNT = Right(Cast("account_id", models.TextField()), 8)
 
 
-class Payment(OwnedModel):
+class Payment(ReferredModel):
     """What an account is to pay, written before the processor hears of it: the only source of amount, currency and account.
 
     What the processor reports is compared with it. Only ``payments.booking`` changes what is paid, refunded and booked.

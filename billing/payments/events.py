@@ -9,7 +9,6 @@ from billing.models import Payment, PaymentEvent
 from billing.payments import booking, reports
 from billing.payments.booking import Booked
 from billing.payments.processor import Event, Processor, UnknownToProcessor
-from gateway_project.cells import directory
 from gateway_project.db import cell
 
 logger = logging.getLogger("gateway.payments")
@@ -53,7 +52,7 @@ def _find_payment(processor: Processor, event: Event) -> UUID | None:
             named = processor.report_session(event.session_id).payment_id
         else:
             named = processor.report_intent(event.intent_id or "").payment_id
-        directory.enter(directory.Kind.PAYMENT, UUID(str(named)))
+        cell.enter(Payment.cell_of(UUID(str(named))))
         return ours.values_list("pk", flat=True).filter(pk=UUID(str(named))).first()
     except (ValueError, UnknownToProcessor):  # another program takes payments with the same processor's account
         return None

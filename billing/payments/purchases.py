@@ -13,7 +13,6 @@ from billing.payments import cards, reports
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory
 from gateway_project.db import pool
 from gateway_project.text import dollars
 from gateway_project.web import hosts
@@ -82,7 +81,6 @@ def _write(request: HttpRequest, account: Account, processor: Processor, amount_
             processor=processor.name,
             is_live=processor.is_live,
         )
-        directory.refer(directory.Kind.PAYMENT, payment.pk, account.pk)
         usd = dollars.format_cents(amount_cents)
         log.record(request, Activity.Act.PAYMENT_BEGUN, payment, f"Began a payment of {usd}.", account_id=account.pk)
     payment.refresh_from_db()

@@ -16,7 +16,6 @@ from django.db import transaction
 from billing.models import Payment, PaymentDifference, PaymentEvent
 from billing.payments import booking, reports
 from billing.payments.processor import Processor, Report, UnknownToProcessor
-from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 
 logger = logging.getLogger("gateway.payments")
@@ -75,7 +74,7 @@ def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
 
 def _is_here(report: Report) -> bool:
     """Return whether the current cell is where a payment belongs. One that no cell knows belongs to the first."""
-    return directory.find_cell(directory.Kind.PAYMENT, report.payment_id) == cell.current()
+    return Payment.cell_of(report.payment_id) == cell.current()
 
 
 def _payment_of(processor: Processor, report: Report) -> Payment | None:

@@ -23,7 +23,6 @@ from billing.payments.processor import Declined, Processor, ProcessorUnavailable
 from billing.payments.stops import Cause
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -71,7 +70,6 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
         payment = Payment.objects.create(
             account=account, amount_cents=rule.amount_cents, processor=processor.name, is_live=processor.is_live
         )
-        directory.refer(directory.Kind.PAYMENT, payment.pk, account.pk)
         summary = f"Began an automatic top-up of {dollars.format_cents(rule.amount_cents)}."
         log.record(None, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
         TopUpRule.objects.filter(pk=rule.pk).update(attempt=payment)

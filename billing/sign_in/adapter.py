@@ -8,10 +8,9 @@ from allauth.mfa.models import Authenticator
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from billing.models import User
+from billing.models import Membership, User
 from billing.sign_in import devices, kept_forms, mails, reauthentication, sessions
 from gateway_project import secretbox
-from gateway_project.cells import directory
 from gateway_project.db import everywhere
 from gateway_project.text import web_addresses
 from gateway_project.web.client_address import client_address
@@ -45,7 +44,7 @@ class SignInAdapter(DefaultAccountAdapter):
         """Lead staff who are members of no account to the admin, unless they asked for another page."""
         assert isinstance(request.user, User)
         user = request.user
-        is_member = any(everywhere.run(user.accounts.exists, numbers=directory.cells_of_user(user.pk)))
+        is_member = any(everywhere.run(user.accounts.exists, numbers=Membership.cells_of(user.pk)))
         is_only_staff = user.is_staff and not is_member
         return reverse("admin:index") if is_only_staff else str(super().get_login_redirect_url(request))
 

@@ -18,9 +18,9 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.deprecation import MiddlewareMixin
 from django.utils.text import capfirst
 
+from billing.models import Membership
 from billing.sign_in import limits
 from gateway_project import errors
-from gateway_project.cells import directory
 from gateway_project.db import everywhere
 from gateway_project.desk import search
 from gateway_project.web.client_address import client_address, client_network
@@ -75,7 +75,7 @@ def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]
     memberships: Any = request.user.memberships  # type: ignore[union-attr]
     if names_account or not request.path.startswith("/dashboard/"):
         return False
-    counts: list[int] = everywhere.run(memberships.count, numbers=directory.cells_of_user(request.user.pk or 0))
+    counts: list[int] = everywhere.run(memberships.count, numbers=Membership.cells_of(request.user.pk or 0))
     return sum(counts) > 1
 
 

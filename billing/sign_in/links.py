@@ -19,8 +19,7 @@ from django.db.models import F
 from django.utils.crypto import constant_time_compare, salted_hmac
 
 from billing import locks
-from billing.models import Invitation, PasswordLink, User
-from gateway_project.cells import directory
+from billing.models import Invitation, Membership, PasswordLink, User
 from gateway_project.db import everywhere, pool
 
 _SALT = "billing.sign_in.links"
@@ -80,7 +79,7 @@ def void(user: User) -> None:
     ended = {"revoked_at": pool.database_time()}
     PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(**ended)
     invitations = Invitation.objects.filter(invited_by=user, accepted_at=None, revoked_at=None)
-    everywhere.run(lambda: invitations.update(**ended), numbers=directory.cells_of_user(user.pk))
+    everywhere.run(lambda: invitations.update(**ended), numbers=Membership.cells_of(user.pk))
 
 
 def _signer(purpose: Purpose) -> signing.TimestampSigner:

@@ -27,7 +27,6 @@ from billing.staff.forms import MembershipFormSet, NewUserForm, UserForm
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ReadOnlyAdmin, RecordedAdmin
 from gateway_project.activity.models import Activity
-from gateway_project.cells import directory
 from gateway_project.db import cell, everywhere
 
 
@@ -134,7 +133,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the user, and enter a cell in which they are a member, if they are."""
         found, chosen = super().get_object(request, object_id, from_field), cell.current()
-        for number in directory.cells_of_user(found.pk) if found else []:
+        for number in Membership.cells_of(found.pk) if found else []:
             cell.enter(number)
             if found.memberships.exists():
                 return found
@@ -222,7 +221,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
 def _memberships_elsewhere(users: Iterable[User]) -> list[str]:
     """Return the memberships of the users in other cells than the current one."""
     ids = [user.pk for user in users]
-    others = {number for id in ids for number in directory.cells_of_user(id)} - {cell.current()}
+    others = {number for id in ids for number in Membership.cells_of(id)} - {cell.current()}
     memberships = Membership.objects.filter(user__in=ids).select_related("user", "account")
     found = everywhere.run(lambda: list(map(str, memberships.all())), numbers=sorted(others)) if others else []
     return list(chain.from_iterable(found))

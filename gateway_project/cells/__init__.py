@@ -5,7 +5,8 @@ users, the catalog, the rankings, and the directory, which says where accounts a
 ``public`` as well. A Django app of its own. Imports ``gateway_project.db`` and no app.
 
 - ``models``       Cell; the directory: AccountPlace, UserPlace, Reference; and SignedDay
-- ``directory``    finds the cell of an account, and the accounts of users, keys, payments and mailed links
+- ``directory``    finds the cells of accounts, and those of users
+- ``referred``     ReferredModel: a table of keys, payments or links, whose rows are looked up before their account is known
 - ``citus``        what Citus is told, where it is installed
 - ``structure``    SQL that makes the tables of a cell
 - ``adding``       adds a cell

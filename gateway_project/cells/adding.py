@@ -7,7 +7,8 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from gateway_project.cells import structure
-from gateway_project.cells.models import Cell, references_sql
+from gateway_project.cells.models import Cell
+from gateway_project.cells.referred import references_sql
 from gateway_project.db import cell
 
 # Each process reads the cells as often, and may have begun a request with what it read before.

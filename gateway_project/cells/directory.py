@@ -4,18 +4,13 @@ While there is one cell, nothing is looked up. A process remembers where account
 found in its former cell: whoever finds that calls ``has_moved``, and goes on in the new one.
 """
 
-from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Count
 
-from gateway_project.cells.models import AccountPlace, Reference, UserPlace
+from gateway_project.cells.models import AccountPlace
 from gateway_project.db import cell, pool
-
-Kind = Reference.Kind
-Found = TypeVar("Found")
 
 _ACCOUNTS_MAX = 65_536
 _places: dict[UUID, int] = {}  # the cells of accounts, as far as this process knows
@@ -56,65 +51,6 @@ def has_moved(account_id: UUID, number: int) -> bool:
     return place is not None and remember(account_id, place) != number
 
 
-def cells_of_user(user_id: int) -> list[int]:
-    """Return the cells in which a user may be a member of an account."""
-    if not cell.are_several():
-        return [cell.FIRST]
-    found = UserPlace.objects.filter(user=user_id).values_list("cell", flat=True)
-    return sorted({cell.FIRST, *found})  # who became a member while there was one cell is perhaps not written down
-
-
-def enter(kind: Kind, value: Any) -> None:
-    """Enter the cell in which the account of a key, payment or link is. The first, if there is no such account."""
-    cell.enter(find_cell(kind, value))
-
-
-def find(kind: Kind, value: Any, hint: int, read: Callable[[], Found | None]) -> Found | None:
-    """Return what ``read`` finds in the cell that a key names itself, or in that which the directory says. Enters it."""
-    for number in _likely_cells(kind, value, hint):
-        cell.enter(number)
-        if found := read():
-            return found
-    return None
-
-
-def _likely_cells(kind: Kind, value: Any, hint: int) -> Iterator[int]:
-    yield (first := hinted_cell(hint))
-    if (second := find_cell(kind, value)) != first:
-        yield second
-
-
-def hinted_cell(hint: int) -> int:
-    """Return the cell that something names itself. The first, if there is no such cell."""
-    return hint if cell.exists(hint) else cell.FIRST
-
-
-def find_cell(kind: Kind, value: Any) -> int:
-    """Return the cell in which the account of a key, payment or link is. The first, if there is no such account."""
-    if not cell.are_several():
-        return cell.FIRST
-    found = pool.read(Reference.objects.filter(kind=kind, value=str(value)).values_list("account_id", flat=True).first)
-    return cell.FIRST if found is None else find_again(found)  # where a process believes it may be outdated
-
-
-def has(kind: Kind, value: Any) -> bool:
-    """Return whether something of that kind and value is written, in any cell."""
-    return Reference.objects.filter(kind=kind, value=str(value)).exists()
-
-
-def by_cell(kind: Kind, values: Collection[str]) -> dict[int, set[str]]:
-    """Return which of the keys, payments or links are in which cell."""
-    if not cell.are_several():
-        return {cell.FIRST: set(values)}
-    accounts = dict(Reference.objects.filter(kind=kind, value__in=values).values_list("value", "account_id"))
-    places = dict(AccountPlace.objects.filter(pk__in=accounts.values()).values_list("pk", "cell"))
-    found: dict[int, set[str]] = {}
-    for value in values:
-        number = places.get(accounts[value], cell.FIRST) if value in accounts else cell.FIRST
-        found.setdefault(number, set()).add(value)
-    return found
-
-
 def remember(account_id: UUID, number: int) -> int:
     """Remember the cell of an account that was found there. Return the cell."""
     if len(_places) >= _ACCOUNTS_MAX:
@@ -144,8 +80,3 @@ def place_account(account_id: UUID) -> None:
     """Write that a new account is in the current cell."""
     AccountPlace.objects.create(account_id=account_id, cell=cell.current())
     remember(account_id, cell.current())
-
-
-def refer(kind: Kind, value: Any, account_id: UUID) -> None:
-    """Write which account something new belongs to. Raises IntegrityError if there is one of that kind and value."""
-    Reference.objects.create(kind=kind, value=str(value), account_id=account_id)

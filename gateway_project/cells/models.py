@@ -2,23 +2,11 @@
 
 from typing import ClassVar
 
-from django.apps import apps
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
 from gateway_project.db import cell
-from gateway_project.db.owned import OwnedModel
-
-
-def references_sql() -> str:
-    """SQL that selects kind, value and account of what the current cell's rows are looked up by."""
-    return " UNION ALL ".join(
-        f"SELECT '{model.reference_kind}' AS kind, {model.reference_field}::text AS value, account_id"  # noqa: S608  of our own models
-        f" FROM {model._meta.db_table} WHERE {model.reference_condition}"
-        for model in apps.get_models()
-        if issubclass(model, OwnedModel) and model.reference_kind
-    )
 
 
 class Cell(models.Model):

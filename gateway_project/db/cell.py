@@ -98,6 +98,11 @@ def exists(number: int) -> bool:
     return number in added
 
 
+def or_first(number: int) -> int:
+    """Return the cell that something names itself. The first, if there is no such cell."""
+    return number if exists(number) else FIRST
+
+
 def open_numbers() -> list[int]:
     """Return the cells for new accounts: those that are open; without any, the first."""
     return [number for number in numbers() if added.get(number)] or [FIRST]

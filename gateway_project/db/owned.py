@@ -27,15 +27,11 @@ class Kept:
 class OwnedModel(models.Model):
     """A table that each cell has: of what accounts own, or of sums over the accounts of a cell.
 
-    Such tables refer to each other, and to those in ``public``. No other table refers to them by a key of the database. Rows
-    that are looked up before their account is known have a ``reference_kind``, and are written to the directory. A table
+    Such tables refer to each other, and to those in ``public``. No other table refers to them by a key of the database. A table
     of what an account owns says what is ``kept`` of it.
     """
 
     kept: ClassVar[Kept | None] = None
-    reference_kind: ClassVar[str] = ""
-    reference_field: ClassVar[str] = "id"
-    reference_condition: ClassVar[str] = "true"  # SQL: which of the rows
     moves: ClassVar[bool] = True  # with an account that moves to another cell
 
     class Meta:

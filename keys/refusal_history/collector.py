@@ -16,8 +16,8 @@ import gevent
 from django.db import DataError, IntegrityError
 
 from gateway_project import errors
-from gateway_project.cells import directory
 from gateway_project.db import cell, pipelined_transaction, pool, repetition
+from keys.models import ApiKey
 from keys.refusal_history import tables
 from keys.refusal_history.tables import Kind, Refusal
 
@@ -118,7 +118,7 @@ def _write_cells(taken: Collected) -> None:
     """Write what is of keys in each cell. What cannot be written is put back, and raised when all cells had their turn."""
     failures: list[Exception] = []
     try:
-        by_cell = directory.by_cell(directory.Kind.KEY, taken.by_key)
+        by_cell = ApiKey.by_cell(taken.by_key)
     except pool.DATABASE_ERRORS:
         process_collector.put_back(taken)
         raise

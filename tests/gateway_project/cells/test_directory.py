@@ -66,7 +66,6 @@ def test_an_older_secret_is_found_by_the_directory(second: int, remote: Account,
         minted = secret.mint(key.pk)
         key.digest, key.last_four = secret.digest(minted, "test pepper"), minted[-4:]
         key.save(force_insert=True)
-    directory.refer(directory.Kind.KEY, key.pk, remote.pk)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.conf.settings.KEY_PEPPERS", ["test pepper"])
         assert chat.ask(client_for(minted)).status_code == 200
