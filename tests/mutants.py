@@ -241,7 +241,7 @@ mutant(
     "What waits on disk for an account that moved just now is taken for forgotten.",
     code(
         "completions.charging.recovery.readmission:_wait",
-        "Skipped() if directory.has_moved(operation.account_id, cell.current()) else refusal",
+        "Skipped() if operation.has_moved() else refusal",
         "refusal",
     ),
     "completions/charging/test_moves.py::test_what_moved_just_now_waits_instead_of_being_a_dead_letter",

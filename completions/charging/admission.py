@@ -35,7 +35,6 @@ from completions.charging.recovery import reserve
 from completions.chat import ChatRequest, Offer
 from completions.estimates import cost, token_budget
 from gateway_project import errors, identifiers
-from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 from gateway_project.monitoring.steps import step
 from keys.authentication import INVALID_KEY_MESSAGE, Caller, read_key, require_active
@@ -97,7 +96,7 @@ def admit(
             oldest_hold.tell(refusal, caller)
             raise
     if cell.added:
-        cell.enter(directory.cell_of(caller.account_id))  # where it is now
+        caller.enter_cell()  # where its account is now
     if isinstance(outcome, Admitted):
         return outcome
     reads.replays.count(caller.key_id)

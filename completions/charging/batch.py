@@ -23,7 +23,7 @@ decision takes it into account, and adds its writes to ``LockedRows.writes``. An
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -107,6 +107,14 @@ class CompletionOperation:
     completion_id = property(attrgetter("completion.id"))
     account_id = property(attrgetter("completion.account_id"))
     key_id = property(attrgetter("completion.key_id"))
+
+    def in_its_cell(self) -> AbstractContextManager[None]:
+        """Make the cell where the account is now the current one for a block."""
+        return cell.use(directory.find_again(self.account_id))
+
+    def has_moved(self) -> bool:
+        """Return whether the account, which was not found in the current cell, is in another one."""
+        return directory.has_moved(self.account_id, cell.current())
 
 
 class PendingWrites(msgspec.Struct):

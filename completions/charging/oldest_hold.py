@@ -8,7 +8,6 @@ from django.db.models import Exists, Min, OuterRef
 from billing.models import Hold
 from completions.models import Completion
 from gateway_project import errors
-from gateway_project.cells import directory
 from gateway_project.db import pool
 from gateway_project.text import dollars, timestamps
 from keys.authentication import Caller
@@ -19,8 +18,8 @@ def tell(refusal: errors.MoneyRefused, caller: Caller) -> None:
     if not refusal.held_nanos:
         return
     try:
-        with directory.within(caller.account_id):
-            since = pool.read(partial(_oldest, refusal, caller))
+        caller.enter_cell()  # where the batch has found its account
+        since = pool.read(partial(_oldest, refusal, caller))
     except pool.DATABASE_ERRORS:
         since = None
     finally:

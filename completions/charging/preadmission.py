@@ -23,7 +23,6 @@ from completions.charging import oldest_hold
 from completions.models import IdempotentRequest, Price
 from gateway_project import errors
 from gateway_project.cache import TTLCache
-from gateway_project.cells import directory
 from gateway_project.db import cell, pool
 from gateway_project.db.group_commit import GroupCommit
 from gateway_project.text import dollars
@@ -84,9 +83,8 @@ def require_admissible(caller: Caller, idempotency_value: str | None) -> None:
 
 
 def _look_up(caller: Caller, idempotency_value: str | None) -> _Found | None:
-    number = directory.cell_of(caller.account_id)
-    found = _look_ups[number].submit(_LookUp(caller, idempotency_value))
-    if found is None and directory.has_moved(caller.account_id, number):
+    found = _look_ups[cell.current()].submit(_LookUp(caller, idempotency_value))
+    if found is None and caller.follow():
         return _look_up(caller, idempotency_value)
     return found
 

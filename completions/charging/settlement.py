@@ -24,8 +24,7 @@ from completions.models import Completion
 from completions.pricing.rates import RateSheet
 from completions.pricing.usage import Usage
 from gateway_project import errors, logs, metrics
-from gateway_project.cells import directory
-from gateway_project.db import cell, pool
+from gateway_project.db import pool
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
 from gateway_project.monitoring.steps import step
 
@@ -156,7 +155,7 @@ def _correct_or_refuse(resolution: Resolution) -> int | Exception | None:
 
 
 def _correct(resolution: Resolution) -> int | Skipped | None:
-    with cell.use(directory.find_again(resolution.account_id)):
+    with resolution.in_its_cell():
         corrected = corrections.correct(resolution)
     # None: our own commit charged it, whose answer was lost. Then it is in no journal yet.
     is_charged = isinstance(corrected, int) or corrected is None and resolution.cost_nanos is not None

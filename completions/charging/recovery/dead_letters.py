@@ -17,8 +17,6 @@ from completions.charging import settlement
 from completions.charging.batch import AdmissionLost
 from completions.charging.recovery import journal, outbox, readmission
 from completions.charging.resolution import Resolution
-from gateway_project.cells import directory
-from gateway_project.db import cell
 from gateway_project.db.group_commit import Skipped
 
 logger = logging.getLogger("gateway.outbox")
@@ -92,7 +90,7 @@ def book(letter: DeadLetter) -> int:
     resolution = letter.resolution
     if resolution is None or letter.kind is Kind.REPEATABLE:
         raise NotBooked(letter.kind.value)
-    with cell.use(directory.find_again(resolution.account_id)):
+    with resolution.in_its_cell():
         if letter.kind is Kind.FORGOTTEN:
             resolution = _readmit(resolution)
         [outcome] = settlement.resolve_all([resolution])

@@ -20,8 +20,7 @@ from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
 from gateway_project import errors
-from gateway_project.cells import directory
-from gateway_project.db import cell, pool
+from gateway_project.db import pool
 from gateway_project.db.group_commit import Skipped, WaitTimedOut
 from keys.models import ApiKey
 
@@ -62,7 +61,7 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
     try:
         readmitted: CompletionRecord = batch.commit(operation)  # it waits for locks, and so finds out what there is
     except (errors.ApiError, AdmissionLost) as refusal:
-        return Skipped() if directory.has_moved(operation.account_id, cell.current()) else refusal
+        return Skipped() if operation.has_moved() else refusal
     except WaitTimedOut:
         return Skipped()
     return readmitted
