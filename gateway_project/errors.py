@@ -46,12 +46,7 @@ class ApiError(Exception):
     details: dict[str, Any] | None = None  # for programs: further members of the error; in Messages a member of their own
 
     def __init__(
-        self,
-        message: str,
-        *,
-        param: str | None = None,
-        headers: dict[str, str] | None = None,
-        quotes_request: bool = False,
+        self, message: str, *, param: str | None = None, headers: dict[str, str] | None = None, quotes_request: bool = False
     ) -> None:
         super().__init__(message)
         self.message = message

@@ -170,13 +170,7 @@ def _origin(url: str) -> str:
 
 
 def _send(
-    client: Client,
-    url: str,
-    headers: dict[str, str],
-    body: bytes,
-    deadlines: Deadlines,
-    until: float,
-    method: str = "POST",
+    client: Client, url: str, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float, method: str = "POST"
 ) -> "AwaitedResponse":
     parts = web_addresses.parse(url)
     target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"

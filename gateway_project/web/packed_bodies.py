@@ -113,10 +113,5 @@ def _zstd(_beginning: bytes) -> _Unpacker:
     return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG_MAX})
 
 
-_MAKERS: dict[str, Callable[[bytes], _Unpacker]] = {
-    "zstd": _zstd,
-    "gzip": _gzip,
-    "x-gzip": _gzip,
-    "deflate": _deflate,
-}
+_MAKERS: dict[str, Callable[[bytes], _Unpacker]] = {"zstd": _zstd, "gzip": _gzip, "x-gzip": _gzip, "deflate": _deflate}
 ACCEPTED = "zstd, gzip, deflate"

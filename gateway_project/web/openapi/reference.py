@@ -41,10 +41,7 @@ _GROUPS = {
 }
 # What each code of an error means, and whether to try again.
 MEANINGS = {
-    "invalid_request_error": (
-        "The request is wrong: param names the field.",
-        "No, but after a 408.",
-    ),
+    "invalid_request_error": ("The request is wrong: param names the field.", "No, but after a 408."),
     "invalid_api_key": ("The key is missing, unknown, revoked, expired or paused, or its account is closed.", "No."),
     "insufficient_quota": (
         "The account has too few credits, or the key's spending limit too little left: limit_source says which.",
