@@ -5,6 +5,8 @@ They fill in an ``EntryFilter``. ``billing.ledger.reading`` reads the selected e
 
 from typing import Any
 
+from django.http import QueryDict
+
 from billing.ledger.reading import LIMIT_DEFAULT, LIMIT_MAX
 from billing.models import LedgerEntry
 from gateway_project import errors
@@ -30,8 +32,9 @@ class LedgerFilterSet(ParameterSet):
         )
         return {**super().get_filters(), "from": since, "to": until}
 
-    def select(self) -> Any:
-        selection = super().select()
+    @classmethod
+    def select(cls, selection: Any, given: QueryDict) -> Any:
+        selection = super().select(selection, given)
         if selection.since and selection.until and selection.until < selection.since:
             raise errors.wrong("to", "must not be before from")
         return selection

@@ -86,8 +86,7 @@ def parse(parameters: QueryDict) -> RankingsQuery:
 
     Raises InvalidRequest, which names the first parameter that is wrong.
     """
-    query: RankingsQuery = RankingFilter(parameters, DEFAULTS).select()
-    return query
+    return RankingFilter.select(DEFAULTS, parameters)
 
 
 def apply(query: RankingsQuery, leaderboard: Leaderboard) -> Leaderboard:
