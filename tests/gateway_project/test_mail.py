@@ -49,9 +49,9 @@ def test_a_mail_server_that_is_away_is_an_error_of_the_network(settings):
 
 def test_a_deployment_whose_mails_can_have_no_links_is_warned(settings):
     settings.SENDS_MAIL, settings.GATEWAY_DEVELOPMENT = True, False
-    assert [message.id for message in checks.check_mailed_links()] == ["gateway.W011"]
+    assert [message.id for message in checks.check_mail()] == ["gateway.W011"]
     settings.GATEWAY_BASE_HOST = "www.example.com"
-    assert checks.check_mailed_links() == []
+    assert checks.check_mail() == []
 
 
 def test_all_mail_is_sent_in_one_place():
