@@ -1,15 +1,12 @@
 """Prometheus metrics: what processes count, and what ``shared`` reads of the whole.
 
-Where PROMETHEUS_MULTIPROC_DIR is set, the processes of a host share what they count through its files. These files may vanish
-at any time, so nothing is there that must be known for longer than a process lives: that is in the database.
-
-A web process adds up what it counts for each request, and writes the sums once a second: the library takes fifty calls to count
-one request.
+Where PROMETHEUS_MULTIPROC_DIR is set, the processes of a host share what they count through its files. These may vanish at any
+time, so what must outlive a process is in the database. A web process adds up what it counts for each request, and writes the
+sums once a second: the library takes fifty calls to count one request.
 """
 
 import logging
 import os
-from collections import Counter as Count
 from collections import defaultdict
 from pathlib import Path
 
@@ -83,12 +80,10 @@ mails_refused_total = Counter("gateway_mails_refused_total", "Mails that were no
 shared = CollectorRegistry()
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-
-
 _writes_regularly = False
-_observed: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)  # seconds by route, method and status
-_completed = Count[tuple[str, str]]()  # by model and settlement
-_attempted: defaultdict[tuple[str, str], list[float]] = defaultdict(list)  # seconds by provider and outcome
+# What was counted and not written yet, by metric and labels.
+_counted: defaultdict[tuple[Counter, tuple[object, ...]], int] = defaultdict(int)
+_timed: defaultdict[tuple[Histogram, tuple[str, ...]], list[float]] = defaultdict(list)  # seconds
 
 
 def record_provider_loss(provider: str, nanos: int) -> None:
@@ -104,21 +99,21 @@ def count_oddity(provider: str, kind: str, number: int = 1) -> None:
 
 def observe_request(route: str, method: str | None, status: int, seconds: float) -> None:
     """Count a reply by route and method. Methods that a client makes up are no labels: they are unbounded."""
-    _observed[route, method if method in _METHODS else "other", status].append(seconds)
+    _counted[requests_total, (route, method if method in _METHODS else "other", status)] += 1
+    _timed[request_seconds, (route,)].append(seconds)
     if not _writes_regularly:
         write()
 
 
 def count_completion(model_id: str, settlement: str) -> None:
-    """Count a completion that was charged."""
-    _completed[model_id, settlement] += 1
+    _counted[completions_total, (model_id, settlement)] += 1
     if not _writes_regularly:
         write()
 
 
 def observe_attempt(provider: str, outcome: str, seconds: float) -> None:
     """Count an attempt at a provider, by how it ended."""
-    _attempted[provider, outcome].append(seconds)
+    _timed[attempt_seconds, (provider, outcome)].append(seconds)
     if not _writes_regularly:
         write()
 
@@ -127,34 +122,29 @@ def write_regularly() -> None:
     """Write once a second what this process counts from now on, for the life of this worker."""
     global _writes_regularly
     _writes_regularly = True
-    gevent.spawn(_write_regularly)
 
+    def write_each_second() -> None:
+        while True:
+            gevent.sleep(WRITE_SECONDS)
+            try:
+                write()
+            except OSError as error:  # the disk is full, or no descriptor is free
+                logger.warning("cannot write metrics: %s", error)
 
-def _write_regularly() -> None:
-    while True:
-        gevent.sleep(WRITE_SECONDS)
-        try:
-            write()
-        except OSError as error:  # the disk is full, or no descriptor is free
-            logger.warning("cannot write metrics: %s", error)
+    gevent.spawn(write_each_second)
 
 
 def write() -> None:
     """Write what was counted and not written yet."""
-    global _observed, _completed, _attempted
-    observed, completed, attempted = _observed, _completed, _attempted
-    _observed, _completed, _attempted = defaultdict(list), Count(), defaultdict(list)
-    for (path, method, status), seconds in observed.items():
-        requests_total.labels(path, method, status).inc(len(seconds))
-        histogram = request_seconds.labels(path)
+    global _counted, _timed
+    counted, timed = _counted, _timed
+    _counted, _timed = defaultdict(int), defaultdict(list)
+    for (counter, labels), number in counted.items():
+        counter.labels(*labels).inc(number)
+    for (histogram, names), seconds in timed.items():
+        child = histogram.labels(*names)
         for each in seconds:
-            histogram.observe(each)
-    for (model_id, settlement), completions in completed.items():
-        completions_total.labels(model_id, settlement).inc(completions)
-    for (provider, outcome), seconds in attempted.items():
-        histogram = attempt_seconds.labels(provider, outcome)
-        for each in seconds:
-            histogram.observe(each)
+            child.observe(each)
 
 
 def route(request: HttpRequest) -> str:
@@ -165,12 +155,8 @@ def route(request: HttpRequest) -> str:
 def render() -> bytes:
     """Return the text of GET /metrics."""
     write()
-    return generate_latest(_of_processes()) + generate_latest(shared)
-
-
-def _of_processes() -> CollectorRegistry:
-    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
-        return REGISTRY
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)
-    return registry
+    of_processes = REGISTRY
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        of_processes = CollectorRegistry()
+        MultiProcessCollector(of_processes)
+    return generate_latest(of_processes) + generate_latest(shared)
