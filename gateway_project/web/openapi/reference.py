@@ -84,12 +84,6 @@ class Media:
 
 
 @dataclass(frozen=True)
-class Error:
-    status: str
-    codes: str
-
-
-@dataclass(frozen=True)
 class Operation:
     """``request`` is empty where there is no body; ``curl`` ends with it."""
 
@@ -104,7 +98,7 @@ class Operation:
     request: list[Field]
     replies: list[Media]
     headers: list[Field]
-    errors: list[Error]
+    errors: dict[str, str]  # codes by status
     curl: str
 
     @property
@@ -136,27 +130,27 @@ def _render(api_url: str, base_url: str, words: str) -> str:
     groups: dict[str, list[Operation]] = {}
     for each in operations:
         groups.setdefault(each.group, []).append(each)
+    headers = [header for each in operations for header in each.headers]
     context = {
         "api_url": api_url,
         "base_url": base_url,
         "groups": groups.items(),
-        "common_headers": _common_headers(operations),
+        "common_headers": [each for each in dict.fromkeys(headers) if 3 * headers.count(each) > len(operations)],
         "meanings": MEANINGS.items(),
         "words": words,
-        "found": [(each, fields) for each in operations if (fields := _found(each, words.casefold())) is not None],
+        "found": list(_found(operations, words.casefold())) if words else [],
         "search_characters_max": SEARCH_CHARACTERS_MAX,
         "canonical_path": reverse("reference"),
     }
     return render_to_string("docs/reference.html", context)
 
 
-def _found(operation: Operation, words: str) -> list[Field] | None:
-    """Return the fields in which the words are found, or None if neither they nor the operation's own texts have them."""
-    if not words:
-        return None
-    fields = [each for each in operation.fields if words in f"{each.name} {each.description}".casefold()]
-    texts = f"{operation.path} {operation.title} {operation.description}".casefold()
-    return list(dict.fromkeys(fields)) if fields or words in texts else None
+def _found(operations: list[Operation], words: str) -> Iterator[tuple[Operation, list[Field]]]:
+    """Yield each operation that has the words, with the fields in which they are."""
+    for each in operations:
+        fields = [field for field in each.fields if words in f"{field.name} {field.description}".casefold()]
+        if fields or words in f"{each.path} {each.title} {each.description}".casefold():
+            yield each, list(dict.fromkeys(fields))
 
 
 @lru_cache(maxsize=4)
@@ -175,7 +169,6 @@ def read_operations(api_url: str, base_url: str) -> list[Operation]:
 def _operation(document: Schema, path: str, method: str, operation: Schema, address: str) -> Operation:
     responses = operation["responses"]
     success = next(response for status, response in responses.items() if status.startswith("2"))
-    errors = {status: each["description"] for status, each in responses.items() if status.isdigit() and status >= "400"}
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     return Operation(
         id=operation["operationId"],
@@ -188,8 +181,11 @@ def _operation(document: Schema, path: str, method: str, operation: Schema, addr
         parameters=[_parameter(document, each) for each in operation.get("parameters", [])],
         request=list(_fields(document, body.get("schema", {}))),
         replies=[_media(document, kind, media) for kind, media in success.get("content", {}).items()],
-        headers=[_header(document, name, each) for name, each in success.get("headers", {}).items()],
-        errors=[Error(status, codes) for status, codes in errors.items()],
+        headers=[
+            Field(name, _kind(document, each["schema"]), False, each["description"])
+            for name, each in success.get("headers", {}).items()
+        ],
+        errors={status: each["description"] for status, each in responses.items() if status.isdigit() and status >= "400"},
         curl=_curl(address, path, method.upper(), operation, body.get("example")),
     )
 
@@ -198,10 +194,6 @@ def _parameter(document: Schema, parameter: Schema) -> Field:
     where = {"query": "in the address", "path": "in the path", "header": "header"}[parameter["in"]]
     kind = f"{where}, {_kind(document, parameter['schema'])}"
     return Field(parameter["name"], kind, parameter.get("required", False), parameter.get("description", ""))
-
-
-def _header(document: Schema, name: str, header: Schema) -> Field:
-    return Field(name, _kind(document, header["schema"]), False, header["description"])
 
 
 def _media(document: Schema, kind: str, media: Schema) -> Media:
@@ -215,8 +207,7 @@ def _events(document: Schema, schema: Schema) -> Iterator[Field]:
     """Yield the events of a stream by their types, without their fields, most of which are the reply's; else their fields."""
     for event in _variants(document, schema):
         name = event["properties"].get("type", {}).get("const")
-        fields = [Field(name, "event", False, event.get("description", ""))] if name else _fields(document, event)
-        yield from fields
+        yield from [Field(name, "event", False, event.get("description", ""))] if name else _fields(document, event)
 
 
 def _curl(address: str, path: str, method: str, operation: Schema, body: Any) -> str:
@@ -240,9 +231,6 @@ def _curl(address: str, path: str, method: str, operation: Schema, body: Any) ->
     return " \\\n  ".join(lines)
 
 
-# --- Fields ---------------------------------------------------------------------------------------------------------
-
-
 def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) -> Iterator[Field]:
     """Yield the fields of an object, each followed by its inner fields. A field of several alternatives comes once."""
     if depth >= _DEPTH_MAX:
@@ -254,7 +242,9 @@ def _fields(document: Schema, schema: Schema, prefix: str = "", depth: int = 0) 
     objects = [variant for variant in variants if "properties" in variant]
     for name in dict.fromkeys(name for variant in objects for name in variant["properties"]):
         found = [variant["properties"][name] for variant in objects if name in variant["properties"]]
-        field = found[0] if len(found) == 1 else {"oneOf": found, "description": _descriptions(document, found)}
+        # Descriptions of constants say no more than their values.
+        described = dict.fromkeys(_description(document, each) for each in found if "const" not in each)
+        field = found[0] if len(found) == 1 else {"oneOf": found, "description": " ".join(described)}
         path = f"{prefix}.{name}" if prefix else name
         is_required = all(name in variant.get("required", ()) for variant in objects)
         yield Field(path, _kind(document, field), is_required, _description(document, field))
@@ -275,12 +265,6 @@ def _variants(document: Schema, schema: Schema) -> list[Schema]:
 def _description(document: Schema, schema: Schema) -> str:
     variants = _variants(document, schema)
     return str(schema.get("description") or (variants[0].get("description", "") if len(variants) == 1 else ""))
-
-
-def _descriptions(document: Schema, schemas: list[Schema]) -> str:
-    """Return what all alternatives of a field are described by. Those of constants say no more than their values."""
-    found = [_description(document, each) for each in schemas if "const" not in each]
-    return " ".join(dict.fromkeys(found))
 
 
 def _kind(document: Schema, schema: Schema) -> str:
@@ -310,9 +294,3 @@ def _bounds(schema: Schema) -> str:
         if most is not None and abs(most) < 2**31 - 1:
             return f", {least or 0} to {most:,}{unit}"
     return ""
-
-
-def _common_headers(operations: list[Operation]) -> list[Field]:
-    """Return the headers that more than a third of the operations send."""
-    every = [header for each in operations for header in each.headers]
-    return [header for header in dict.fromkeys(every) if 3 * every.count(header) > len(operations)]
