@@ -1,12 +1,11 @@
 """Which addresses the gateway may connect to: public ones, and for providers those of GATEWAY_PRIVATE_UPSTREAMS.
 
 Staff and catalog files name the hosts of providers. Without this rule, they could make the gateway ask hosts of its own
-network, such as the service that hands out a cloud machine's credentials. The owner of a name can point it anywhere at
-any time. So both HTTP clients check the resolved address, once for each connection, and connect to this address.
+network, such as the service that hands out a cloud machine's credentials. A name can be pointed anywhere at any time, so both
+HTTP clients check the resolved address, once for each connection, and connect to this address.
 """
 
 import re
-import socket
 from collections.abc import Collection, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
@@ -30,16 +29,8 @@ class NotPermitted(Exception):
     """A host has none but private addresses, and they are not permitted. The message is a predicate."""
 
 
-def resolve(host: str, port: int) -> list[_AddressInfo]:
-    """Return the permitted addresses of a host. Raises NotPermitted, and OSError where the name is not found."""
-    return permitted(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-
-
 def permitted(resolved: Iterable[_AddressInfo], private: Networks | None = None) -> list[_AddressInfo]:
-    """Return the addresses that may be connected to. Raises NotPermitted if there are none.
-
-    ``private`` are the private networks that are permitted: by default those of GATEWAY_PRIVATE_UPSTREAMS.
-    """
+    """Return those of GATEWAY_PRIVATE_UPSTREAMS or other ``private`` networks, and public ones. Raises NotPermitted."""
     found = [info for info in resolved if is_permitted(info[4][0], private)]
     if not found:
         raise NotPermitted(f"is at {REFUSAL}")
@@ -50,23 +41,19 @@ def is_permitted(text: str, private: Networks | None = None) -> bool:
     """Return whether the gateway may connect to this IP address."""
     address = _innermost(ip_address(text.partition("%")[0]))
     networks = settings.PRIVATE_UPSTREAMS if private is None else private
-    return _is_public(address) or any(address in network for network in networks)
+    is_elsewhere = address.is_global and (isinstance(address, IPv4Address) or address in _PUBLIC_V6)
+    is_public = is_elsewhere and not (address.is_multicast or any(address in network for network in _HOSTING))
+    return is_public or any(address in network for network in networks)
 
 
 def _innermost(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the IPv4 address that an IPv6 address stands for, where it does: a gateway would forward to that one."""
+    """Return the IPv4 address that an IPv6 address stands for, if any: a gateway would forward to that one."""
     if isinstance(address, IPv4Address):
         return address
     inner = address.ipv4_mapped or address.sixtofour
     if inner is None and (address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1)):
         inner = IPv4Address(int(address) & 0xFFFF_FFFF)
     return inner or address
-
-
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    if address.is_multicast or any(address in network for network in _HOSTING):
-        return False
-    return address.is_global and (isinstance(address, IPv4Address) or address in _PUBLIC_V6)
 
 
 def check_host(host: str, private: Networks | None = None) -> None:

@@ -1,15 +1,14 @@
 """HTTP client for background work, where no caller waits: fetches documents that others publish. Imports no app.
 
 Every request is bounded in time, bytes, attempts and redirects. What may pass (a lost connection, 408, 429, 5xx) is tried
-again, after the time that the server asks for or after a random pause. Proxies and passwords from the environment or from
-~/.netrc are not used, and a redirect to another origin is not followed: our key goes to the given address alone. It connects
-only to addresses that ``addresses`` permits.
-
-Messages of errors are made of document, status and limit. They never repeat what was sent or received: it may hold a secret.
+again, after the time that the server asks for or after a random pause. Our key goes to the given address alone: proxies and
+passwords from the environment or ~/.netrc are not used, and a redirect to another origin is not followed. Messages of errors
+never repeat what was sent or received: it may hold a secret.
 """
 
 import json
 import random
+import re
 import socket
 import time
 import zlib
@@ -54,10 +53,9 @@ class Limits:
 
 
 class FetchFailed(Exception):
-    """A document could not be fetched. ``str()`` names the document and the reason, and holds no secret.
+    """A document could not be fetched. ``reason`` is a predicate about the server, such as "answered 503".
 
-    ``reason`` is a predicate about the server, such as "answered 503". ``retry_seconds`` is how long the server asked to
-    wait, if it did. ``is_retryable``: another attempt may succeed.
+    ``retry_seconds`` is how long the server asked to wait, if it did. ``is_retryable``: another attempt may succeed.
     """
 
     def __init__(self, url: str, reason: str, *, is_retryable: bool = False, retry_seconds: float | None = None) -> None:
@@ -103,7 +101,7 @@ class Document:
 
 
 class Client:
-    """Fetches documents of one server with the same headers. ``pause`` waits for some seconds, ``say`` reports progress."""
+    """Fetches documents of one server with the same headers. ``say`` reports progress."""
 
     def __init__(
         self,
@@ -115,12 +113,8 @@ class Client:
     ) -> None:
         self._limits = limits or Limits()
         self._pause, self._say = pause, say
-        self._headers = {
-            "Accept": "application/json",
-            "Accept-Encoding": "gzip",
-            "User-Agent": "model-gateway",
-            **(headers or {}),
-        }
+        own = {"Accept": "application/json", "Accept-Encoding": "gzip", "User-Agent": "model-gateway"}
+        self._headers = {**own, **(headers or {})}
         self._deadline = time.monotonic() + self._limits.run_seconds
         self._session = requests.Session()
         self._session.trust_env = False  # no proxy, no ~/.netrc
@@ -133,13 +127,13 @@ class Client:
 
     def get(self, url: str, conditions: Headers | None = None) -> Document | None:
         """Fetch a document; None if it has not changed, by the ``validators`` given as ``conditions``. Raises FetchFailed."""
-        attempt = 1
+        attempt = 0
         while True:
+            attempt += 1
             try:
                 return self._follow(url, conditions or {})
             except FetchFailed as failure:
                 self._wait(failure, attempt)
-            attempt += 1
 
     def _wait(self, failure: FetchFailed, attempt: int) -> None:
         """Wait until the next attempt. Raises ``failure`` if another attempt is useless, too many, or would come too late."""
@@ -153,7 +147,6 @@ class Client:
         self._pause(seconds)
 
     def _follow(self, url: str, conditions: Headers) -> Document | None:
-        """Make one attempt, which follows redirects."""
         here = url
         for _ in range(self._limits.redirects + 1):
             if time.monotonic() > self._deadline:
@@ -168,7 +161,10 @@ class Client:
                 ) as response:
                     if not self._limits.redirects or response.status_code not in _REDIRECTS:
                         return self._read(url, response, is_conditional=bool(conditions))
-                    here = _redirect_target(url, here, response)
+                    target = web_addresses.join(here, response.headers.get("Location", ""))
+                    if web_addresses.parse(target)[:2] != web_addresses.parse(here)[:2]:  # the scheme and the host
+                        raise FetchFailed(url, "redirects to another host")  # which must not see our key
+                    here = target
             except addresses.NotPermitted as refusal:
                 raise FetchFailed(url, str(refusal)) from None
             except ValueError:  # an address or a header that fits no request
@@ -236,30 +232,17 @@ def shown(url: str) -> str:
     return f"{parts.hostname}{parts.path}"
 
 
-def _redirect_target(url: str, here: str, response: requests.Response) -> str:
-    """Return where a redirect leads. Raises FetchFailed if that is another origin, which must not see our key."""
-    target = web_addresses.join(here, response.headers.get("Location", ""))
-    before, after = web_addresses.parse(here), web_addresses.parse(target)
-    if (before.scheme, before.netloc) != (after.scheme, after.netloc):
-        raise FetchFailed(url, "redirects to another host")
-    return target
-
-
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-# --- Connecting -------------------------------------------------------------------------------------------------------
-
-
 class _HTTPConnection(HTTPConnection):
-    """A connection to an address that has been checked."""
-
     def _new_conn(self) -> socket.socket:
         """Connect to the first permitted address that accepts. The name is resolved here, and not by the library again."""
         name = self._dns_host
         try:
-            *others, last = [info[4][0] for info in addresses.resolve(name, self.port)]
+            resolved = socket.getaddrinfo(name, self.port, type=socket.SOCK_STREAM)
+            *others, last = [info[4][0] for info in addresses.permitted(resolved)]
         except socket.gaierror as error:
             raise NameResolutionError(name, self, error) from error
         try:
@@ -289,19 +272,18 @@ class _Adapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
-# --- How long a server asks to wait -----------------------------------------------------------------------------------
+_RATE_LIMIT_SECONDS = re.compile(r"(?:^|;)\s*t=([^;]*)")  # 5 of ``"api";r=0;t=5``
 
 
 def retry_after_seconds(headers: Headers, now: datetime) -> float | None:
-    """Return how long the server asks to wait, a month at most; None if it does not say.
-
-    Reads Retry-After, in seconds or as a date, then the ``t`` of RateLimit, then X-RateLimit-Reset.
-    """
+    """Return how long the server asks to wait, a month at most; None if it does not say."""
+    given, reset = headers.get("Retry-After"), _seconds(headers.get("X-RateLimit-Reset"))
+    left = _RATE_LIMIT_SECONDS.search(headers.get("RateLimit", ""))
     waits = (
-        _seconds(headers.get("Retry-After")),
-        _seconds_until(headers.get("Retry-After"), now),
-        _seconds(_parameter(headers.get("RateLimit"), "t")),
-        _seconds_until_epoch(headers.get("X-RateLimit-Reset"), now),
+        _seconds(given),
+        _seconds_until(given, now),
+        _seconds(left and left[1]),
+        None if reset is None else reset - now.timestamp(),
     )
     found = next((wait for wait in waits if wait is not None), None)
     return None if found is None else min(max(found, 0.0), timedelta(days=30).total_seconds())
@@ -317,14 +299,3 @@ def _seconds_until(value: str | None, now: datetime) -> float | None:
     except ValueError:
         return None
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds()
-
-
-def _parameter(value: str | None, name: str) -> str | None:
-    """``5`` of ``"api";r=0;t=5``."""
-    pairs = (part.strip().partition("=") for part in (value or "").split(";"))
-    return next((given for key, _, given in pairs if key == name), None)
-
-
-def _seconds_until_epoch(value: str | None, now: datetime) -> float | None:
-    seconds = _seconds(value)
-    return None if seconds is None else seconds - now.timestamp()

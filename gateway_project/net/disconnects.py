@@ -18,10 +18,7 @@ _POLLRDHUP = getattr(select, "POLLRDHUP", 0)  # Linux only: elsewhere, what was 
 
 
 def raise_on_disconnect(client: Any, exception: BaseException) -> AbstractContextManager[None]:
-    """Raise ``exception`` in the block when ``client`` disconnects. The block must only wait.
-
-    ``client`` is a gevent socket; with None the block runs without a check.
-    """
+    """Raise ``exception`` in the block, which must only wait, when ``client``, a gevent socket or None, disconnects."""
     return _UNWATCHED if client is None else _watched(client, exception)
 
 
@@ -29,7 +26,7 @@ _UNWATCHED = nullcontext()
 
 
 class _watched:  # noqa: N801  a context manager
-    """Watches a client while the block waits. After the block no cycle of references is left for the collector."""
+    """Watches a client. After the block no cycle of references is left for the collector."""
 
     __slots__ = ("_client", "_exception", "_timer", "_waiter", "_watcher")
 
@@ -56,10 +53,7 @@ class _watched:  # noqa: N801  a context manager
 
 
 def stop_reading(client: Any) -> None:
-    """Read nothing more from ``client``, a socket or None: the server closes the connection once it has replied.
-
-    Otherwise it would wait for the rest of the body, as long as for the next request.
-    """
+    """Read nothing more from ``client``, a socket or None: once it has replied, the server closes and waits for no rest."""
     if client is not None:
         with suppress(OSError):  # it has left
             client.shutdown(socket.SHUT_RD)

@@ -14,10 +14,7 @@ _has_ended = False
 
 
 class interruptible:  # noqa: N801  a context manager
-    """Raises what ``failure`` makes in the block when the worker must end. The block must only wait for an upstream.
-
-    One object does for blocks that follow each other.
-    """
+    """Raises what ``failure`` makes in a block, or several in turn, that must only wait, when the worker must end."""
 
     __slots__ = ("_failure", "_waiter")
 
@@ -36,14 +33,14 @@ class interruptible:  # noqa: N801  a context manager
 
 def watch(is_alive: Callable[[], bool], grace_seconds: float) -> None:
     """Call ``end`` near the end of the grace period that begins when ``is_alive`` turns false. Each worker calls this once."""
-    gevent.spawn(_watch, is_alive, grace_seconds)
 
+    def wait() -> None:
+        while is_alive():
+            gevent.sleep(_POLL_SECONDS)
+        gevent.sleep(max(grace_seconds - _SETTLING_SECONDS, 0))
+        end()
 
-def _watch(is_alive: Callable[[], bool], grace_seconds: float) -> None:
-    while is_alive():
-        gevent.sleep(_POLL_SECONDS)
-    gevent.sleep(max(grace_seconds - _SETTLING_SECONDS, 0))
-    end()
+    gevent.spawn(wait)
 
 
 def end() -> None:

@@ -1,7 +1,7 @@
 """What the project changes in geventhttpclient: heads of requests are kept, and llhttp's parser in C reads the responses.
 
-The library's own responses take some thirty calls more, do not bound their heads, and return the connection at the end of an
-interim response (103 Early Hints), while the final one is still to come.
+The library's own responses take thirty calls more, do not bound their heads, and return the connection at the end of an interim
+response (103 Early Hints), while the final one is still to come.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class Response(HTTPResponseParser):
         self._is_reusable = False  # the connection
 
     def read_head(self) -> None:
-        """Read until the head of the final response is complete. May be interrupted in its wait, and called again."""
+        """Read until the head of the final response is complete. It may be interrupted, and called again."""
         while not self._has_head:
             if not self.read():
                 raise HTTPParseError("the connection was closed before the end of the head")
@@ -84,12 +84,8 @@ class Response(HTTPResponseParser):
     def release(self) -> None:
         """Return the connection to the pool, or close it, once."""
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self._is_reusable:
-            self._pool.return_socket(connection)
-        else:
-            self._pool.release_socket(connection)
+        if connection is not None:
+            (self._pool.return_socket if self._is_reusable else self._pool.release_socket)(connection)
 
     __del__ = release
 

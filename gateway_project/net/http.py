@@ -1,9 +1,8 @@
 """The HTTP client that sends completions to upstreams.
 
-Built on geventhttpclient, which parses in C and hands over bytes as they arrive; ``geventhttp`` has what the project changes in
-it. There is one connection pool per event loop and origin. The library's errors become the classes below, by phase. The client
-follows no redirects, ignores the environment's proxies, bounds responses, and connects only to addresses that ``addresses``
-permits.
+Built on geventhttpclient, which parses in C and hands over bytes as they arrive. Each event loop has a connection pool per
+origin. The library's errors become the classes below, by phase. The client follows no redirects, ignores the environment's
+proxies, bounds responses, and connects only to addresses that ``addresses`` permits.
 """
 
 import errno
@@ -12,6 +11,7 @@ import ssl
 import time
 import zlib
 from collections.abc import KeysView
+from contextlib import closing
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -36,16 +36,8 @@ _JOINED_BYTES_MAX = 65_536  # of a body that is sent together with its head
 # it. Of several addresses the first error counts; the resolver sorts those without a way to them last. EHOSTUNREACH is not one
 # of them: it may be this host's router, but on its own network a server that is switched off gives the same.
 _LOCAL_ERRNOS = {
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.ENOBUFS,
-    errno.EADDRNOTAVAIL,
-    errno.EAFNOSUPPORT,
-    errno.ENETDOWN,
-    errno.ENETUNREACH,
-    errno.EPERM,
-    errno.EACCES,
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EADDRNOTAVAIL),
+    *(errno.EAFNOSUPPORT, errno.ENETDOWN, errno.ENETUNREACH, errno.EPERM, errno.EACCES),
 }
 # By event loop, then by origin and connect_seconds.
 _pools: WeakKeyDictionary[Any, dict[tuple[str, int], Client]] = WeakKeyDictionary()
@@ -80,12 +72,9 @@ class ConnectionBroken(OutboundError):
 
 
 class Interrupted(OutboundError):
-    """The gateway no longer waits. The caller of this module raises it in a wait, from outside.
+    """The gateway no longer waits. The caller of this module raises it in a wait, from outside."""
 
-    ``is_sent``: the upstream may have some of the request, so it may be working on it.
-    """
-
-    is_sent = True
+    is_sent = True  # the upstream may have some of the request, so it may be working on it
 
 
 class ClientDisconnected(Interrupted):
@@ -114,35 +103,34 @@ class Deadlines(Protocol):
 
 
 def send(url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, until: float = math.inf) -> "AwaitedResponse":
-    """Send a POST and return its response, whose head is still to be waited for. The caller closes it.
-
-    ``until``, by the monotonic clock, is the caller's own deadline. Raises ConnectFailed, TimedOut, ConnectionBroken.
+    """Send a POST and return its response, which the caller closes. ``until`` is the caller's own deadline, by the monotonic
+    clock. Raises ConnectFailed, TimedOut, ConnectionBroken.
     """
-    return _send(_client(_origin(url), deadlines), url, headers, body, deadlines, until)
+    origin = _origin(url)
+    clients, key = _pools.setdefault(gevent.get_hub(), {}), (origin, deadlines.connect_seconds)
+    if key not in clients:
+        clients[key] = _make_client(origin, deadlines, settings.UPSTREAM_CONNECTIONS_MAX)
+    return _send(clients[key], url, headers, body, deadlines, until)
 
 
 def post_alone(
     url: str, *, headers: dict[str, str], body: bytes, deadlines: Deadlines, private_networks: addresses.Networks
 ) -> int:
-    """Send a request on a connection of its own, which is closed then, and return the status of the response.
+    """Send a request on a connection of its own and return the status, without reading the body. Raises like ``send``.
 
-    For servers that anybody may name: nothing of the response's body is read, and of the private networks only those given are
-    connected to. Raises like ``send``, and TimedOut.
+    For servers that anybody may name: of the private networks only those given are connected to.
     """
-    client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
-    try:
+    with closing(_make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)) as client:
         awaited = _send(client, url, headers, body, deadlines, math.inf)
         response = awaited.begin()
         awaited.close()
         if response is None:
             raise TimedOut("no head")
         return response.status
-    finally:
-        client.close()
 
 
 class Fetched(NamedTuple):
-    """The response to a GET. ``location`` is where a redirect leads; only a response of status 200 has a body."""
+    """The response to a GET; only one of status 200 has a body."""
 
     status: int
     location: str
@@ -151,16 +139,11 @@ class Fetched(NamedTuple):
 
 def get_alone(url: str, *, deadlines: Deadlines, until: float, private_networks: addresses.Networks, bytes_max: int) -> Fetched:
     """Fetch a document on a connection of its own, as ``post_alone`` sends one. Raises also ResponseTooLarge."""
-    client = _make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)
-    try:
-        response = _send(client, url, {"Accept-Encoding": ACCEPTED_CODING}, b"", deadlines, until, method="GET").wait()
-        try:
+    with closing(_make_client(_origin(url), deadlines, connections_max=1, private_networks=private_networks)) as client:
+        awaited = _send(client, url, {"Accept-Encoding": ACCEPTED_CODING}, b"", deadlines, until, method="GET")
+        with closing(awaited.wait()) as response:
             body = response.read_all(bytes_max) if response.status == 200 else b""
             return Fetched(response.status, response.header("location"), body)
-        finally:
-            response.close()
-    finally:
-        client.close()
 
 
 @lru_cache(maxsize=1_024)
@@ -192,10 +175,7 @@ def _send(
 
 
 def _sent(pool: ConnectionPool, head: bytes, body: bytes) -> Any:
-    """Return the connection on which the request was sent. Every other exit closes it.
-
-    The library's own send loses the connection when a timer interrupts it. After enough of those the pool is empty.
-    """
+    """Return the connection on which the request was sent. Every other exit closes it; a timer in the library's does not."""
     try:
         connection = pool.get_socket()
     except TimedOut as error:  # it did not connect meanwhile: then the error is another one, of ``_connected``
@@ -244,10 +224,7 @@ class AwaitedResponse(msgspec.Struct, eq=False):
         return self._wait(self._begin_by) if self._begin_by < self._deadline else self.wait()
 
     def wait(self) -> "UpstreamResponse":
-        """Return the response once its head has arrived. Raises TimedOut past the total deadline, ConnectionBroken.
-
-        Every exception closes it.
-        """
+        """Return the response once its head has arrived. Raises TimedOut or ConnectionBroken when it has closed it."""
         response = self._wait(self._deadline)
         if response is None:
             self.close()
@@ -268,7 +245,6 @@ class AwaitedResponse(msgspec.Struct, eq=False):
         return None
 
     def close(self) -> None:
-        """Close the connection, unless the response is complete."""
         self._response.release()
 
 
@@ -293,10 +269,7 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         return self._response.headers.keys()
 
     def wait_for_text(self) -> None:
-        """Wait until more of the body is there than white space, with which some servers keep a connection alive.
-
-        Raises like ``read_all``.
-        """
+        """Wait until more of the body is there than white space, with which some servers keep a connection alive."""
         response = self._response
         while not response.is_complete and not response.body.strip():
             response.body.clear()
@@ -306,10 +279,7 @@ class UpstreamResponse(msgspec.Struct, eq=False):
             response.body.extend(arrived)
 
     def read_all(self, bytes_max: int | None = None) -> bytes:
-        """Return the whole body, which may have UPSTREAM_REPLY_BYTES_MAX unless told otherwise.
-
-        Raises TimedOut, ConnectionBroken, ResponseTooLarge.
-        """
+        """Return the whole body. Raises TimedOut, ConnectionBroken, ResponseTooLarge."""
         response = self._response
         bytes_max = settings.UPSTREAM_REPLY_BYTES_MAX if bytes_max is None else bytes_max
         if response.is_complete and len(response.body) <= bytes_max:  # all of it came with its head
@@ -327,10 +297,7 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         return bytes(body)
 
     def read_some(self, timeout_seconds: float) -> bytes | None:
-        """Return the bytes that have arrived, after waiting for the first one. b"" at the end; None after the timeout.
-
-        Raises TimedOut past the total deadline, ConnectionBroken.
-        """
+        """Wait for bytes and return them: b"" at the end, None after the timeout. Raises TimedOut, ConnectionBroken."""
         response = self._response
         while not response.body and not response.is_complete:
             left_seconds = self._deadline - time.monotonic()
@@ -350,12 +317,11 @@ class UpstreamResponse(msgspec.Struct, eq=False):
         return data
 
     def close(self) -> None:
-        """Return the connection to the pool, or close it when the response was not read to its end."""
         self._response.release()
 
 
 class CompressedResponse(UpstreamResponse):
-    """A response that is compressed with gzip or deflate. Its limits are those of what is in it."""
+    """A response in gzip or deflate. Its limits are those of what is in it."""
 
     _zlib: Any = msgspec.field(default_factory=lambda: zlib.decompressobj(_GZIP_OR_ZLIB))
     _left: bytes = b""  # that arrived and was not decompressed yet
@@ -367,8 +333,12 @@ class CompressedResponse(UpstreamResponse):
     def read_some(self, timeout_seconds: float) -> bytes | None:
         while not (found := self._decompress()):
             arrived = UpstreamResponse.read_some(self, timeout_seconds)
+            if arrived == b"" and self._has_begun and not self._zlib.eof:
+                if found := self._zlib.flush():  # what the limit of a read left inside of zlib
+                    return bytes(found)
+                raise ConnectionBroken("its compressed body was cut off")
             if not arrived:
-                return self._end() if arrived is not None and self._has_begun and not self._zlib.eof else arrived
+                return arrived
             self._left += arrived
         return found
 
@@ -390,23 +360,6 @@ class CompressedResponse(UpstreamResponse):
             raise ConnectionBroken(f"its compressed body cannot be read: {error}") from error
         return found
 
-    def _end(self) -> bytes:
-        """Return what the limit of a read left inside of zlib. Raises ConnectionBroken: the end is missing."""
-        if found := self._zlib.flush():
-            return bytes(found)
-        raise ConnectionBroken("its compressed body was cut off")
-
-
-# --- Connections --------------------------------------------------------------------------------------------------
-
-
-def _client(origin: str, deadlines: Deadlines) -> Client:
-    clients = _pools.setdefault(gevent.get_hub(), {})
-    key = (origin, deadlines.connect_seconds)
-    if key not in clients:
-        clients[key] = _make_client(origin, deadlines, settings.UPSTREAM_CONNECTIONS_MAX)
-    return clients[key]
-
 
 def _make_client(
     origin: str, deadlines: Deadlines, connections_max: int, private_networks: addresses.Networks | None = None
@@ -422,12 +375,10 @@ def _make_client(
 
 
 class _Pool(ConnectionPool):
-    """Connects to permitted addresses. Says of every error that connecting failed: the library's errors do not."""
-
     private_networks: addresses.Networks | None = None
 
     def _resolve(self) -> list[Any]:
-        """Return the addresses to try. Raises LocalFault: without one, nothing is known of the peer."""
+        """Return the permitted addresses. Raises LocalFault: without one, nothing is known of the peer."""
         try:
             return addresses.permitted(super()._resolve(), self.private_networks)
         except TimedOut as error:
