@@ -42,7 +42,10 @@ def main() -> None:
         settings_file.load(os.environ, as_owner=word in _OF_OWNER)
         _become_owner(installation.var(os.environ))
         if word == "run":
-            _run()
+            embedded.require_installed()
+            from gateway_project.local import supervisor
+
+            supervisor.main()
         elif process := process_commands.arguments(installation.var(os.environ)).get(word):
             _become([*process, *rest])
         else:
@@ -52,7 +55,7 @@ def main() -> None:
 
 
 def _become_owner(directory: Path) -> None:
-    """Give up root for the owner of the data directory: its processes could not use files that root makes there."""
+    """Give root up for the owner of the data directory, whose processes could not use files that root makes there."""
     if installation.IS_CHECKOUT or os.geteuid() != 0 or not directory.exists():
         return
     owner = directory.stat()
@@ -70,13 +73,6 @@ def _become(arguments: list[str]) -> None:
     os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606  the process keeps its id
 
 
-def _run() -> None:
-    embedded.require_installed()
-    from gateway_project.local import supervisor
-
-    supervisor.main()
-
-
 def _manage(word: str) -> None:
     import django
 
@@ -89,7 +85,10 @@ def _manage(word: str) -> None:
     if is_help and len(sys.argv) < 3:
         sys.stdout.write(f"{USAGE}\n")
     elif not is_check and not is_help:
-        _require_database()
+        from gateway_project import checks, startup
+
+        if missing := checks.missing_database():
+            sys.exit(startup.describe(missing))
     _execute()
 
 
@@ -107,11 +106,3 @@ def _execute() -> None:
         if not isinstance(error.__cause__, PoolTimeout) or not (reason := direct_connections.refusal()):
             raise
         sys.exit(f"The database is unavailable: {reason}")
-
-
-def _require_database() -> None:
-    """End the process if no database is configured. ``check`` alone goes on, and lists what else is missing."""
-    from gateway_project import checks, startup
-
-    if missing := checks.missing_database():
-        sys.exit(startup.describe(missing))

@@ -1,7 +1,6 @@
 """``model-gateway init``: writes the settings, secrets, units and proxy of this server, or the files of a Compose project.
 
-The files are those of ``deploy``, with the names, passwords and paths of this server. A file that exists is kept: it may have
-secrets that nobody else has.
+The files are those of ``deploy``, with this server's names, passwords and paths. A file that exists is kept, with its secrets.
 """
 
 import argparse
@@ -80,9 +79,6 @@ def _host(value: str) -> str:
     if not _HOST.fullmatch(value.lower()):
         raise argparse.ArgumentTypeError(f"{value!r} is no host name such as {_EXAMPLE_HOST}")
     return value.lower()
-
-
-# --- The files ----------------------------------------------------------------------------------------------------
 
 
 def _server_files(host: str, root: Path) -> Iterator[File]:
@@ -165,9 +161,6 @@ def _command() -> Path:
     return Path(sys.argv[0]).absolute() if Path(sys.argv[0]).name == "model-gateway" else Path(_DEPLOYED)
 
 
-# --- Writing ------------------------------------------------------------------------------------------------------
-
-
 def _write(files: Sequence[File]) -> bool:
     """Write the files that do not exist, and say of each what was done. Return whether there were settings before."""
     has_settings = any(file.path.name == "gateway.env" and file.path.exists() for file in files)
@@ -198,9 +191,6 @@ def _make_user(settings: Path) -> None:
     link = Path("/usr/local/bin/model-gateway")
     if not link.exists() and _command() != link:
         link.symlink_to(_command())
-
-
-# --- What to do next ----------------------------------------------------------------------------------------------
 
 
 def _next_steps(host: str, compose: Path | None, root: Path, *, is_first: bool) -> str:

@@ -27,10 +27,7 @@ def path(environ: Mapping[str, str]) -> Path | None:
 
 
 def load(environ: MutableMapping[str, str], *, as_owner: bool = False) -> None:
-    """Set what ``environ`` lacks from the file, first of all that of the owner if ``as_owner``.
-
-    Raises ImproperlyConfigured, which names the file and the line.
-    """
+    """Set what ``environ`` lacks from the file, first from that of the owner if ``as_owner``. Raises ImproperlyConfigured."""
     if (file := path(environ)) is None:
         return
     owner = file.with_name(OWNER_NAME)

@@ -17,13 +17,12 @@ ROOT = installation.CODE
 Environment = MutableMapping[str, str]
 
 _SECRETS = ("GATEWAY_SECRET_KEY", "GATEWAY_KEY_PEPPERS", "GATEWAY_ENCRYPTION_KEYS")
-# A developer's machine has none of these in its environment. Whoever sets the secrets has forgotten DATABASE_URL, and must not
-# migrate an embedded database in its place.
+# A developer's machine has none of these. Whoever sets the secrets alone has forgotten DATABASE_URL: that migrates nothing.
 _OF_DEPLOYMENTS = ("DATABASE_URL", *_SECRETS)
 
 
 def prepare(environ: Environment) -> None:
-    """Set the missing variables on a developer's machine: where GATEWAY_DEVELOPMENT is on, or nothing tells of a deployment.
+    """Set what is missing where GATEWAY_DEVELOPMENT is on, or nothing tells of a deployment.
 
     Raises embedded.CannotStart, or ImproperlyConfigured when GATEWAY_DEVELOPMENT cannot be read.
     """
@@ -34,11 +33,8 @@ def prepare(environ: Environment) -> None:
     if not is_complete:
         embedded.require_installed()
     prepare_secrets(environ)
-    if not is_complete:
-        _prepare_stores(environ)
-
-
-def _prepare_stores(environ: Environment) -> None:
+    if is_complete:
+        return
     # A server does not have installed what these modules import.
     from gateway_project.local import postgresql
     from gateway_project.local import redis as embedded_redis
@@ -50,8 +46,10 @@ def _prepare_stores(environ: Environment) -> None:
 
 
 def is_prepared(environ: Environment) -> bool:
-    """Return whether nothing is left to make: a start made the secrets, or the environment says by itself what it is."""
-    return _secrets_file(environ).exists() or any(map(environ.get, ("GATEWAY_DEVELOPMENT", *_OF_DEPLOYMENTS)))
+    """Return whether a start made the secrets, or the environment says by itself what it is."""
+    return (installation.var(environ) / "secrets.env").exists() or any(
+        map(environ.get, ("GATEWAY_DEVELOPMENT", *_OF_DEPLOYMENTS))
+    )
 
 
 def var(environ: Environment) -> Path:
@@ -66,17 +64,9 @@ def var(environ: Environment) -> Path:
     return path
 
 
-# --- Secrets -----------------------------------------------------------------------------------------------------
-
-
-def _secrets_file(environ: Environment) -> Path:
-    return installation.var(environ) / "secrets.env"
-
-
 def prepare_secrets(environ: Environment) -> None:
     """Set the missing secrets from a file that only its owner can read. Make the file if it does not exist."""
-    var(environ)
-    path = _secrets_file(environ)
+    path = var(environ) / "secrets.env"
     if not path.exists():
         _write_secrets(path)
     for line in path.read_text().splitlines():
@@ -85,20 +75,12 @@ def prepare_secrets(environ: Environment) -> None:
 
 
 def _write_secrets(path: Path) -> None:
-    # Linked into place when complete, so that a command that starts at the same moment reads the whole file.
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".secrets-")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.writelines(f"{name}={value}\n" for name, value in _new_secrets().items())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        os.unlink(draft)
-
-
-def _new_secrets() -> dict[str, str]:
     from cryptography.fernet import Fernet
 
-    return dict(
-        zip(_SECRETS, (secrets.token_urlsafe(64), secrets.token_urlsafe(48), Fernet.generate_key().decode()), strict=True)
-    )
+    values = secrets.token_urlsafe(64), secrets.token_urlsafe(48), Fernet.generate_key().decode()
+    # Linked into place when complete, so that a command that starts at the same moment reads the whole file.
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".secrets-") as file:
+        file.writelines(f"{name}={value}\n" for name, value in zip(_SECRETS, values, strict=True))
+        file.flush()
+        with suppress(FileExistsError):
+            os.link(file.name, path)

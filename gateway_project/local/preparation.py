@@ -1,7 +1,7 @@
 """What ``make run`` does before the processes start: read the options, start PostgreSQL and Redis, fill the database.
 
-Each step prints a line. A step that fails ends the start with a message of one line. The steps in the database run in a
-process of their own, ``python -m gateway_project.local.preparation``, so that the supervisor does not keep what they load.
+Each step prints a line; one that fails ends the start. The steps in the database run in a process of their own,
+``python -m gateway_project.local.preparation``, so that the supervisor does not keep what they load.
 """
 
 import errno
@@ -77,10 +77,7 @@ def requested_catalog(environ: development.Environment) -> Path | None:
 
 
 def require_readable_settings() -> None:
-    """Raises CannotStart when a variable of the settings cannot be read.
-
-    A process of its own reads them: the supervisor need not keep what they load.
-    """
+    """Raises CannotStart when a variable of the settings cannot be read, by a process that ends with what they load."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as process:
         if objection := process.submit(_settings_objection).result():
             raise CannotStart(objection)
@@ -107,17 +104,23 @@ def require_free_port(address: Address) -> None:
         raise CannotStart(f"Cannot listen on {address.host}:{address.port}: {reason}. {advice}") from None
 
 
-# --- The stores --------------------------------------------------------------------------------------------------
-
-
 Stores = dict[str, Callable[[], bool]]  # by name, a function that returns whether the server still runs
 
 
 def start_stores(environ: development.Environment, directory: Path) -> Stores:
     """Start the missing servers and put their URLs into ``environ``. Return the servers that were started."""
     started: Stores = {}
+
+    def start_redis() -> str:
+        process = embedded_redis.start(directory)
+        environ["REDIS_URL"] = embedded_redis.url(directory)
+        if process is None:
+            return "none found: beat runs the background tasks itself"
+        started["Redis"] = lambda: process.poll() is None
+        return ""
+
     if "REDIS_URL" not in environ:
-        run_step("Redis", lambda: _start_redis(environ, directory, started))
+        run_step("Redis", start_redis)
     if not environ.get("DATABASE_URL"):
         started["PostgreSQL"] = partial(postgresql.is_running, directory)
     run_step("PostgreSQL", lambda: development.prepare(environ))
@@ -126,20 +129,7 @@ def start_stores(environ: development.Environment, directory: Path) -> Stores:
     return started
 
 
-def _start_redis(environ: development.Environment, directory: Path, started: Stores) -> str:
-    process = embedded_redis.start(directory)
-    environ["REDIS_URL"] = embedded_redis.url(directory)
-    if process is None:
-        return "none found: beat runs the background tasks itself"
-    started["Redis"] = lambda: process.poll() is None
-    return ""
-
-
-# --- The database ------------------------------------------------------------------------------------------------
-
-
 def main() -> None:
-    """Prepare the database of the environment's options, and exit with 1 and a message if that fails."""
     try:
         _prepare_database(requested_address(os.environ), requested_catalog(os.environ))
     except CannotStart as error:
@@ -153,31 +143,26 @@ def _prepare_database(address: Address, catalog: Path | None) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway_project.settings")
     from django.core.management import call_command
 
-    run_step("configuration", _configure)
+    def configure() -> None:
+        import django
+
+        django.setup()
+        call_command("check", tags=[environment.CHECK_TAG], fail_level="ERROR", stdout=io.StringIO())
+
+    def make_demo_account() -> None:
+        from django.conf import settings
+
+        urls = {"base_url": address.url(settings.GATEWAY_BASE_HOST), "api_url": address.url(settings.GATEWAY_API_HOST)}
+        call_command("prepare_quickstart", **urls, stdout=io.StringIO())
+
+    run_step("configuration", configure)
     run_step("migrations", lambda: call_command("migrate", verbosity=0))
     # One call for both: two calls would, at every start, set a price that the file overrides to the built-in one and back.
     files = [str(catalog)] if catalog else []
     run_step("catalog", lambda: call_command("load_catalog", *files, built_in=True, stdout=io.StringIO()))
     # From the gateway's own data only, without a request to a source: so the rankings are not empty at the first visit.
     run_step("rankings", lambda: call_command("refresh_rankings", "INTERNAL", stdout=io.StringIO(), stderr=io.StringIO()))
-    run_step("demo account", lambda: call_command("prepare_quickstart", **_urls(address), stdout=io.StringIO()))
-
-
-def _configure() -> None:
-    import django
-    from django.core.management import call_command
-
-    django.setup()
-    call_command("check", tags=[environment.CHECK_TAG], fail_level="ERROR", stdout=io.StringIO())
-
-
-def _urls(address: Address) -> dict[str, str]:
-    from django.conf import settings
-
-    return {"base_url": address.url(settings.GATEWAY_BASE_HOST), "api_url": address.url(settings.GATEWAY_API_HOST)}
-
-
-# --- Output ------------------------------------------------------------------------------------------------------
+    run_step("demo account", make_demo_account)
 
 
 def run_step(name: str, act: Callable[[], object]) -> None:

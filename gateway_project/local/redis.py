@@ -28,34 +28,16 @@ def url(directory: Path) -> str:
 
 
 def start(directory: Path) -> "subprocess.Popen[bytes] | None":
-    """Start a Redis for ``directory``: the machine's own, else the wheel's. Return None when neither starts.
-
-    It listens only on a Unix socket and saves nothing to disk, as it holds only Celery's messages. The caller must stop it.
-    """
+    """Start a Redis for Celery's messages: the machine's own, else the wheel's. None if neither starts. The caller stops it."""
     stop(directory)
     path = _socket(directory)
     path.unlink(missing_ok=True)
     for executable in _executables():
-        command = [
-            executable,
-            "--port",
-            "0",
-            "--unixsocket",
-            str(path),
-            "--unixsocketperm",
-            "700",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--daemonize",
-            "no",
-            "--dir",
-            str(directory),
-        ]
+        listening = ["--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
+        files = ["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", str(directory)]
         with (directory / "redis.log").open("ab") as log:
             process = subprocess.Popen(  # noqa: S603
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                [executable, *listening, *files], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         if _has_started(process, path):
             return process
@@ -93,11 +75,9 @@ def _executables() -> Iterator[str]:
 def _is_answering(path: Path) -> bool:
     import redis
 
-    if not path.exists():
-        return False
     try:
         with _client(path) as client:
-            return bool(client.ping())
+            return path.exists() and bool(client.ping())
     except (redis.RedisError, OSError):
         return False
 

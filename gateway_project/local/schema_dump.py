@@ -43,15 +43,11 @@ def dump(url: str) -> str:
     command = [str(postgresql.programs() / "pg_dump"), *options, url]
     dumped = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
     statements = _NOTES.sub("", _PREAMBLE.sub("", dumped, count=1))
-    return _HEAD + re.sub(r"\n{3,}", "\n\n", statements).rstrip() + f"\n\n{_migrations_sql(url)}\n"
-
-
-def _migrations_sql(url: str) -> str:
-    """SQL that records all migrations. Django applies them in another order each time, so they are sorted."""
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url) as connection:  # Django applies migrations in another order each time
         names = connection.execute("SELECT app, name FROM django_migrations ORDER BY app, name").fetchall()
     rows = ",\n".join(f"\t('{app}', '{name}', now())" for app, name in names)
-    return f"INSERT INTO public.django_migrations (app, name, applied) VALUES\n{rows};"
+    migrations = f"INSERT INTO public.django_migrations (app, name, applied) VALUES\n{rows};"
+    return _HEAD + re.sub(r"\n{3,}", "\n\n", statements).rstrip() + f"\n\n{migrations}\n"
 
 
 if __name__ == "__main__":

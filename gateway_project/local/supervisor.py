@@ -1,8 +1,7 @@
 """Runs the whole gateway on one machine: ``make run``, or ``python -m gateway_project.local.supervisor``.
 
-After the steps of ``preparation`` it runs web and a worker with beat, until Ctrl-C or until one of them ends. Then it stops
-all processes. It reads from the environment: PORT (8000), GATEWAY_BIND (127.0.0.1), CATALOG (a file
-for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
+After the steps of ``preparation`` it runs web and a worker with beat, until Ctrl-C or until one of them ends. It reads PORT,
+GATEWAY_BIND, CATALOG (a file for ``load_catalog``), GATEWAY_VAR, and the variables of the settings.
 """
 
 import fcntl
@@ -41,7 +40,7 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def main() -> None:
     for signal_number in _STOP_SIGNALS:
-        signal.signal(signal_number, _interrupt)
+        signal.signal(signal_number, signal.default_int_handler)
     try:
         sys.exit(_run(os.environ))
     except CannotStart as error:
@@ -52,10 +51,6 @@ def main() -> None:
         sys.exit(str(cannot_write(Path(error.filename), error)))
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _interrupt(signal_number: int, frame: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def _run(environ: development.Environment) -> int:
@@ -79,9 +74,6 @@ def _run(environ: development.Environment) -> int:
             signal.signal(signal_number, signal.SIG_IGN)  # a second Ctrl-C would leave processes running
         stop_children(directory)
         lock.close()
-
-
-# --- One supervisor per directory, and no children of an earlier one ---------------------------------------------
 
 
 def _lock(directory: Path, address: Address) -> IO[str]:
@@ -122,22 +114,18 @@ def _mark(process: psutil.Process) -> str | None:
         return None
 
 
-# --- The processes -----------------------------------------------------------------------------------------------
-
-
 def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -> int:
-    """Run the processes until one ends or a signal comes. Return the exit status, which is 0 after a signal."""
+    """Run the processes until one ends or a signal comes. Return the exit status."""
     for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
         command = shlex.join([sys.executable, *arguments])
         supervisor.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
     supervisor.loop()
-    return 0 if supervisor.was_stopped_by_signal else 1
+    return 0 if supervisor.returncode in (130, 143) else 1  # honcho's codes for SIGINT and SIGTERM; a child's is negative
 
 
 def _run_child(module: str, environ: dict[str, str]) -> int:
     """Run a module to its end, in a process with this environment. Return the exit status."""
-    command = [sys.executable, "-m", module]
-    return subprocess.run(command, env=environ, check=False).returncode  # noqa: S603
+    return subprocess.run([sys.executable, "-m", module], env=environ, check=False).returncode  # noqa: S603
 
 
 def _commands(directory: Path, *, has_redis: bool) -> dict[str, list[str]]:
@@ -171,10 +159,6 @@ class Supervisor(Manager):
         super().__init__()
         self.events: queue.Queue[Any] = queue.Queue()
         self._address, self._stores, self._announce = address, stores, announce
-
-    @property
-    def was_stopped_by_signal(self) -> bool:
-        return self.returncode in (130, 143)  # honcho's codes for SIGINT and SIGTERM; that of a child is negative
 
     def _start(self) -> None:
         """Start each process and read its output in a thread. honcho would fork for it, and each fork takes 10 MB."""

@@ -25,10 +25,7 @@ _PATIENT = (" CONCURRENTLY ", " VALIDATE CONSTRAINT ")
 
 # Their triggers refuse every change already. So there must be two mistakes before a row is changed, instead of one.
 APPEND_ONLY = (
-    "billing_ledgerentry",
-    "billing_manualentry",
-    "billing_membershipchange",
-    "billing_paymentevent",
+    *("billing_ledgerentry", "billing_manualentry", "billing_membershipchange", "billing_paymentevent"),
     "activity_activity",
 )
 _GRANTEES = """
@@ -62,8 +59,10 @@ class Command(migrate.Command):
         with connection.execute_wrapper(self._execute_patiently):
             self._set_lock_seconds(connection, LOCK_SECONDS)
             try:
-                if not options.pop("from_migrations") and not any(map(options.get, _PARTIAL_OPTIONS)):
-                    self._load_snapshot(connection, options["verbosity"])
+                may_load = not options.pop("from_migrations") and not any(map(options.get, _PARTIAL_OPTIONS))
+                has_loaded = may_load and self._repeat(lambda: schema_snapshot.load(connection), lambda: True)
+                if has_loaded and options["verbosity"]:
+                    self.stdout.write("The database is empty. Created all tables from schema.sql.")
                 self._migrate_cell(cell.FIRST, args, options)
                 for number in migration.added_cells(connection.alias):
                     self.stdout.write(f"Cell {number}:")
@@ -73,15 +72,14 @@ class Command(migrate.Command):
                     with connection.cursor() as cursor:
                         cursor.execute(direct_connections.session_sql())
 
-    def _load_snapshot(self, connection: BaseDatabaseWrapper, verbosity: int) -> None:
-        if self._repeat(lambda: schema_snapshot.load(connection), lambda: True) and verbosity:
-            self.stdout.write("The database is empty. Created all tables from schema.sql.")
-
     def _migrate_cell(self, number: int, args: Any, options: dict[str, Any]) -> None:
         with cell.use(number):
             self._repeat(lambda: super(Command, self).handle(*args, **options), self._may_run_again)
             migration.finish(number)
-            self._protect(connections[options["database"]])
+            with connections[options["database"]].cursor() as cursor:
+                cursor.execute(_GRANTEES, [list(APPEND_ONLY)])
+                for table, role in cursor.fetchall():  # both are quoted where need be
+                    cursor.execute(f"REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM {role}")
 
     def migration_progress_callback(self, action: str, migration: Migration | None = None, fake: bool = False) -> None:
         if action.startswith(("apply", "unapply")):
@@ -119,9 +117,3 @@ class Command(migrate.Command):
     def _set_lock_seconds(self, connection: BaseDatabaseWrapper, seconds: int) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = '{seconds}s'")
-
-    def _protect(self, connection: BaseDatabaseWrapper) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(_GRANTEES, [list(APPEND_ONLY)])
-            for table, role in cursor.fetchall():
-                cursor.execute(f"REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM {role}")  # both are quoted where need be
