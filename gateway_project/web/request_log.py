@@ -51,28 +51,16 @@ class RequestLogMiddleware:
 
 def _write(line: logs.RequestLine, request: HttpRequest, response: HttpResponse, route: str, seconds: float) -> None:
     line.is_written = True
-    failure = _failure(line, response, route) if response.status_code >= 400 or line.failures else {}
+    failure: dict[str, Any] = {}
+    words, level = "", logging.INFO
+    if response.status_code >= 400 or line.failures:
+        failure = _failure(line, response, route)
+        words = "".join(f": {failure[name]}" for name in ("error", "reason") if name in failure)
+        words += f" [{'; '.join(line.failures)}]" if line.failures else ""
+        level = _level(line, response, failure)
     path = _quoted(request.path)  # so that a line break in the path does not start a new log line
-    logs.write(
-        logger,
-        _level(line, response, failure) if failure else logging.INFO,
-        "%s %s %s %.1fms%s",
-        (request.method, path, response.status_code, seconds * 1000, _describe(failure) if failure else ""),
-        _facts(request, response, path, route, seconds) | failure,
-        line.cause if line.is_unexpected else None,
-    )
-
-
-def _level(line: logs.RequestLine, response: HttpResponse, failure: dict[str, Any]) -> int:
-    if response.status_code >= 500:
-        is_one_of_many = isinstance(line.cause, errors.NoRoom) and "repeated" not in failure
-        return logging.INFO if is_one_of_many else logging.ERROR
-    return logging.WARNING if line.failures else logging.INFO
-
-
-def _facts(request: HttpRequest, response: HttpResponse, path: str, route: str, seconds: float) -> dict[str, Any]:
     notes = request_notes.notes_of(request)
-    return {
+    facts = {
         "method": request.method,
         "path": path,
         "route": route,
@@ -83,27 +71,28 @@ def _facts(request: HttpRequest, response: HttpResponse, path: str, route: str, 
         # The completion and its cost, if there is one. For a stream a later line logs the cost.
         "completion": notes.completion_id,
         "cost": response.headers.get("x-gateway-cost"),
+        **failure,
     }
+    arguments = (request.method, path, response.status_code, seconds * 1000, words)
+    logs.write(logger, level, "%s %s %s %.1fms%s", arguments, facts, line.cause if line.is_unexpected else None)
+
+
+def _level(line: logs.RequestLine, response: HttpResponse, failure: dict[str, Any]) -> int:
+    if response.status_code >= 500:
+        is_one_of_many = isinstance(line.cause, errors.NoRoom) and "repeated" not in failure
+        return logging.INFO if is_one_of_many else logging.ERROR
+    return logging.WARNING if line.failures else logging.INFO
 
 
 def _failure(line: logs.RequestLine, response: HttpResponse, route: str) -> dict[str, Any]:
-    """Return the class of the ``error``, its ``reason`` unless it is the caller's fault, and the ``failures`` on the way.
-
-    Of those for lack of room, the first in a minute says how many were ``repeated`` since the last such.
-    """
+    """Return the class of the ``error``, its ``reason`` unless it is the caller's fault, and the ``failures`` on the way."""
     facts: dict[str, Any] = {}
     if response.status_code >= 400:
         facts["error"] = type(line.cause).__name__ if line.cause else response.reason_phrase
     if response.status_code >= 500:
         facts["reason"] = errors.reason(line.cause) if line.cause else response.reason_phrase
     if isinstance(line.cause, errors.NoRoom) and (repeated := _refusals.count(route)) is not None:
-        facts["repeated"] = repeated
+        facts["repeated"] = repeated  # since the last line, which is at least a minute ago
     if line.failures:
         facts["failures"] = line.failures
     return facts
-
-
-def _describe(failure: dict[str, Any]) -> str:
-    """Return the failure as text for the end of the log line."""
-    reasons = "".join(f": {failure[name]}" for name in ("error", "reason") if name in failure)
-    return f"{reasons} [{'; '.join(failure['failures'])}]" if "failures" in failure else reasons
