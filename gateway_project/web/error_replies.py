@@ -38,16 +38,12 @@ def respond(error: errors.ApiError, request: HttpRequest) -> HttpResponse:
 
 
 def hand_on(error: errors.ApiError, request: HttpRequest, response: HttpResponse, *, took_nothing: bool = False) -> bool:
-    """Let nginx give the request to a host that is ready, if this one is not, and took nothing. Return whether it will.
-
-    Of a read nothing is taken.
-    """
-    if not isinstance(error, errors.HostUnavailable) or _MAY_REDIRECT not in request.META:
-        return False
-    if not took_nothing and request.method not in ("GET", "HEAD"):
-        return False
-    response["X-Accel-Redirect"] = "@another_host"
-    return True
+    """Let nginx give the request to a host that is ready, if this one is not, and took nothing. Return whether it will."""
+    took_nothing = took_nothing or request.method in ("GET", "HEAD")
+    will = took_nothing and isinstance(error, errors.HostUnavailable) and _MAY_REDIRECT in request.META
+    if will:
+        response["X-Accel-Redirect"] = "@another_host"
+    return will
 
 
 def translate(exception: Exception) -> errors.ApiError:
@@ -65,17 +61,13 @@ def translate(exception: Exception) -> errors.ApiError:
     if pool.is_unavailable(exception) or isinstance(exception, (OutcomeUnknown, WaitTimedOut)):
         if not logs.explain(exception):
             logger.error("the database is unavailable: %s: %s", type(exception).__name__, errors.reason(exception))
-        kind = errors.HostUnavailable if _is_of_this_host(exception) else errors.ServiceUnavailable
+        is_elsewhere_too = isinstance(exception, OutcomeUnknown) or pool.is_lock_timeout(exception)  # locked for all hosts
+        may_be_better_off = pool.is_unavailable(exception) and not is_elsewhere_too
+        kind = errors.HostUnavailable if may_be_better_off else errors.ServiceUnavailable
         return kind("The gateway's database is not available right now.")
     if not logs.explain(exception, is_unexpected=True):
         logger.error("unexpected %s", type(exception).__name__, exc_info=exception)
     return errors.InternalError("")
-
-
-def _is_of_this_host(exception: Exception) -> bool:
-    """Return whether another host may be better off, and nothing was committed: a row is locked for all hosts."""
-    is_elsewhere_too = isinstance(exception, OutcomeUnknown) or pool.is_lock_timeout(exception)
-    return pool.is_unavailable(exception) and not is_elsewhere_too
 
 
 _NO_KEY = "Incorrect API key provided: you sent none. Send your key as Authorization: Bearer <API_KEY>."
