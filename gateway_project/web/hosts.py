@@ -48,10 +48,7 @@ class NoBaseHost(Exception):
 
 
 def mailed_base_url(request: HttpRequest) -> str:
-    """Return what links in mails begin with: the configured host, on a developer's machine also its own names.
-
-    Raises NoBaseHost.
-    """
+    """Return what links in mails begin with: the configured host, or a developer machine's own. Raises NoBaseHost."""
     if configured := configured_base_url():
         return configured
     host = request.get_host()
@@ -76,20 +73,17 @@ class AddressMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if settings.METRICS_ADDRESS and _is_at_port(request, settings.METRICS_ADDRESS[1]):
             request.urlconf = "gateway_project.urls.metrics"
-        elif request.path_info not in _ANY_HOST and (urlconf := self._urlconf_of(request)):
-            request.urlconf = urlconf
+        elif request.path_info not in _ANY_HOST:
+            # Without the header Django takes the address at which the request came. A host is checked once.
+            host = request.META.get("HTTP_HOST") or request.get_host()
+            given = (host, settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST, *settings.ALLOWED_HOSTS)
+            if given not in self._urlconfs:
+                if len(self._urlconfs) >= _HOSTS_MAX:
+                    self._urlconfs.clear()
+                self._urlconfs[given] = _urlconf(request.get_host().lower().removesuffix(":443").removesuffix(":80"))
+            if urlconf := self._urlconfs[given]:
+                request.urlconf = urlconf
         return self.get_response(request)
-
-    def _urlconf_of(self, request: HttpRequest) -> str | None:
-        """Return the routes of the host, which is checked once as long as the settings are the same. Raises DisallowedHost."""
-        # Without the header Django takes the address at which the request came.
-        host = request.META.get("HTTP_HOST") or request.get_host()
-        given = (host, settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST, *settings.ALLOWED_HOSTS)
-        if given not in self._urlconfs:
-            if len(self._urlconfs) >= _HOSTS_MAX:
-                self._urlconfs.clear()
-            self._urlconfs[given] = _urlconf(_without_default_port(request.get_host().lower()))
-        return self._urlconfs[given]
 
 
 def _is_at_port(request: HttpRequest, port: int) -> bool:
@@ -100,16 +94,10 @@ def _is_at_port(request: HttpRequest, port: int) -> bool:
     return isinstance(here, tuple) and here[1] == port  # a unix socket has a path
 
 
-def _without_default_port(host: str) -> str:
-    return host.removesuffix(":443").removesuffix(":80")
-
-
 def _urlconf(host: str) -> str | None:
     api_host, base_host = settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST
     if not (api_host and base_host) or api_host == base_host:
         return None
     if host == api_host:
         return "gateway_project.urls.api"
-    if host == base_host:
-        return "gateway_project.urls.base"
-    return "gateway_project.urls.health"
+    return "gateway_project.urls.base" if host == base_host else "gateway_project.urls.health"
