@@ -1,9 +1,8 @@
 """Bounds the bytes of the large request bodies that this process receives, parses or holds, in all and for each account.
 
-Large whole replies count, too, until they are sent: they are paid, so none is refused, but they leave less room for bodies.
-
 A body counts with what has arrived of it and AHEAD_BYTES more, its Content-Length at most: to announce five megabytes takes
-nothing from others. It counts from before it is read until its reply begins, because further attempts may need it.
+nothing from others. It counts until its reply begins, because further attempts may need it. Large whole replies count, too,
+until they are sent: they are paid, so none is refused.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -28,7 +27,7 @@ class BodiesInFlight:
 
     @contextmanager
     def counted(self, owner: Hashable, length_bytes: int) -> Iterator[Arrived]:
-        """Count a body during the block. The value is ``arrived``, which its reader calls with how many bytes have arrived.
+        """Count a body during the block. Its reader tells the value, ``arrived``, how many bytes have arrived.
 
         Both raise RateLimitExceeded when the body takes more than the owner's bound, ServiceUnavailable beyond that of all.
         """

@@ -11,8 +11,7 @@ _HOST_BITS = 64  # a client of IPv6 has at least a /64, and may use any address 
 def client_address(request: HttpRequest) -> str:
     """Return the address. "" if it is not known: the server listens on a Unix socket, and no proxy says.
 
-    Each trusted proxy appends the address of its peer. With two proxies, the client's address is the second from the right.
-    Whatever stands left of it was written by the client, and proves nothing.
+    Each trusted proxy appends the address of its peer. Whatever stands left of these was written by the client.
     """
     peer = str(request.META.get("REMOTE_ADDR") or "")
     proxies: int = settings.TRUSTED_PROXIES

@@ -4,6 +4,8 @@ The settings CORS_* say what GATEWAY_CORS_ORIGINS permits. A preflight is answer
 query. No reply allows credentials, so a page can send only an API key that it has itself.
 """
 
+from typing import cast
+
 from corsheaders.middleware import CorsMiddleware
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -26,23 +28,15 @@ class ApiCorsMiddleware(CorsMiddleware):
     """django-cors-headers, without its cost for requests that come from no browser, and with the public paths."""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if request.path_info in _PUBLIC:
-            return self._reply_to_public(request)
-        if "HTTP_ORIGIN" in request.META:
-            response = super().__call__(request)
-            assert isinstance(response, HttpResponseBase)
-            return response
-        response = self.get_response(request)
-        assert isinstance(response, HttpResponseBase)
-        if settings.GATEWAY_CORS_ORIGINS and self.is_enabled(request):
-            patch_vary_headers(response, ("origin",))
-        return response
-
-    def _reply_to_public(self, request: HttpRequest) -> HttpResponseBase:
-        if request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META:
+        is_public = request.path_info in _PUBLIC
+        if is_public and request.method == "OPTIONS" and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in request.META:
             return HttpResponse(headers={**_PUBLIC_HEADERS, **_PUBLIC_PREFLIGHT_HEADERS})
-        response = self.get_response(request)
-        assert isinstance(response, HttpResponseBase)
-        for name, value in _PUBLIC_HEADERS.items():
-            response[name] = value
+        if "HTTP_ORIGIN" in request.META and not is_public:
+            return cast(HttpResponseBase, super().__call__(request))
+        response = cast(HttpResponseBase, self.get_response(request))
+        if is_public:
+            for name, value in _PUBLIC_HEADERS.items():
+                response[name] = value
+        elif settings.GATEWAY_CORS_ORIGINS and self.is_enabled(request):
+            patch_vary_headers(response, ("origin",))
         return response

@@ -19,8 +19,7 @@ def respond(
 ) -> StreamingHttpResponse:
     """Return the streaming reply. The first part is made here, so that an error before it still has an error status.
 
-    Raises RateLimitExceeded when ``downloader``, an id of whoever asks, has DOWNLOADS_MAX files under way in this process.
-    Pages let it pass, and middleware answers in words. ``subject`` names what the files are of.
+    Raises RateLimitExceeded when ``downloader`` has DOWNLOADS_MAX files under way in this process. ``subject`` names them.
     """
     body = _Download(downloader, parts, subject)
     headers = {

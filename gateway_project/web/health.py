@@ -29,11 +29,8 @@ readiness_checks: list[Callable[[], object]] = []
 
 
 def ready(request: HttpRequest) -> HttpResponse:
-    """Reply 200 when the database answers, has all migrations and serves what the apps' requests need, otherwise 503.
-
-    What takes longer than READY_SECONDS goes on by itself: it may have begun a batch that others share.
-    """
-    checking = gevent.spawn(_unreadiness)
+    """Reply 200 when the database answers, has all migrations and serves what the apps' requests need, otherwise 503."""
+    checking = gevent.spawn(_unreadiness)  # it may take longer, since it may have begun a batch that others share
     error = checking.get() if ends_within(checking, READY_SECONDS) else TimeoutError()
     if error is None:
         return JsonResponse({"status": "ready"})
@@ -43,22 +40,18 @@ def ready(request: HttpRequest) -> HttpResponse:
 
 def _unreadiness() -> Exception | None:
     try:
-        _require_ready()
+        with pool.time_limit():
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            require_migrated()
+        pool.release_connection()
+        for require in readiness_checks:
+            require()
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, NotMigrated, errors.ServiceUnavailable) as error:
         return error
     finally:
         pool.release_connection()  # it is that of this greenlet
     return None
-
-
-def _require_ready() -> None:
-    with pool.time_limit():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-        require_migrated()
-    pool.release_connection()
-    for require in readiness_checks:
-        require()
 
 
 def _reason(error: Exception) -> str:
@@ -76,7 +69,7 @@ class NotMigrated(Exception):
 
 
 def require_migrated_if_reachable() -> None:
-    """Raises NotMigrated. Without a database there is nothing to find out: requests are refused, and served when it is back."""
+    """Raises NotMigrated. Without a database, requests are refused, and served when it is back."""
     try:
         with pool.time_limit():
             require_migrated()
@@ -100,8 +93,6 @@ def _require_cell_migrated() -> None:
         raise NotMigrated(f"migrations are missing: run {installation.COMMAND} migrate")
 
 
-# --- Metrics ------------------------------------------------------------------------------------------------------
-
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4"
 
 # A request that has one of these came through a proxy, so its peer is the proxy.
@@ -112,11 +103,10 @@ _PROXY_HEADERS = {
 
 
 def metrics_text(request: HttpRequest, *, is_own_address: bool = False) -> HttpResponse:
-    """Reply with the metrics in Prometheus' text format, to those who may read them.
+    """Reply with the metrics in Prometheus' text format. They name models, providers and rates, which are not public.
 
-    They name models, providers and rates, which are nobody's business. ``is_own_address``: the request came to
-    GATEWAY_METRICS_BIND. Where GATEWAY_METRICS_SECRET is set, every address asks for it. On a developer's machine, programs of
-    the machine itself need neither. To all others the path does not exist.
+    ``is_own_address``: the request came to GATEWAY_METRICS_BIND. Where GATEWAY_METRICS_SECRET is set, every address asks for
+    it. On a developer's machine, programs of the machine itself need neither. To all others the path does not exist.
     """
     if not (
         has_metrics_secret(request.META.get("HTTP_AUTHORIZATION", ""))

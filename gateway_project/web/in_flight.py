@@ -87,14 +87,11 @@ class InFlight:
         vars(request)["end_in_flight"] = lambda reply_bytes: places.give_back()
 
     def _places_of(self, owner: Hashable) -> _Places:
-        return self._places_by_owner.setdefault(owner, _Places(self._maximum()))
-
-    def _maximum(self) -> int:
-        return int(getattr(settings, self._setting))
+        return self._places_by_owner.setdefault(owner, _Places(getattr(settings, self._setting)))
 
     def _refusal(self) -> errors.RateLimitExceeded:
         return errors.RateLimitExceeded(
-            f"The {self._owner} has as many {self._kind} in flight as it may have ({self._maximum()})."
+            f"The {self._owner} has as many {self._kind} in flight as it may have ({getattr(settings, self._setting)})."
             " Try again when one has ended.",
             headers=errors.retry_after(timedelta(seconds=1)),
         )
@@ -109,14 +106,15 @@ class PagesInFlight(InFlight):
         self._used_until: TTLCache[Hashable, float] = TTLCache(seconds=60, entries_max=65_536)
 
     def begin(self, request: HttpRequest, owner: Hashable) -> None:
-        """Count the page until ``end``, and no longer under its former owner. Raises RateLimitExceeded.
-
-        It waits for a place, and there for its pace: so an owner's pages begin in the order of their asking.
-        """
+        """Count the page until ``end``. It waits for a place, and there for its pace. Raises RateLimitExceeded."""
         end(request, None)
         refused_at = time.monotonic() + _PAGE_WAIT_SECONDS
         places = self._places_of(owner)
-        if not (places.take(_PAGE_WAIT_SECONDS) if len(places.waiting) < _PAGES_WAITING_MAX else self._pause()):
+        if len(places.waiting) >= _PAGES_WAITING_MAX:
+            pool.release_connection()
+            time.sleep(_WAIT_SECONDS)  # refused at once, clients that ask again and again would take all of the time
+            raise self._refusal()
+        if not places.take(_PAGE_WAIT_SECONDS):
             raise self._refusal()
         vars(request)["end_in_flight"] = lambda reply_bytes: places.give_back()
         self._wait_for_pace(owner, refused_at)
@@ -124,16 +122,12 @@ class PagesInFlight(InFlight):
 
         def end_page(reply_bytes: int | None) -> None:
             places.give_back()
-            queried_seconds = vars(request).get("queried_seconds", 0.0)
-            self._count(owner, _seconds(places, began, reply_bytes, queried_seconds))
+            self._count(owner, _seconds(places, began, reply_bytes, vars(request).get("queried_seconds", 0.0)))
 
         vars(request)["end_in_flight"] = end_page
 
-    def _pause(self) -> bool:
-        """Wait a second and for no place: refused at once, clients that ask again and again would take all of the time."""
-        pool.release_connection()
-        time.sleep(_WAIT_SECONDS)
-        return False
+    def _count(self, owner: Hashable, seconds: float) -> None:
+        self._used_until.put(owner, max(self._used_until.get(owner) or 0, time.monotonic()) + seconds)
 
     def _wait_for_pace(self, owner: Hashable, refused_at: float) -> None:
         now = time.monotonic()
@@ -145,9 +139,6 @@ class PagesInFlight(InFlight):
         if begins_at > refused_at:
             raise self._refusal()
 
-    def _count(self, owner: Hashable, seconds: float) -> None:
-        self._used_until.put(owner, max(self._used_until.get(owner) or 0, time.monotonic()) + seconds)
-
 
 def count_query(request: HttpRequest, seconds: float) -> None:
     """Count the time of a query of a page, but of one that is quick: there may have been no turn for its answer."""
@@ -155,7 +146,7 @@ def count_query(request: HttpRequest, seconds: float) -> None:
 
 
 def _seconds(places: _Places, began: float, reply_bytes: int | None, queried_seconds: float) -> float:
-    """Return what a page counts. One that goes on under another owner counts there.
+    """Return what a page counts. One that continues under another owner counts there.
 
     The processor time since it began includes what others computed while it waited, so none counts for two pages of an owner.
     What the page itself computed is not known: to add it up at each switch of greenlets would slow down completions.
@@ -170,7 +161,7 @@ def _seconds(places: _Places, began: float, reply_bytes: int | None, queried_sec
 
 
 def end(request: HttpRequest, reply_bytes: int | None = 0) -> None:
-    """Count the request no longer, if it was counted. ``reply_bytes`` has its reply; None: it goes on under another owner."""
+    """End what counts the request. ``reply_bytes`` has its reply; None: it continues under another owner."""
     end_one: Callable[[int | None], None] | None = vars(request).pop("end_in_flight", None)
     if end_one is not None:
         end_one(reply_bytes)

@@ -6,9 +6,6 @@ from django.http import HttpRequest, HttpResponse
 
 
 def without_conversion(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Return the next layer without Django's function around it, which makes a reply of an exception.
-
-    For a layer that changes no reply to an exception of the next one, or behind which none is raised.
-    """
+    """Return the next layer without Django's function around it, which makes a reply of an exception: it is not changed."""
     layer: Callable[[HttpRequest], HttpResponse] = getattr(get_response, "__wrapped__", get_response)
     return layer

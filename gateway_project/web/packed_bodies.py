@@ -1,7 +1,4 @@
-"""Unpacks request bodies by their Content-Encoding, within a bound of bytes and of time.
-
-A kilobyte may unpack to a megabyte. So it is unpacked slice by slice, and never beyond the bound of other bodies.
-"""
+"""Unpacks request bodies by their Content-Encoding, slice by slice and within bounds: a kilobyte may unpack to a megabyte."""
 
 import sys
 import zlib
@@ -41,10 +38,7 @@ def codings(header: str) -> list[str]:
 
 
 def unpack(packed: bytes, applied: list[str], arrived: Callable[[int], None]) -> bytes:
-    """Return the body, of at most REQUEST_BYTES_MAX. ``arrived`` is told how many bytes there are, packed and unpacked.
-
-    Raises InvalidRequest, RequestTooLarge.
-    """
+    """Return the body; tell ``arrived`` how many bytes there are, packed and unpacked."""
     before = 0
     for coding in reversed(applied):
         before += len(packed)
@@ -81,18 +75,14 @@ def _slices(packed: bytes, coding: str) -> Iterator[bytes]:
             try:
                 piece = unpacker.decompress(left, _SLICE_BYTES)
             except Exception as error:  # each library has a class of its own
-                raise _unreadable(coding, error) from None
+                if not (isinstance(error, zlib.error) or type(error).__name__ == "ZstdError"):
+                    raise
+                raise errors.InvalidRequest(f"The request body is not {coding}, as its Content-Encoding says.") from None
             left = unpacker.unused_data if unpacker.eof else getattr(unpacker, "unconsumed_tail", b"")
             may_have_more = len(piece) == _SLICE_BYTES and not unpacker.eof
             yield piece
     if not unpacker.eof:
         raise errors.InvalidRequest(f"The request body is not whole: its {coding} ends too early.")
-
-
-def _unreadable(coding: str, error: Exception) -> errors.InvalidRequest:
-    if not (isinstance(error, zlib.error) or type(error).__name__ == "ZstdError"):
-        raise error
-    return errors.InvalidRequest(f"The request body is not {coding}, as its Content-Encoding says.")
 
 
 def _gzip(_beginning: bytes) -> _Unpacker:

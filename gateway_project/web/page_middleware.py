@@ -45,10 +45,7 @@ _SessionStore = import_module(settings.SESSION_ENGINE).SessionStore
 
 
 class PageErrorMiddleware(MiddlewareMixin):
-    """Answers with an error of the API that a page raised, such as too many attempts to sign in, in words.
-
-    That the database is unavailable is such an error, too. All others are Django's to report.
-    """
+    """Answers in words an error of the API that a page raised, or of the database. All others are Django's to report."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not (isinstance(exception, errors.ApiError) or pool.is_unavailable(exception)):
@@ -69,11 +66,8 @@ class PageTextMiddleware(MiddlewareMixin):
 class PageBodyMiddleware(MiddlewareMixin):
     """Reads the form, within its bounds and REQUEST_BODY_TIMEOUT_SECONDS, before anything else of the request.
 
-    Django would read it when something first asks for a field, and wait for the rest of it for ever. A request whose client has
-    hung up meanwhile goes no further.
-
-    Only whoever is signed in sends more than FORM_BYTES_MAX. A larger form is refused before it is read, and counts among the
-    bytes in flight until its reply begins. Forms that take long to parse take turns.
+    Django would wait for the rest of it for ever. A request whose client has hung up meanwhile ends. Only whoever is signed in
+    sends more than FORM_BYTES_MAX, which counts among the bytes in flight. Forms that take long to parse take turns.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -119,20 +113,13 @@ def _counted(request: HttpRequest, length: int) -> AbstractContextManager[Arrive
         return nullcontext(strict_json.uncounted)
     if length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
         raise errors.RequestTooLarge(f"The form is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE:,} bytes.")
-    user_id = _signed_in_user_id(request)
+    user_id = None
+    if session_key := request.COOKIES.get(settings.SESSION_COOKIE_NAME):
+        user_id = _SessionStore(session_key).get(SESSION_KEY)  # whether the session still counts is asked later
+        pool.release_connection()  # the form may take long to arrive
     if user_id is None:
         raise errors.RequestTooLarge(f"The form is larger than {FORM_BYTES_MAX:,} bytes. Sign in to send larger ones.")
     return process_bodies.counted(("user", user_id), length)
-
-
-def _signed_in_user_id(request: HttpRequest) -> Any:
-    """Return the user of the session, by one read. Whether the session still counts is asked later."""
-    session_key = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
-    if not session_key:
-        return None
-    user_id = _SessionStore(session_key).get(SESSION_KEY)
-    pool.release_connection()  # the form may take long to arrive
-    return user_id
 
 
 def _read(request: HttpRequest, length: int) -> None:
@@ -154,12 +141,12 @@ def _parse(request: HttpRequest, length: int) -> None:
     with large_work.turn(work_bytes):
         if length <= FORM_BYTES_MAX:
             request.POST  # noqa: B018  Django keeps it
-        elif error := gevent.get_hub().threadpool.apply(_parse_now, (request,)):
+        elif error := gevent.get_hub().threadpool.apply(_parsing_error, (request,)):
             raise error
 
 
-def _parse_now(request: HttpRequest) -> Exception | None:
-    """Return what the parser raises, which a thread would print."""
+def _parsing_error(request: HttpRequest) -> Exception | None:
+    """Parse the form, and return what a thread would print."""
     try:
         request.POST  # noqa: B018
     except Exception as error:
@@ -168,10 +155,7 @@ def _parse_now(request: HttpRequest) -> Exception | None:
 
 
 class PageAddressInFlightMiddleware(MiddlewareMixin):
-    """Counts the page under its client's address. Comes behind what waits for the form and for a turn to sign in.
-
-    Static files are served before it: they compute next to nothing, and a browser asks for several at once.
-    """
+    """Counts the page under its client's address. Waits for the form and to sign in come before, and so do static files."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         return _begin_of_address(request)
@@ -188,10 +172,7 @@ def counts_as_page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpR
 
 
 class PageQueryMiddleware(MiddlewareMixin):
-    """Cancels the query of a page whose client has hung up, and goes no further with it: a page that changes nothing.
-
-    Who computes does not notice: a page that was left goes on until its next query.
-    """
+    """Cancels the query of a page that changes nothing when its client has hung up, and ends the page with it."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         client = request.META.get("gunicorn.socket")
@@ -236,10 +217,7 @@ class PageUserInFlightMiddleware(MiddlewareMixin):
 
 
 def asks_who(request: HttpRequest) -> bool:
-    """Return whether the page depends on who is signed in.
-
-    By the path, because to ask who is signed in makes a public page one that no cache may share.
-    """
+    """Return whether the page depends on who is signed in, by its path: to look would keep caches from sharing the page."""
     match = request.resolver_match
     return match is not None and match.route.partition("/")[0] in _NOT_PUBLIC
 
@@ -259,7 +237,7 @@ def _begin(request: HttpRequest, pages: in_flight.PagesInFlight, owner: Any) -> 
 
 class PageSessionMiddleware(SessionMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """Save the session, unless the client has hung up: Django would report what a query raises here as a failure."""
+        """Save the session, unless the client has hung up: Django would report a failure."""
         try:
             return super().process_response(request, response)
         except errors.RequestTimeout as error:

@@ -92,12 +92,9 @@ def forget() -> None:
 
 
 def _reply(request: HttpRequest, page: RenderedPage, headers: dict[str, str]) -> HttpResponseBase:
-    is_gzipped = "gzip" in request.headers.get("Accept-Encoding", "")
-    response = _response(page, headers, is_gzipped=is_gzipped)
-    return get_conditional_response(request, etag=response["ETag"], response=response) or response
-
-
-def _response(page: RenderedPage, headers: dict[str, str], *, is_gzipped: bool) -> HttpResponse:
-    if not is_gzipped:
-        return HttpResponse(page.content, headers={**headers, "ETag": f'"{page.digest}"'})
-    return HttpResponse(page.gzipped, headers={**headers, "ETag": f'"{page.digest}-gzip"', "Content-Encoding": "gzip"})
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        content, etag, headers = page.gzipped, f'"{page.digest}-gzip"', {**headers, "Content-Encoding": "gzip"}
+    else:
+        content, etag = page.content, f'"{page.digest}"'
+    response = HttpResponse(content, headers={**headers, "ETag": etag})
+    return get_conditional_response(request, etag=etag, response=response) or response

@@ -1,13 +1,13 @@
 """The parser of request bodies: one JSON object in UTF-8, limited in size, without anything that parsers read differently.
 
 msgspec parses. It is strict about UTF-8, surrogates, control characters and numbers, and takes a fifth of the time of Python's
-parser, which only words the refusals. What msgspec does not look at is checked beside it: NUL characters, the depth, and names
-that occur twice. Those are the names between strings and colons that the parsed objects do not have.
-
-The parsing of a large body is done in slices: the caller's ``pause`` is called between them.
+parser, which only words the refusals. NUL characters, the depth, and names that occur twice are checked beside it: those
+between strings and colons that the parsed objects do not have. A large body is parsed in slices, between which ``pause`` is
+called.
 """
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,6 +26,7 @@ from gateway_project.web import packed_bodies
 from gateway_project.web.gunicorn import bodies
 
 DEPTH_MAX = 64
+_decode, _NUL = msgspec.json.Decoder().decode, rb"\u0000"
 _SLICE_BYTES = 262_144  # takes up to 3 ms
 _TEXT_PER_SYNTAX = 8  # a character outside strings takes at least as long as so many within
 _EXPLAINED_BYTES_MAX = 65_536  # a refusal of a larger body does not say where: Python's parser may take a second for it
@@ -43,10 +44,7 @@ class StrictJSONParser(BaseParser):
 
 
 def bytes_max(request: HttpRequest | Request) -> int:
-    """Return the most bytes that a body may take in memory: its length, if it is neither chunked nor compressed.
-
-    Raises an ApiError for what is certain to be refused.
-    """
+    """Return the most bytes that a body may take in memory. Raises an ApiError for what is certain to be refused."""
     headers = request.META  # once: DRF's request calls a function for it
     if "HTTP_TRANSFER_ENCODING" not in headers and "HTTP_CONTENT_ENCODING" not in headers:
         return _announced_bytes(request)
@@ -55,10 +53,9 @@ def bytes_max(request: HttpRequest | Request) -> int:
 
 
 def content_length(request: HttpRequest | Request) -> int:
-    """Return the length of the body that the request announces, at most REQUEST_BYTES_MAX. Raises an ApiError.
+    """Return the length of a body that is neither chunked nor compressed, at most REQUEST_BYTES_MAX. Raises an ApiError.
 
-    A view that needs a body, and takes none that is chunked or compressed, calls this first: DRF takes a body without a length
-    for an empty form, and does not parse it.
+    A view that needs a body calls this first: DRF takes one without a length for an empty form, and does not parse it.
     """
     refuse_chunks(request)
     if _codings(request):
@@ -94,11 +91,9 @@ def _codings(request: HttpRequest | Request) -> list[str]:
 
 
 def _unsupported_encoding(supported: str) -> errors.UnsupportedMediaType:
-    message = f"The Content-Encoding of the request body must be one or two of {supported}, or identity."
-    return errors.UnsupportedMediaType(
-        "The Content-Encoding of the request body must be identity." if supported == "identity" else message,
-        headers={"Accept-Encoding": supported},
-    )
+    choice = supported if supported == "identity" else f"one or two of {supported}, or identity"
+    message = f"The Content-Encoding of the request body must be {choice}."
+    return errors.UnsupportedMediaType(message, headers={"Accept-Encoding": supported})
 
 
 def uncounted(_arrived_bytes: int) -> None:
@@ -106,10 +101,7 @@ def uncounted(_arrived_bytes: int) -> None:
 
 
 def read_body(request: HttpRequest, arrived: Callable[[int], None] = uncounted) -> bytes:
-    """Read the body, within REQUEST_BYTES_MAX and REQUEST_BODY_TIMEOUT_SECONDS, and unpack it. Raises an ApiError.
-
-    ``arrived`` is called with how many bytes have arrived, again and again where the body is large.
-    """
+    """Read the body, within its bounds of bytes and time, and unpack it; tell ``arrived`` how many bytes have."""
     is_encoded = "HTTP_TRANSFER_ENCODING" in request.META or "HTTP_CONTENT_ENCODING" in request.META
     is_chunked = is_encoded and _is_chunked(request)
     length = 0 if is_chunked else _announced_bytes(request)
@@ -163,17 +155,13 @@ def work_bytes(body: bytes) -> int:
 
 
 def loads(
-    body: bytes, *, syntax_max: int | None = None, uncounted: bytes = b"", pause: Callable[[], None] | None = None
+    body: bytes, *, syntax_max: int | None = None, uncounted: bytes = b"", pause: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """Parse one JSON object. Raises InvalidRequest with the reason.
+    """Parse one JSON object. Raises InvalidRequest with the reason, also for what two parsers may read differently.
 
-    Parsers differ about NaN, repeated names, halves of surrogate pairs and NUL characters, which PostgreSQL rejects later.
-    Each is an error here, because two parsers must never read the same bytes differently.
-
-    ``syntax_max`` bounds the characters outside strings, white space not counted: the time that parsing takes depends on
-    them, and hardly on the length of the strings. ``uncounted`` are characters that do not count.
+    ``syntax_max`` bounds the characters outside strings, without white space and those ``uncounted``: the time that parsing
+    takes depends on them, and hardly on the length of the strings.
     """
-    pause = pause or _no_pause
     names = _count_names(body, syntax_max, uncounted, pause)
     try:
         value = _decode(body)
@@ -189,14 +177,6 @@ def loads(
     return value
 
 
-_decode = msgspec.json.Decoder().decode
-_NUL = rb"\u0000"
-
-
-def _no_pause() -> None:
-    pass
-
-
 # --- What can be mended -------------------------------------------------------------------------------------------
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -209,10 +189,10 @@ _FOUND_AT_ONCE = 10_000
 
 
 def mended(body: bytes, pause: Callable[[], None]) -> tuple[bytes, bool]:
-    """Return a body that was refused without what can be mended, and whether characters of its texts were replaced.
+    """Return a refused body without its byte order mark, and whether characters of its texts were replaced.
 
-    A byte order mark is left out. U+FFFD replaces each NUL, which PostgreSQL cannot keep, and each half of a surrogate pair,
-    which UTF-8 cannot: an agent that once read a binary file sends them with every later request.
+    U+FFFD replaces each NUL, which PostgreSQL cannot keep, and each half of a surrogate pair, which UTF-8 cannot: an agent
+    that once read a binary file sends them with every later request.
     """
     body, replaced = _SURROGATE_IN_UTF_8.subn(_REPLACEMENT, body.removeprefix(_BYTE_ORDER_MARK))
     kept, start, at, found_so_far = bytearray(), 0, 0, 0
@@ -260,7 +240,10 @@ def _syntax(body: bytes) -> Iterator[bytes]:
     """Yield what is outside of strings, without white space, slice by slice."""
     start, is_in_string = 0, 0
     while start < len(body):
-        piece = _slice(body, start)
+        piece = body[start : start + _SLICE_BYTES]
+        is_last = start + len(piece) == len(body)
+        if not is_last and (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = piece[:-1]  # a backslash is not cut off from what it escapes
         start += len(piece)
         syntax, quotes = _outside_strings(piece, is_in_string)
         yield syntax.translate(None, b" \t\r\n")
@@ -273,14 +256,6 @@ def _outside_strings(piece: bytes, is_in_string: int) -> tuple[bytes, int]:
         piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")
     parts = piece.split(b'"')
     return b"".join(parts[is_in_string::2]), len(parts) - 1
-
-
-def _slice(body: bytes, start: int) -> bytes:
-    """Return the bytes from ``start`` on. A backslash is not cut off from what it escapes."""
-    piece = body[start : start + _SLICE_BYTES]
-    is_last = start + len(piece) == len(body)
-    backslashes = len(piece) - len(piece.rstrip(b"\\"))
-    return piece if is_last or backslashes % 2 == 0 else piece[:-1]
 
 
 def _has_nul(body: bytes) -> bool:
@@ -351,8 +326,10 @@ def _explain(body: bytes) -> None:
         raise errors.InvalidRequest("The request body must be a JSON object.")
     if _has_nul(body):
         raise errors.InvalidRequest("The request body contains a NUL character.")
-    if _has_half_a_pair(value):
-        raise errors.InvalidRequest("The request body contains half of a surrogate pair.")
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidRequest("The request body contains half of a surrogate pair.") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -369,17 +346,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _finite(digits: str) -> float:
     number = float(digits)
-    if number in (float("inf"), float("-inf")):
+    if math.isinf(number):
         raise errors.InvalidRequest(f"The number {digits[:40]} is too large.", quotes_request=True)
     return number
 
 
 _explaining_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite).decode
-
-
-def _has_half_a_pair(value: Any) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return True
-    return False

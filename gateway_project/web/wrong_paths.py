@@ -1,7 +1,4 @@
-"""Messages of 404 replies: what to set or use instead of a path that does not exist.
-
-The messages are made of our own addresses and endpoints. They repeat nothing of the request's path.
-"""
+"""Messages of 404 replies: what to set or use instead of a path that does not exist, without a word of that path."""
 
 from django.http import HttpRequest
 
@@ -84,12 +81,9 @@ def message(request: HttpRequest) -> str:
 
 def _names_stored_chat(segments: tuple[str, ...]) -> bool:
     """Return whether a path is that of a stored chat completion, or of its messages. Else a base URL is too long."""
-    if _CHAT[0] not in segments:
-        return False
-    place = segments.index(_CHAT[0])
+    place = segments.index(_CHAT[0]) if _CHAT[0] in segments else len(segments)
     chat_completions, rest = segments[place : place + 2], segments[place + 2 :]
-    is_id = bool(rest) and rest[0] not in _FIRST_OF_V1
-    return chat_completions == _CHAT and is_id and rest[1:] in ((), ("messages",))
+    return chat_completions == _CHAT and bool(rest) and rest[0] not in _FIRST_OF_V1 and rest[1:] in ((), ("messages",))
 
 
 def _missing(segments: tuple[str, ...]) -> tuple[str, str] | None:

@@ -28,10 +28,7 @@ _IDLE_SECONDS = 2  # a client that sends nothing more of a body that it was refu
 
 
 def take_buffered(environ: dict[str, Any], length: int) -> bytes | None:
-    """Return the body if all its ``length`` bytes came with the head, as most do; otherwise None, and leave it to be read.
-
-    Bytes of a next request stay buffered.
-    """
+    """Return the body if all its ``length`` bytes came with the head, as most do; otherwise None, and leave it to be read."""
     body: Any = environ.get("wsgi.input")
     if type(body) is not Body or type(body.reader) is not LengthReader or body.reader.length != length:
         return None
@@ -49,7 +46,7 @@ def take_buffered(environ: dict[str, Any], length: int) -> bytes | None:
 def read(environ: dict[str, Any], length: int, arrived: Callable[[int], None]) -> bytes | None:
     """Return the body, or less of it where the client stops sending; None if this server's bodies must be read otherwise.
 
-    ``arrived`` is called after each slice with how many bytes have arrived; what it raises ends the reading.
+    ``arrived`` is told after each slice how many bytes have arrived; what it raises ends the reading.
     """
     body, client = environ.get("wsgi.input"), environ.get("gunicorn.socket")
     if body is None or not _is_direct(body, client):
@@ -75,7 +72,7 @@ class InvalidChunks(Exception):
 def read_chunks(environ: dict[str, Any]) -> Iterator[bytes]:
     """Yield a body in chunked transfer coding piece by piece, each a megabyte at most. Raises InvalidChunks."""
     body = environ["wsgi.input"]
-    if not _is_chunked(body):  # another server has taken the chunks apart
+    if not (isinstance(body, Body) and isinstance(body.reader, ChunkedReader)):  # another server has taken the chunks apart
         while piece := body.read(_SLICE_BYTES):
             yield piece
         return
@@ -87,7 +84,7 @@ def read_chunks(environ: dict[str, Any]) -> Iterator[bytes]:
                 gevent.sleep(0)
             yield piece
     except (ParseException, NoMoreData):
-        body.failed = True  # nobody knows where the next request begins
+        body.failed = True  # where the next request begins is unknown
         raise InvalidChunks from None
     body.reader.parser = None
 
@@ -95,9 +92,8 @@ def read_chunks(environ: dict[str, Any]) -> Iterator[bytes]:
 def end(request: Any, client: Any) -> None:
     """Discard what was not read of the body of gunicorn's ``request``, after the reply was sent.
 
-    The client may be sending it still, and would not see the reply if the connection were closed at once. If it has not sent
-    all of it in time, the connection is closed; otherwise it may be used again. If its next request has arrived already, pause:
-    gunicorn would serve all that it has read, thousands, before anybody else gets a turn.
+    The client may be sending it still, and would not see the reply if the connection were closed at once: it is closed if not
+    all arrives in time. If its next request has arrived, pause: gunicorn would serve thousands before anybody else gets a turn.
     """
     reader = request.body.reader
     if request.unreader.buf.tell():
@@ -122,10 +118,6 @@ def _discard_chunks(request: Any) -> None:
             if received > settings.REQUEST_BYTES_MAX:
                 break
     request.force_close()
-
-
-def _is_chunked(body: Any) -> bool:
-    return isinstance(body, Body) and isinstance(body.reader, ChunkedReader)
 
 
 def _is_direct(body: Any, client: Any) -> bool:

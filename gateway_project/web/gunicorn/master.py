@@ -66,7 +66,7 @@ class Master(Arbiter):  # type: ignore[misc]
 
 
 def has_served(worker: Any) -> bool:
-    """Return whether a worker has written its heartbeat, by the monotonic clock. Its file was made by the other clock."""
+    """Return whether a worker has written its heartbeat, by the monotonic clock: its file was made by the other one."""
     return bool(worker.tmp.last_update() <= time.monotonic())
 
 

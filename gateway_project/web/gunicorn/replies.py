@@ -33,10 +33,7 @@ _SECURITY_HEADERS = "".join(f"{name}: {value}\r\n" for name, value in security_h
 
 
 class Reply(Response):  # type: ignore[misc]
-    """A reply without the line that names gunicorn. A ``Server`` of the application would be dropped.
-
-    So would its ``Connection: close``, which clients are told here.
-    """
+    """A reply without the line that names gunicorn. It drops the application's ``Connection: close``, which is said here."""
 
     def default_headers(self) -> list[str]:
         if self.sock in last_replies:
@@ -86,22 +83,14 @@ def _send(reply: Reply, parts: Any) -> None:
             for part in parts:
                 if len(part) <= BUFFERED_BYTES:  # a part of a stream has deadlines of its own
                     reply.write(part)
-                else:
-                    _write_in_time(reply, part)
+                    continue
+                gone = ConnectionAbortedError(errno.EPIPE, "the client does not read the reply")  # which ends the connection
+                with gevent.Timeout(_SEND_SECONDS + len(part) / _SENT_BYTES_PER_SECOND_MIN, gone):
+                    reply.write(part)
         reply.close()
     finally:
         if hasattr(parts, "close"):
             parts.close()
-
-
-def _write_in_time(reply: Response, data: bytes) -> None:
-    """Write more than fits into the buffers of sockets. Raises ConnectionAbortedError, which ends the connection."""
-    deadline_seconds = _SEND_SECONDS + len(data) / _SENT_BYTES_PER_SECOND_MIN
-    with gevent.Timeout(deadline_seconds, ConnectionAbortedError(errno.EPIPE, "the client does not read the reply")):
-        reply.write(data)
-
-
-# --- Errors -----------------------------------------------------------------------------------------------------------
 
 
 _SILENT = SimpleNamespace(**dict.fromkeys(("access", "debug", "exception", "warning"), lambda *_: None))
@@ -140,19 +129,12 @@ def refuse(worker: Worker, request: Any, client: Any, address: Any, error: BaseE
 
 
 def _log(request_id: str, status: int, exception: BaseException) -> None:
-    """Write the line of such a request. Of what the client sent it has nothing: it may be a header with a key."""
+    """Write the line of such a request, without what the client sent: it may be a header with a key."""
     line = logs.begin_request(request_id)
     line.is_written = True
     error = type(exception).__name__
     facts: dict[str, Any] = {"method": None, "path": None, "route": "unknown", "status": status, "error": error}
-    is_ours = status >= 500 and status != 501  # 501 is an unknown transfer coding
-    if is_ours:
-        facts["reason"] = errors.reason(exception)
-    logger.log(
-        logging.ERROR if is_ours else logging.INFO,
-        "a request that reached no view %s: %s",
-        status,
-        error,
-        extra=facts,
-        exc_info=exception if is_ours else None,
-    )
+    level, cause = logging.INFO, None
+    if status >= 500 and status != 501:  # an unknown transfer coding
+        level, cause, facts["reason"] = logging.ERROR, exception, errors.reason(exception)
+    logger.log(level, "a request that reached no view %s: %s", status, error, extra=facts, exc_info=cause)

@@ -19,8 +19,6 @@ class SchemaField(serializers.JSONField):
 
 
 class Constant(SchemaField):
-    """A text that is always the same, such as the type of an object."""
-
     def __init__(self, value: str, **options: Any) -> None:
         self.value = value
         super().__init__({"type": "string", "const": value}, **{"help_text": f"Always {value}.", **options})
@@ -35,13 +33,9 @@ class OneOf(SchemaField):
 
 def one_of(name: str, choices: Sequence[Described]) -> PolymorphicProxySerializer:
     """Return the description of an object that is one of several, by its constant ``type``, for ``extend_schema``."""
-    by_type: dict[str, Any] = {_type_of(choice): choice for choice in choices}
+    described: Any = choices
+    by_type = {choice._declared_fields["type"].value: choice for choice in described}
     return PolymorphicProxySerializer(component_name=name, serializers=by_type, resource_type_field_name="type")
-
-
-def _type_of(described: Any) -> str:
-    constant: Constant = described._declared_fields["type"]
-    return constant.value
 
 
 def optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any, **options: Any) -> Any:

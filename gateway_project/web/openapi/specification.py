@@ -101,8 +101,8 @@ def response_header(name: str, type: Any, description: str, statuses: list[int |
 def simplify_references(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
     """Write references as OpenAPI 3.1 can, and as generators of clients read them. A hook of drf-spectacular.
 
-    A description stands beside its reference, without the ``allOf`` around it that 3.0 needs: openapi-typescript would take
-    away the ``type`` by which objects in it are told apart. Null is a type, not a component: no language has a class so named.
+    A description stands beside its reference without the ``allOf`` of 3.0: openapi-typescript would take away the ``type`` by
+    which objects in it are told apart. Null is a type, not a component: no language has a class so named.
     """
     result["components"]["schemas"].pop("Null", None)
     simplified: dict[str, Any] = _simplified(result)
@@ -166,14 +166,11 @@ def _add_examples(operation: dict[str, Any], given: dict[str, Any]) -> None:
         operation["requestBody"]["content"]["application/json"]["example"] = given["request"]
     success = next(response for status, response in operation["responses"].items() if status.startswith("2"))
     for kind, media in success.get("content", {}).items():
-        name = "events" if kind == "text/event-stream" else "reply"
-        if name not in given:
-            continue
-        if name == "events":
-            media["x-stream"], first = given[name], re.search(r"^data: (.+)$", given[name], re.MULTILINE)
+        if kind == "text/event-stream" and "events" in given:
+            media["x-stream"], first = given["events"], re.search(r"^data: (.+)$", given["events"], re.MULTILINE)
             media["example"] = json.loads(first[1]) if first else None
-        else:
-            media["example"] = given[name]
+        elif kind != "text/event-stream" and "reply" in given:
+            media["example"] = given["reply"]
 
 
 def describe_servers(result: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
