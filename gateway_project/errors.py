@@ -1,7 +1,6 @@
 """Every error reply of the API: one class per condition, with its status, type and code.
 
-The body is always ``{"error": {"message", "type", "code", "param"}}``. Clients of OpenAI's API read ``code``; their
-retries follow ``x-should-retry`` and ``Retry-After``.
+Clients of OpenAI's API read ``code``; their retries follow ``x-should-retry`` and ``Retry-After``.
 """
 
 import math
@@ -19,10 +18,7 @@ def retry_after(wait: timedelta) -> dict[str, str]:
 
 
 def reason(error: BaseException) -> str:
-    """Return the first line of the error's message, of its cause's message, or else the name of its class. Never nothing.
-
-    Errors of the database go on with values of rows, and those of connections with advice.
-    """
+    """Return the first line of the error's message or its cause's, else the name of its class. Later ones may have values."""
     sentences = (str(each).strip().partition("\n")[0] for each in (error, error.__cause__) if each)
     return next(filter(None, sentences), type(error).__name__)
 
@@ -32,9 +28,8 @@ _WAIT = "Send it again after the time in the reply's Retry-After. OpenAI's SDKs 
 
 
 class ApiError(Exception):
-    """Base class. ``param`` names the invalid field; ``headers`` are added to the class's own.
-
-    ``quotes_request``: the message has words of the request, or a provider's about it. Nobody but the caller may see them.
+    """``param`` names the invalid field; ``headers`` are added to the class's own; ``quotes_request``: only the caller may see
+    the message, which has words of the request, or a provider's about it.
     """
 
     status = 500
@@ -49,13 +44,10 @@ class ApiError(Exception):
         self, message: str, *, param: str | None = None, headers: dict[str, str] | None = None, quotes_request: bool = False
     ) -> None:
         super().__init__(message)
-        self.message = message
-        self.param = param
+        self.message, self.param, self.quotes_request = message, param, quotes_request
         self.headers = {**self.fixed_headers, **(headers or {})}
-        self.quotes_request = quotes_request
 
     def body(self) -> dict[str, Any]:
-        """Return the JSON body as a dict."""
         error = {"message": self.message, "type": self.type, "code": self.code, "param": self.param}
         return {"error": error | self.details if self.details else error}
 
@@ -75,10 +67,7 @@ def wrong(param: str, problem: str, *, quotes_request: bool = False) -> InvalidR
 
 
 class InvalidApiKey(InvalidRequest):
-    """The key is missing, unknown, revoked or expired, or its account is closed.
-
-    Every message begins as OpenAI's does: LiteLLM, and so aider, tells a 401 from a bad request by these words.
-    """
+    """Every message begins as OpenAI's does: LiteLLM, and so aider, tells a 401 from a bad request by these words."""
 
     status, code = 401, "invalid_api_key"
     fixed_headers = {"WWW-Authenticate": "Bearer"}
@@ -87,8 +76,6 @@ class InvalidApiKey(InvalidRequest):
 
 
 class SecretEnded(InvalidApiKey):
-    """The key was rotated, and this former secret of it works no longer. Other requests of the key are not affected."""
-
     description = "The key was rotated, and its former secret no longer works"
     advice = "Use the key's new secret. Whoever rotated the key has it."
 
@@ -106,15 +93,12 @@ class PathNotFound(InvalidRequest):
 
 
 class ModelNotFound(InvalidRequest):
-    """Nothing is offered under the id of a model. There is a class for each cause; former versions recorded this one for all.
-
-    ``told`` is what the message says of the model. Its ``reason`` says the same to programs.
-    """
+    """Nothing is offered under the id of a model. A class for each cause follows; former versions recorded this one for all."""
 
     status, code = 404, "model_not_found"
     description = "The model does not exist, is not available, or the key may not use it"
     advice = "Use a model that GET /v1/models lists for the key."
-    told = "does not exist or you do not have access to it."
+    told = "does not exist or you do not have access to it."  # in the message; ``reason`` says the same to programs
     details = {"reason": "unknown"}
 
 
@@ -149,16 +133,12 @@ class ModelNotOffered(ModelNotFound):
 
 
 class ModelNotRanked(ModelNotFound):
-    """An id of the rankings, such as best/coding, stands for no model now."""
-
     description = "No model that can be called is ranked under this id"
     advice = "Name a model that GET /v1/models lists for the key, or another ranking."
     details = {"reason": "no_ranked_model"}
 
 
 class PreviousResponseNotFound(InvalidRequest):
-    """A request goes on from a response that the account has not stored, or no longer."""
-
     code = "previous_response_not_found"
     description = "The previous response, or one before it, was unknown, deleted or expired"
     advice = "Send the whole conversation as input."
@@ -183,8 +163,6 @@ class LengthRequired(InvalidRequest):
 
 
 class RequestInProgress(InvalidRequest):
-    """A request with the same Idempotency-Key is still running."""
-
     status, code = 409, "request_in_progress"
     fixed_headers = {"Retry-After": "1"}
     description = "The first request with the same Idempotency-Key was running"
@@ -192,8 +170,6 @@ class RequestInProgress(InvalidRequest):
 
 
 class ReplyUnreadable(InvalidRequest):
-    """The reply stored for an Idempotency-Key is encrypted with a key that the gateway no longer has."""
-
     status, code = 409, "reply_unreadable"
     fixed_headers = {"x-should-retry": "false"}
     description = "The reply stored for the Idempotency-Key, or the stored response, cannot be decrypted"
@@ -207,8 +183,6 @@ class RequestTooLarge(InvalidRequest):
 
 
 class MaximumReached(InvalidRequest):
-    """The account has reached a maximum. The message says which, and what to do."""
-
     description = "The account had reached a maximum"
     advice = "Remove what you no longer use. The reply's message says what to remove."
 
@@ -223,10 +197,9 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class MoneyRefused(ApiError):
-    """The account's funds, or what a key may spend, do not pay for the request.
+    """The funds of the account, or what the key may spend, do not pay for the request: ``limit_source`` is one of the two.
 
-    ``limit_source`` says which of the two: "account" or "key". ``held_nanos`` are held of it by running requests; of a key
-    those that count from ``first_day`` on. ``resets_at`` is when a key's limit begins anew, if it does.
+    ``held_nanos`` are held of it by running requests; of a key those that count from ``first_day`` on.
     """
 
     limit_source = "account"
@@ -252,8 +225,6 @@ class MoneyRefused(ApiError):
 
 
 class InsufficientQuota(MoneyRefused):
-    """The account has too few credits, even if all its holds were released."""
-
     status, type, code = 402, "insufficient_quota", "insufficient_quota"
     fixed_headers = {"x-should-retry": "false"}
     description = "The account had too few credits"
@@ -261,15 +232,13 @@ class InsufficientQuota(MoneyRefused):
 
 
 class SpendingLimitReached(InsufficientQuota):
-    """The key's own limit leaves nothing, or too little for this request."""
-
     limit_source = "key"
     description = "The key's spending limit"
     advice = "Raise the key's spending limit, wait until it resets, or send a smaller max_tokens."
 
 
 class RateLimitExceeded(ApiError):
-    """The limit of requests or tokens per minute. Pass ``Retry-After`` in ``headers``."""
+    """Pass ``Retry-After`` in ``headers``."""
 
     status, type, code = 429, "rate_limit_error", "rate_limit_exceeded"
     description = "Too many requests or tokens per minute, or too many bytes at a time"
@@ -277,30 +246,22 @@ class RateLimitExceeded(ApiError):
 
 
 class TooManyInFlight(RateLimitExceeded):
-    """The key, or its account, has as many requests in flight as it may."""
-
     fixed_headers = retry_after(timedelta(seconds=1))
     description = "Too many requests at a time"
     advice = f"{_WAIT} If that happens often, send fewer requests at a time."
 
 
 class TooManyInFlightOfModel(TooManyInFlight):
-    """The key has as many requests for the model in flight as each key may."""
-
     description = "Too many requests for the model at a time"
     advice = f"{_WAIT} If that happens often, send fewer requests for this model at a time."
 
 
 class TooMuchUnpaid(RateLimitExceeded):
-    """The account's requests cost the operator more than it may leave unpaid in an hour."""
-
     description = "Earlier requests cost more than was charged for them"
     advice = f"{_WAIT} If that happens often, use a model whose streams begin sooner, or do not stream."
 
 
 class TiedUp(RateLimitExceeded, MoneyRefused):
-    """The account's credits or the key's spending limit would suffice, but running requests hold them."""
-
     fixed_headers = retry_after(timedelta(seconds=1))
     description = "Running requests held the money"
     advice = f"{_WAIT} Running requests release what they do not use. A smaller max_tokens holds less."
@@ -336,8 +297,6 @@ class UpstreamTimeout(UpstreamFailed):
 
 
 class ServiceUnavailable(ApiError):
-    """The database is unavailable, the gateway runs as many requests as it can, or it is being restarted."""
-
     status, code = 503, "service_unavailable"
     fixed_headers = {"Retry-After": "2"}
     description = "The gateway was restarted, had no room, or its database was unavailable"
@@ -345,21 +304,17 @@ class ServiceUnavailable(ApiError):
 
 
 class NoRoom(ServiceUnavailable):
-    """Others send so much at this moment that the request has no place: of a flood, the log has one ERROR a minute."""
+    """Others send so much that the request has no place: of a flood, the log has one ERROR per minute."""
 
     description = "The gateway had no room"
-    advice = _WAIT
 
 
 class HostUnavailable(ServiceUnavailable):
-    """What this host needs for the request is away: its database or its disk. Another host may have it."""
+    """Another host may have what this one lacks: its database or its disk."""
 
     description = "A host had no database, or no room on its disk"
-    advice = _WAIT
 
 
 class InternalError(ApiError):
-    """An unexpected exception. The reply names only the request id."""
-
     description = "The gateway failed"
     advice = f"{_AGAIN} If it fails again, tell support the id of the request."
