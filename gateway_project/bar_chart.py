@@ -55,8 +55,6 @@ def build(values: Sequence[tuple[date, int, str]], caption: str = "") -> Chart |
     return Chart(bars, caption)
 
 
-# --- Stacked bars -------------------------------------------------------------------------------------------------
-
 STACK_HEIGHT = 1_000
 
 
@@ -69,10 +67,8 @@ class Segment:
 
 
 def stack(values: Sequence[int], highest: int) -> list[tuple[int, int]]:
-    """Return the top and height of each value in a bar STACK_HEIGHT high, from the bottom up and without gaps.
-
-    Edges are rounded up, so that the lowest value above 0 is visible.
-    """
+    """Return the top and height of each value in a bar STACK_HEIGHT high, from the bottom up and without gaps."""
+    # Rounded up, so that the lowest value above 0 is visible.
     edges = [-(-total * STACK_HEIGHT // highest) for total in accumulate(values, initial=0)]
     return [(STACK_HEIGHT - upper, upper - lower) for lower, upper in pairwise(edges)]
 

@@ -19,9 +19,7 @@ class TTLCache(Generic[Key, Value]):
     """
 
     def __init__(self, *, seconds: float, entries_max: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._entries_max = entries_max
-        self._clock = clock
+        self._seconds, self._entries_max, self._clock = seconds, entries_max, clock
         self._entries: dict[Key, tuple[float, Value]] = {}  # (expiry, value), by key; in the order of expiry
 
     def get(self, key: Key) -> Value | None:
@@ -30,7 +28,6 @@ class TTLCache(Generic[Key, Value]):
         return value if self._clock() < expiry else None
 
     def put(self, key: Key, value: Value) -> None:
-        """Store the value in place of any other. Its time begins now."""
         entries, now = self._entries, self._clock()
         entries.pop(key, None)  # so that it is the last
         while entries:
@@ -63,13 +60,10 @@ class _Entry(Generic[Value]):
 class StaleWhileRefresh(Generic[Key, Value]):
     """A bounded cache that serves an expired value to everybody else while one caller refreshes it.
 
-    The first caller after the expiry refreshes the value. Meanwhile the previous value counts as fresh for another
-    ``seconds``: if the refresh fails or hangs, one caller tries again after this time. A refresh that raises one of
-    ``stale_on`` (the database's errors) returns the previous value. A value older than ``stale_seconds_max`` is served only
-    after such an error. Without a value, callers do not wait for each other: each loads it.
-
-    Safe for threads and greenlets: the lock is held for dictionary operations only, never during a load. When the cache is
-    full, the entry that was stored longest ago goes first.
+    Meanwhile the previous value counts as fresh for another ``seconds``: if the refresh fails or hangs, one caller tries again
+    after this time. A refresh that raises one of ``stale_on`` (the database's errors) returns the previous value. A value older
+    than ``stale_seconds_max`` is served only after such an error. Without a value, each caller loads it. In a full cache, the
+    entry that was stored longest ago goes first. Threads and greenlets may use it: no lock is held during a load.
     """
 
     def __init__(
@@ -81,10 +75,8 @@ class StaleWhileRefresh(Generic[Key, Value]):
         stale_on: tuple[type[Exception], ...] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._seconds = seconds
-        self._entries_max = entries_max
-        self._stale_seconds_max = stale_seconds_max
-        self._stale_on = stale_on
+        self._seconds, self._entries_max = seconds, entries_max
+        self._stale_seconds_max, self._stale_on = stale_seconds_max, stale_on
         self._clock = clock
         self._entries: dict[Key, _Entry[Value]] = {}  # in the order of storing
         self._lock = threading.Lock()
@@ -136,8 +128,7 @@ class StaleWhileRefresh(Generic[Key, Value]):
             entry = self._entries.get(key)
             if entry is None or self._is_fresh(entry, version):
                 return entry, entry is None
-            claimed = replace(entry, expiry=self._clock() + self._seconds, version=version, is_previous=True)
-            self._store(key, claimed)
+            self._store(key, replace(entry, expiry=self._clock() + self._seconds, version=version, is_previous=True))
             return entry, True
 
     def _kept(self, key: Key, previous: Value, version: Hashable) -> Value:
@@ -152,8 +143,8 @@ class StaleWhileRefresh(Generic[Key, Value]):
 
     def _is_fresh(self, entry: _Entry[Value], version: Hashable) -> bool:
         now = self._clock()
-        is_too_old = entry.is_previous and now - entry.put_at > self._stale_seconds_max
-        return now < entry.expiry and entry.version == version and not is_too_old
+        is_young = not entry.is_previous or now - entry.put_at <= self._stale_seconds_max
+        return is_young and now < entry.expiry and entry.version == version
 
     def _store(self, key: Key, entry: _Entry[Value]) -> None:
         self._entries.pop(key, None)

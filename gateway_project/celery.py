@@ -1,7 +1,4 @@
-"""The Celery application: configuration from the settings, tasks from each app's ``tasks`` module.
-
-Web processes load it when a page of staff first starts a task.
-"""
+"""The Celery application, which web processes load when a page of staff first starts a task."""
 
 import logging
 import os
@@ -34,19 +31,18 @@ app.autodiscover_tasks()
 
 
 def _beat_schedule() -> dict[str, dict[str, Any]]:
-    return {name: {**entry, "schedule": _schedule(entry["schedule"])} for name, entry in settings.PERIODIC_TASKS.items()}
-
-
-def _schedule(due: float | time) -> float | crontab:
-    return crontab(hour=due.hour, minute=due.minute) if isinstance(due, time) else due
+    schedule = {name: dict(entry) for name, entry in settings.PERIODIC_TASKS.items()}
+    for entry in schedule.values():
+        if isinstance(due := entry["schedule"], time):
+            entry["schedule"] = crontab(hour=due.hour, minute=due.minute)
+    return schedule
 
 
 def periodic(*, retries: int, each_cell: bool = False, also_after: tuple[type[Exception], ...] = ()) -> Declare:
-    """Declare a task of the schedule, by its dotted path. Each run that ends without an error is recorded.
+    """Declare a task of the schedule. Each run that ends without an error is recorded.
 
-    It runs again, up to ``retries`` times, if the database is unavailable, or after an error of ``also_after``. The pauses
-    double, from 5 seconds to 10 minutes: 3 take half a minute, 20 more than two hours. With ``each_cell`` it runs in each cell,
-    and returns the sum of the results.
+    It runs again, up to ``retries`` times, if the database is unavailable, or after an error of ``also_after``: 3 pauses take
+    half a minute, 20 more than two hours. With ``each_cell`` it runs in each cell, and returns the sum of the results.
     """
     from gateway_project.db import everywhere, pool
     from gateway_project.monitoring import task_runs
@@ -65,12 +61,9 @@ def periodic(*, retries: int, each_cell: bool = False, also_after: tuple[type[Ex
 
 
 def start_command(**kwargs: Any) -> None:
-    """Before a command of Celery reads the settings, let it start as web processes do, or refuse to.
-
-    Celery itself ignores what the system checks find. Other processes read the settings through here, too, but run no command.
-    """
+    """Before a command of Celery reads the settings, let it start as web processes do: Celery ignores the system checks."""
     command = click.get_current_context(silent=True)
-    if command is None:
+    if command is None:  # another process reads the settings
         return
     from celery.apps import worker
 
@@ -89,7 +82,7 @@ def _log_within_signal_handler(message: str, *args: object) -> None:
     [handler] = logging.getLogger().handlers
     record = logging.LogRecord("celery.worker", logging.INFO, "", 0, message.strip(), None, None)
     handler.filter(record)
-    with suppress(OSError):  # nobody reads it any more
+    with suppress(OSError):  # the reader is gone
         os.write(sys.stderr.fileno(), f"{handler.format(record)}\n".encode())
 
 
@@ -110,7 +103,7 @@ class BeatThread(bootsteps.StartStopStep):
 
 
 class Report(bootsteps.StartStopStep):
-    """Reports the worker before it connects to the broker, which may be away for hours: its metrics tell that."""
+    """Reports the worker before it connects to the broker, which may be unavailable for hours: its metrics tell that."""
 
     requires = ("celery.worker.components:Pool",)
 

@@ -1,7 +1,7 @@
 """Deadlines of many waits, for the price of one timer: all of them are looked at a few times a second.
 
-A timer of gevent for each wait is exact, but costs a completion more than the wait: nearly none reaches its deadline. Here a
-deadline is noted. It is never early, and up to TICK_SECONDS late.
+A timer of gevent for each wait is exact, but costs a completion more than the wait. A deadline noted here is never early,
+and up to TICK_SECONDS late.
 """
 
 import math
@@ -16,7 +16,7 @@ TICK_SECONDS = 0.1
 
 
 def ends_within(greenlet: Greenlet, seconds: float) -> bool:
-    """Wait for the greenlet, and return whether it ended. Time in which the event loop did not turn does not count."""
+    """Wait for the greenlet; return whether it ended. Time in which the event loop did not turn does not count."""
     for _ in range(round(seconds / TICK_SECONDS)):
         greenlet.join(TICK_SECONDS)
         if greenlet.ready():
@@ -35,13 +35,13 @@ class Alarm:
 
     def __enter__(self) -> None:
         hub = get_hub()
-        self._ticker = ticker = vars(hub).get("ticker") or _add_ticker(hub)
+        self._ticker = ticker = vars(hub).get("ticker") or vars(hub).setdefault("ticker", _Ticker(hub))
         ticker.alarms[self] = None
         if self.at < ticker.next_at:
             ticker.wake(self.at)
 
     def begin(self, seconds: float) -> None:
-        """Let the time begin anew in the block. Where none is to pass, ``at`` is infinite."""
+        """Let the time begin anew in the block."""
         self.at = time.monotonic() + seconds
         if self.at < self._ticker.next_at:
             self._ticker.wake(self.at)
@@ -113,8 +113,3 @@ class _Ticker:
         self.next_at = min((alarm.at for alarm in self.alarms), default=math.inf)
         if not self.alarms:
             self._timer.stop()
-
-
-def _add_ticker(hub: Any) -> _Ticker:
-    ticker = hub.ticker = _Ticker(hub)
-    return ticker

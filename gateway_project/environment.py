@@ -27,24 +27,19 @@ def _value(name: str) -> str | None:
     return os.environ.get(name)
 
 
-def _text(name: str, default: str) -> str:
-    value = _value(name)
-    return default if value is None else value
-
-
 def text(name: str, default: str = "") -> str:
     """Return the value without surrounding white space."""
-    return _text(name, default).strip()
+    value = _value(name)
+    return (default if value is None else value).strip()
 
 
 def boolean(name: str, *, default: bool) -> bool:
-    """Read 1, true, yes, on, 0, false, no or off. Anything else raises, so that a typo does not mean False."""
     value = _value(name)
     return default if value is None else parse_boolean(name, value)
 
 
 def parse_boolean(name: str, value: str) -> bool:
-    """Return the truth value of the text ``value``; ``name`` is for the error message."""
+    """Read 1, true, yes, on, 0, false, no or off. Anything else raises, so that a typo does not mean False."""
     if value.strip().lower() in _TRUE:
         return True
     if value.strip().lower() in _FALSE:
@@ -101,18 +96,13 @@ def numbers(name: str, defaults: dict[str, float]) -> dict[str, float]:
         key, _, value = (part.strip() for part in pair.partition("="))
         if key not in defaults:
             raise ImproperlyConfigured(f"{name} must have pairs with the names {', '.join(defaults)}; it has {pair!r}.")
-        values[key] = _number(name, value)
+        try:
+            values[key] = float(ascii_numbers.decimal(value))
+        except ValueError:
+            values[key] = -1.0
+        if not 0 <= values[key] < math.inf:
+            raise ImproperlyConfigured(f"{name} must have numbers of 0 or more; it has {value!r}.")
     return values
-
-
-def _number(name: str, value: str) -> float:
-    try:
-        number = float(ascii_numbers.decimal(value))
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < math.inf:
-        raise ImproperlyConfigured(f"{name} must have numbers of 0 or more; it has {value!r}.")
-    return number
 
 
 def address(name: str) -> tuple[str, int] | None:
@@ -128,7 +118,7 @@ def address(name: str) -> tuple[str, int] | None:
 
 def words(name: str, default: str = "") -> list[str]:
     """Read a comma-separated list."""
-    return [word.strip() for word in _text(name, default).split(",") if word.strip()]
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
 def networks(name: str, default: str = "") -> list[Network]:
@@ -143,21 +133,14 @@ def networks(name: str, default: str = "") -> list[Network]:
 
 
 def origins(name: str) -> list[str]:
-    """Read a comma-separated list of origins such as ``https://example.com``, or a single ``*`` for all of them.
-
-    Returns them as browsers send them. Anything else raises: a path, a user name, ``null``, a pattern, or ``*`` among others.
-    """
+    """Read a comma-separated list of origins such as ``https://example.com``, or ``*`` alone. Returns them as browsers do."""
     values = [value.lower() for value in words(name)]
     for value in values:
         if not (_ORIGIN.fullmatch(value) or values == ["*"]):
             raise ImproperlyConfigured(
                 f"{name} must have origins such as https://example.com, without a path, or only *; it has {value!r}."
             )
-    return [_without_default_port(value) for value in values]
+    return [value.removesuffix(":443" if value.startswith("https:") else ":80") for value in values]
 
 
 _ORIGIN = re.compile(r"https?://([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
-
-
-def _without_default_port(origin: str) -> str:
-    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")

@@ -34,14 +34,9 @@ def least_uuid7(moment: datetime) -> UUID:
 
 
 def least_completion_id(day: date, *, earlier: timedelta = timedelta()) -> str:
-    """Return an id that is not greater than those of completions admitted from this UTC day on, or somewhat earlier.
-
-    Of the first and the last day that dates have, it is less or greater than all ids.
-    """
-    if day == date.min:
-        return ""
-    if day == date.max:
-        return "~"
+    """Return an id that is not greater than those of completions admitted from this UTC day on, or somewhat earlier."""
+    if day in (date.min, date.max):
+        return "" if day == date.min else "~"  # less or greater than all ids
     return f"chatcmpl-{first_digits(datetime.combine(day, time.min, UTC) - earlier)}"
 
 

@@ -1,7 +1,4 @@
-"""Where the files of the gateway are: in a checkout of the repository, or where the wheel was installed.
-
-The wheel has ``templates`` and ``deploy`` within this package (``deploy/wheel.py``), beside which a checkout has them.
-"""
+"""Where the files of the gateway are: in a checkout, or in the wheel, which has templates and deploy within this package."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -18,21 +18,14 @@ _lock = threading.Lock()
 
 
 def turn(size_bytes: int) -> AbstractContextManager[Callable[[], None]]:
-    """Wait until no other large request computes. The value is ``pause``, which the work calls between its slices.
-
-    Work on ``size_bytes`` that are not large does not wait, and its pauses are none.
-    """
+    """Wait until no other large request computes, if this one is. The work calls the value, ``pause``, between its slices."""
     return _Turn() if size_bytes > LARGE_BYTES else _NO_TURN
-
-
-def _no_pause() -> None:
-    pass
 
 
 class _NoTurn(AbstractContextManager[Callable[[], None]]):
     """The turn of work that waits for none. Small requests are many, so functions of C begin and end it."""
 
-    __enter__: Any = staticmethod(repeat(_no_pause).__next__)
+    __enter__: Any = staticmethod(repeat(lambda: None).__next__)
     __exit__: Any = staticmethod("".format)  # takes whatever it is given, and returns nothing that would end an exception
 
 

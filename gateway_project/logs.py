@@ -1,7 +1,7 @@
 """Log lines: their format, the id of the request that each belongs to, and the failures that the request's own line tells.
 
-A request has one line, written when its reply is complete (``gateway_project.web.request_log``). What fails on the way to it
-is noted here, and told in that line. What fails without a request, or after its line, gets a line of its own.
+A request has one line, written when its reply is complete (``gateway_project.web.request_log``), which tells what failed on the
+way to it. What fails without a request, or after its line, gets a line of its own.
 """
 
 import logging
@@ -85,10 +85,9 @@ def report_failure(logger: logging.Logger, message: str, *arguments: object) -> 
 
 
 def explain(cause: BaseException, *, is_unexpected: bool = False) -> bool:
-    """Note why the current request fails. The first cause counts: what follows from it is no news.
+    """Note why the current request fails: the first cause counts, and an unexpected one is logged with its traceback.
 
-    Return False if the caller must log it, because there is no request or its line is written. The line of an unexpected
-    exception has the traceback.
+    Return False if the caller must log it, because there is no request or its line is written.
     """
     line = _unwritten_line()
     if line and line.cause is None:
@@ -142,10 +141,7 @@ def write(
     facts: Mapping[str, object],
     cause: BaseException | None = None,
 ) -> None:
-    """Log a line as ``logger.log`` does with ``extra`` and ``exc_info``, in fewer calls.
-
-    It does not look for the caller's line, and ``facts`` must not have names of a record's own.
-    """
+    """Log a line as ``logger.log`` does, in fewer calls. ``facts`` must not have names of a record's own."""
     if not logger.isEnabledFor(level):
         return
     exc_info = (type(cause), cause, cause.__traceback__) if cause else None
@@ -199,7 +195,7 @@ def _without_query(argument: object) -> object:
 
 
 class JsonLineFormatter(JsonFormatter):
-    """A formatter that writes one line of JSON: timestamp, level, logger, message, request_id and the fields of ``extra``."""
+    """Writes one line of JSON: timestamp, level, logger, message, request_id and the fields of ``extra``."""
 
     _encode = JsonEncoder().encode
     _encode_fast = msgspec.json.Encoder().encode
@@ -233,7 +229,7 @@ class JsonLineFormatter(JsonFormatter):
 
 
 class ReadableLineFormatter(logging.Formatter):
-    """A formatter that writes a line for a developer: time, level, logger and message."""
+    """Writes a line for a developer: time, level, logger and message."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s %(message)s", "%H:%M:%S")

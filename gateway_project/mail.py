@@ -1,6 +1,5 @@
-"""Where mail goes: to the server of GATEWAY_SMTP_HOST; on a developer's machine without one, to the console and to files.
-
-``gateway_project.web.mailbox`` shows the files. In a deployment without a server, sending raises NoMailServer.
+"""Where mail goes: to GATEWAY_SMTP_HOST; on a developer's machine without one, to the console and to files, which
+``gateway_project.web.mailbox`` shows.
 """
 
 import sys
@@ -46,8 +45,6 @@ class DirectoryBackend(BaseEmailBackend):
 
 
 class NoBackend(BaseEmailBackend):
-    """Raises NoMailServer."""
-
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         raise NoMailServer("GATEWAY_SMTP_HOST is not set")
 

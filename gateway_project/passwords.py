@@ -1,9 +1,8 @@
 """Password hashing that does not delay other requests, although it takes a fifth of a second of a core on purpose.
 
-Hashing runs outside the event loop, on a thread of low priority, one password at a time, and holds no database connection. Few
-requests may wait for their turn, and a request whose client disconnects waits no longer. An attempt to sign in first waits
-behind others of its user and its address (``turn_of``). Without a known device it then waits for a small share of a core, which
-all such attempts have together (``turn_within_share``).
+Hashing runs outside the event loop, on a thread of low priority, one password at a time, and holds no database connection. An
+attempt to sign in first waits behind others of its user and its address (``turn_of``). Without a known device it then waits for
+a small share of a core, which all such attempts have together (``turn_within_share``).
 """
 
 import os
@@ -59,19 +58,22 @@ def turn_within_share(client: Any) -> Iterator[None]:
     """Let one request at a time into the block, and only while hashing has not used up its share of a core.
 
     A client must have stayed for _PRESENT_SECONDS, so that a flood that waits for no reply has no password hashed.
-    ``client`` is as in ``hash_for``. Raises ServiceUnavailable if that takes too long, RequestTimeout for a client that left.
+    Raises ServiceUnavailable if that takes too long, RequestTimeout for a client that left.
     """
     with _turns_within_share.turn(client):
-        _wait_for_share(client)
+        seconds = _share.seconds_until_free()
+        if seconds > _WAIT_SECONDS_MAX:
+            raise _busy()
+        if client is not None:
+            seconds = max(seconds, _PRESENT_SECONDS)
+        with disconnects.raise_on_disconnect(client, _gone()):
+            gevent.sleep(seconds)
         yield
 
 
 @contextmanager
 def turn_of(subject: str, client: Any) -> Iterator[None]:
-    """Let one request of the subject, such as ``address 192.0.2.1``, into the block at a time; few may wait for that.
-
-    So whoever sends many takes one place among all others. Raises ServiceUnavailable, RequestTimeout.
-    """
+    """Let one request of the subject, such as ``address 192.0.2.1``, into the block at a time: it takes one place of all."""
     turns = _turns_of.setdefault(subject, _Turns())
     try:
         with turns.turn(client):
@@ -81,21 +83,10 @@ def turn_of(subject: str, client: Any) -> Iterator[None]:
             _turns_of.pop(subject, None)
 
 
-def _wait_for_share(client: Any) -> None:
-    seconds = _share.seconds_until_free()
-    if seconds > _WAIT_SECONDS_MAX:
-        raise _busy()
-    if client is not None:
-        seconds = max(seconds, _PRESENT_SECONDS)
-    with disconnects.raise_on_disconnect(client, _gone()):
-        gevent.sleep(seconds)
-
-
 class _Share:
     """The processor time that hashing has used, against a burst and then a share of a core (GCRA)."""
 
-    def __init__(self) -> None:
-        self._full_at = 0.0  # when the whole burst is available again
+    _full_at = 0.0  # when the whole burst is available again
 
     def spend(self, seconds: float) -> None:
         self._full_at = max(self._full_at, time.monotonic()) + seconds / _SHARE

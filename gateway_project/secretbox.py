@@ -9,22 +9,19 @@ class Unreadable(Exception):
 
 
 def encrypt(plain: str, *, purpose: str) -> str:
-    """Encrypt for one purpose, say ``provider:openai``, so that the text is useless when it is copied to another row."""
+    """Encrypt for one purpose, say ``provider:openai``: copied to another row, the text is useless."""
     return encrypt_bytes(plain.encode(), purpose=purpose)
 
 
 def encrypt_bytes(plain: bytes, *, purpose: str) -> str:
-    """Do the same with bytes, for ``decrypt_bytes``."""
     return _fernet().encrypt(b"%b\x00%b" % (purpose.encode(), plain)).decode()
 
 
 def decrypt(sealed: str, *, purpose: str) -> str:
-    """Return the plain text. Raises Unreadable."""
     return decrypt_bytes(sealed, purpose=purpose).decode()
 
 
 def decrypt_bytes(sealed: str, *, purpose: str) -> bytes:
-    """Return the plain bytes. Raises Unreadable."""
     try:
         named, _, plain = _fernet().decrypt(sealed.encode()).partition(b"\x00")
     except InvalidToken:

@@ -23,33 +23,33 @@ def start(*, checks_code: bool = False) -> None:
     """Read the settings, load the apps and check the configuration: the same in web processes, the worker and beat.
 
     Django's own checks are of the code, and load all of it, with every page: they run if ``checks_code``, and in `make lint`.
-    An error ends the process. So does any exception: whatever the servers would print of it is no line of the log.
+    An error or exception ends the process: whatever the servers would print of it is no line of the log.
     """
-    logging.config.dictConfig(logs.configuration(is_readable=_is_development()))  # until the settings are read
+    try:
+        is_readable = environment.boolean("GATEWAY_DEVELOPMENT", default=False)
+    except ImproperlyConfigured:
+        is_readable = False
+    logging.config.dictConfig(logs.configuration(is_readable=is_readable))  # until the settings are read
     logging.captureWarnings(True)
     log_uncaught_exceptions()
     try:
         django.setup(set_prefix=False)
-        findings = _findings(None if checks_code else [environment.CHECK_TAG])
+        findings = run_checks(tags=None if checks_code else [environment.CHECK_TAG])
+        if not any(map(_is_error, findings)):  # there is a database to ask, which one check must do
+            findings += run_checks(tags=["pooler"], databases=["default"])
     except ImproperlyConfigured as error:
         _refuse(str(error))
     except Exception as error:
         _refuse(f"{type(error).__name__}: {error}", exception=error)
     for finding in findings:
-        logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
-    if _has_errors(findings):
+        if not finding.is_silenced():
+            logger.log(finding.level, "%s", describe(finding), extra={"check": finding.id})
+    if any(map(_is_error, findings)):
         _refuse("the system checks found errors")
 
 
-def _findings(tags: list[str] | None) -> list[CheckMessage]:
-    findings = [finding for finding in run_checks(tags=tags) if not finding.is_silenced()]
-    if not _has_errors(findings):  # there is a database to ask, which one check must do
-        findings += run_checks(tags=["pooler"], databases=["default"])
-    return findings
-
-
-def _has_errors(findings: list[CheckMessage]) -> bool:
-    return any(finding.is_serious() for finding in findings)
+def _is_error(finding: CheckMessage) -> bool:
+    return finding.is_serious() and not finding.is_silenced()
 
 
 def log_uncaught_exceptions() -> None:
@@ -71,10 +71,3 @@ def describe(finding: CheckMessage) -> str:
 def _refuse(reason: str, *, exception: Exception | None = None) -> NoReturn:
     logger.critical("the gateway does not start: %s", reason, exc_info=exception)
     sys.exit(EXIT_STATUS)
-
-
-def _is_development() -> bool:
-    try:
-        return environment.boolean("GATEWAY_DEVELOPMENT", default=False)
-    except ImproperlyConfigured:
-        return False

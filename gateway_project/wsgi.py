@@ -1,6 +1,6 @@
-"""The WSGI application. It does not start when a system check reports an error: gunicorn, unlike runserver, runs no checks.
+"""The WSGI application. It runs the system checks, which gunicorn does not.
 
-The API is loaded before a worker serves, and pages when somebody first visits one: many workers never show any.
+The API is loaded before a worker serves, and pages with the first visit: many workers never show any.
 """
 
 import importlib

@@ -1,7 +1,4 @@
-"""What Django does for every request in ways that take many calls of Python.
-
-Each web process serves all its requests in greenlets of one thread, and its settings do not change.
-"""
+"""What Django does for every request in ways that take many calls of Python. A worker has one thread, and fixed settings."""
 
 from collections.abc import ValuesView
 from typing import Any
@@ -65,10 +62,8 @@ def resolve(resolver: URLResolver, path: str) -> ResolverMatch:
 
 
 def disconnect() -> None:
-    """Let the signals of a request call nothing.
-
-    Queries are logged under DEBUG only, which is never on; the cache is in memory; each request sets its URLs when it begins;
-    and what used the database has given its connection back when it ends (``web.gunicorn.replies``).
+    """Let the signals of a request call nothing: DEBUG is never on, the cache is in memory, each request sets its URLs when it
+    begins, and what used the database has given its connection back when it ends (``web.gunicorn.replies``).
     """
     request_started.disconnect(reset_queries)
     request_started.disconnect(close_old_connections)

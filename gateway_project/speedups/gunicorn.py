@@ -63,10 +63,7 @@ def write(response: Response, data: bytes) -> None:
 
 
 def _framed(response: Response, data: bytes) -> bytes | None:
-    """Return the head of a reply with ``data``, the whole reply or the first part of a stream, as gunicorn sends them.
-
-    Return None for anything else.
-    """
+    """Return the head of a reply with ``data``, the whole reply or the first part of a stream; None for anything else."""
     if not 0 < len(data) <= _JOINED_BYTES_MAX or response._omits_body or response.headers_sent:
         return None
     if response.chunked:

@@ -11,10 +11,7 @@ COMPARED = {"django": {"5.2.19"}, "gevent": {"26.9.0"}, "gunicorn": {"27.0.1"}}
 
 
 class Speedup(NamedTuple):
-    """What is replaced. ``saves`` is in calls of a completion, as SPEEDUP_OFF=NAME and ``tests/live/test_call_budget.py`` tell.
-
-    ``test``, in tests/gateway_project/speedups, compares it with the library's own.
-    """
+    """What is replaced. ``saves`` is in calls of a completion, measured with SPEEDUP_OFF=NAME; ``test`` compares the two."""
 
     name: str
     install: Callable[[], object]

@@ -54,9 +54,6 @@ def exact_usd(amount_nanos: int, decimals_min: int = 2) -> str:
     return dollars.format_usd(amount_nanos, decimals_min)
 
 
-# --- Columns ------------------------------------------------------------------------------------------------------
-
-
 @register.filter
 def decimals(rows: Iterable[Any], path: str) -> int:
     """Return how many decimals show the amounts at ``path`` of each row, such as "used.cost_nanos", and their sum."""
@@ -78,10 +75,7 @@ def apportioned(rows: Sequence[Any], path: str) -> list[tuple[Any, Amount]]:
 
 @register.filter
 def as_entries(rows: Sequence[Any], path: str = "") -> list[tuple[Any, Amount, Amount]]:
-    """Return each row with the amount of its ledger entry and the balance after it, which agree as they are shown.
-
-    ``path`` leads to the entry, and ends with a dot.
-    """
+    """Return each row with the amount of its ledger entry, at ``path``, and the balance after it, which agree as shown."""
     amounts, balances = (_amounts(rows, path + name) for name in ("amount_nanos", "balance_after_nanos"))
     shown = dollars.decimals([*amounts, *balances])
     entries = (dollars.show_entry(*entry, shown) for entry in zip(amounts, balances, strict=True))

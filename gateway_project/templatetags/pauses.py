@@ -1,7 +1,4 @@
-"""The tag ``for``, which lets others be served between two rounds. It is built into all templates.
-
-All requests of a process share one event loop, which a page with many rows would occupy for longer than a completion takes.
-"""
+"""The tag ``for`` of all templates, which lets others be served between two rounds: a page may have many rows."""
 
 import time
 from typing import Any

@@ -15,17 +15,14 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def page_link(context: Context, title: str, url_name: str, section_name: str = "", css_class: str = "") -> str:
-    """Return a link for a navigation, marked on the pages whose ``section`` it is; nothing where there is no such page.
-
-    The completion API's own host has none of them, and shows its error pages in the same frame.
-    """
+    """Return a link for a navigation, marked on the pages whose ``section`` it is; nothing on the completion API's own host."""
     address = _address(context, url_name)
     if not address:
         return ""
     is_current = context.get("section") == (section_name or url_name)
-    attributes = format_html(' class="{}"', css_class) if css_class else ""
+    attributes = format_html(' class="{}"', css_class) if css_class else SafeString("")
     attributes += SafeString(' aria-current="page"' if is_current else "")
-    return format_html('<a href="{}"{}>{}</a>', address, SafeString(attributes), title)
+    return format_html('<a href="{}"{}>{}</a>', address, attributes, title)
 
 
 def _address(context: Context, url_name: str) -> str:
@@ -61,11 +58,7 @@ def may_sign_up() -> bool:
 
 @register.simple_tag(takes_context=True)
 def share_card(context: Context, title: str, description: str) -> str:
-    """Return the tags that search engines and links to the page in other places show: title, words and picture.
-
-    The picture, and the page's one address (``canonical_path``), need the host, so they are left out where GATEWAY_BASE_HOST is
-    not set.
-    """
+    """Return the tags that search engines and links in other places show. Picture and ``canonical_path`` need a known host."""
     words = format_html(
         '<meta name="description" content="{0}">'
         '<meta property="og:type" content="website"><meta property="og:site_name" content="Model Gateway">'
@@ -76,19 +69,11 @@ def share_card(context: Context, title: str, description: str) -> str:
     host = hosts.configured_base_url()
     if not host:
         return words
-    picture = f"{host}{static('dashboard/card.png')}"
-    return (
-        words
-        + _canonical(host, context.get("canonical_path"))
-        + format_html(
-            '<meta property="og:image" content="{}"><meta property="og:image:width" content="1200">'
-            '<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">',
-            picture,
-        )
+    if (path := context.get("canonical_path")) is not None:
+        words += format_html('<link rel="canonical" href="{0}{1}"><meta property="og:url" content="{0}{1}">', host, path)
+    return words + format_html(
+        '<meta property="og:image" content="{}{}"><meta property="og:image:width" content="1200">'
+        '<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">',
+        host,
+        static("dashboard/card.png"),
     )
-
-
-def _canonical(host: str, path: str | None) -> SafeString:
-    if path is None:
-        return SafeString("")
-    return format_html('<link rel="canonical" href="{0}{1}"><meta property="og:url" content="{0}{1}">', host, path)

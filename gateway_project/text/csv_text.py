@@ -22,7 +22,6 @@ def write_parts(columns: list[str], batches: Iterable[Iterable[Iterable[Any]]]) 
 
 
 def write_lines(rows: Iterable[Iterable[Any]]) -> bytes:
-    """Return the rows as lines of a CSV file."""
     written = StringIO()
     csv.writer(written).writerows(rows)
     return written.getvalue().encode()
@@ -30,12 +29,8 @@ def write_lines(rows: Iterable[Iterable[Any]]) -> bytes:
 
 def text_cell(value: str | None) -> str | None:
     """Return a cell that a spreadsheet shows as text: a value that begins like a formula gets a quote in front."""
-    return f"'{value}" if value and _begins_like_a_formula(value) else value
-
-
-def _begins_like_a_formula(value: str) -> bool:
-    """Say whether the first visible character begins a formula, or a control character, such as a tab, comes first."""
-    if unicodedata.category(value[0]) == "Cc":
-        return True
+    if not value:
+        return value
     visible = next((character for character in value if unicodedata.category(character)[0] not in "ZC"), "")
-    return unicodedata.normalize("NFKC", visible) in _FORMULA_BEGINS
+    begins_formula = unicodedata.normalize("NFKC", visible) in _FORMULA_BEGINS
+    return f"'{value}" if begins_formula or unicodedata.category(value[0]) == "Cc" else value  # a control, such as a tab

@@ -13,24 +13,19 @@ class _AsciiDigits:
         return super().to_python(value)  # type: ignore[misc]
 
 
-class IntegerField(_AsciiDigits, forms.IntegerField):
-    pass
+class IntegerField(_AsciiDigits, forms.IntegerField): ...
 
 
-class FloatField(_AsciiDigits, forms.FloatField):
-    pass
+class FloatField(_AsciiDigits, forms.FloatField): ...
 
 
-class DecimalField(_AsciiDigits, forms.DecimalField):
-    pass
+class DecimalField(_AsciiDigits, forms.DecimalField): ...
 
 
-class DateField(_AsciiDigits, forms.DateField):
-    pass
+class DateField(_AsciiDigits, forms.DateField): ...
 
 
-class DateTimeField(_AsciiDigits, forms.DateTimeField):
-    pass
+class DateTimeField(_AsciiDigits, forms.DateTimeField): ...
 
 
 class SplitDateTimeField(forms.SplitDateTimeField):
