@@ -11,8 +11,6 @@ _STEP = 10
 
 @dataclass(frozen=True)
 class Bar:
-    """The value of a day or an hour, where its bar stands, and what it says."""
-
     height: int
     left: int
     at: date  # or a datetime, of an hour
@@ -26,8 +24,6 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """The bars from left to right."""
-
     bars: Sequence[Bar]
     caption: str
 

@@ -23,7 +23,6 @@ class TTLCache(Generic[Key, Value]):
         self._entries: dict[Key, tuple[float, Value]] = {}  # (expiry, value), by key; in the order of expiry
 
     def get(self, key: Key) -> Value | None:
-        """Return the value, or None if there is none or it has expired."""
         expiry, value = self._entries.get(key, (0.0, None))
         return value if self._clock() < expiry else None
 
@@ -44,7 +43,6 @@ class TTLCache(Generic[Key, Value]):
         self._entries.clear()
 
     def __len__(self) -> int:
-        """Return the number of entries, expired ones included until the next ``put`` removes them."""
         return len(self._entries)
 
 

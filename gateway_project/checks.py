@@ -79,7 +79,6 @@ def check_stores() -> Findings:
 
 
 def missing_database() -> Error | None:
-    """Return E004 if there is no database."""
     if not settings.DATABASES["default"]["ENGINE"].endswith("dummy"):
         return None
     hint = "It is postgresql://user:password@host/name, of PostgreSQL 15 or newer."

@@ -41,7 +41,6 @@ class Alarm:
             ticker.wake(self.at)
 
     def begin(self, seconds: float) -> None:
-        """Let the time begin anew in the block."""
         self.at = time.monotonic() + seconds
         if self.at < self._ticker.next_at:
             self._ticker.wake(self.at)

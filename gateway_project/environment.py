@@ -28,7 +28,6 @@ def _value(name: str) -> str | None:
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the value without surrounding white space."""
     value = _value(name)
     return (default if value is None else value).strip()
 
@@ -82,7 +81,6 @@ def web_address(name: str) -> str:
 
 
 def integers(name: str, default: str, *, minimum: int, maximum: int) -> list[int]:
-    """Read a comma-separated list of whole numbers within their bounds."""
     values = words(name, default)
     if not all(value.isascii() and value.isdigit() and minimum <= int(value) <= maximum for value in values):
         raise ImproperlyConfigured(f"{name} must have whole numbers between {minimum} and {maximum}; it is {values}.")
@@ -117,7 +115,6 @@ def address(name: str) -> tuple[str, int] | None:
 
 
 def words(name: str, default: str = "") -> list[str]:
-    """Read a comma-separated list."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 

@@ -58,5 +58,4 @@ def base62(number: int, width: int) -> str:
 
 
 def short_uuid7() -> str:
-    """Return a new UUIDv7 as 22 letters and digits, which sort by creation time."""
     return base62(uuid7().int, 22)

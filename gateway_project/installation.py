@@ -19,5 +19,4 @@ _VAR = CODE / "var" if IS_CHECKOUT else Path("/var/lib/model-gateway")
 
 
 def var(environ: Mapping[str, str]) -> Path:
-    """Return the data directory, which need not exist."""
     return Path(environ.get("GATEWAY_VAR", "").strip() or _VAR).resolve()

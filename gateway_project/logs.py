@@ -70,7 +70,6 @@ _request_line: ContextVar[RequestLine | None] = ContextVar("request_line", defau
 
 
 def begin_request(request_id: str) -> RequestLine:
-    """Return the line of the request that this greenlet serves from now on."""
     line = RequestLine(request_id)
     _request_line.set(line)
     return line
@@ -151,8 +150,6 @@ def write(
 
 
 class LineHandler(logging.StreamHandler[Any]):
-    """Writes records as lines."""
-
     def createLock(self) -> None:
         """Make a lock of the system, which gevent has replaced by one in Python: nothing waits while it is held."""
         super().createLock()

@@ -33,8 +33,6 @@ class SMTPBackend(EmailBackend):
 
 
 class DirectoryBackend(BaseEmailBackend):
-    """Writes each message to a file of MAIL_DIR, and its text to the console."""
-
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         directory = Path(settings.MAIL_DIR or "")
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -50,7 +48,6 @@ class NoBackend(BaseEmailBackend):
 
 
 def read_directory(messages_max: int) -> list[ParsedMessage]:
-    """Return the latest messages of MAIL_DIR, the last one first."""
     paths = sorted(Path(settings.MAIL_DIR or "").glob("*.eml"), reverse=True)[:messages_max]
     return [BytesParser(policy=default).parsebytes(path.read_bytes()) for path in paths]
 

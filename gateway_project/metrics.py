@@ -112,7 +112,6 @@ def count_completion(model_id: str, settlement: str) -> None:
 
 
 def observe_attempt(provider: str, outcome: str, seconds: float) -> None:
-    """Count an attempt at a provider, by how it ended."""
     _timed[attempt_seconds, (provider, outcome)].append(seconds)
     if not _writes_regularly:
         write()
@@ -135,7 +134,6 @@ def write_regularly() -> None:
 
 
 def write() -> None:
-    """Write what was counted and not written yet."""
     global _counted, _timed
     counted, timed = _counted, _timed
     _counted, _timed = defaultdict(int), defaultdict(list)

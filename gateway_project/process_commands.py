@@ -10,7 +10,6 @@ _CELERY = [*_QUIET, "-m", "celery", "--quiet", "--app", "gateway_project"]
 
 
 def arguments(directory: Path) -> dict[str, list[str]]:
-    """Return the processes by name. ``directory`` is the data directory."""
     return {
         "web": ["-m", "gunicorn", "--config", str(installation.DEPLOY / "gunicorn.conf.py")],
         "worker": [*_CELERY, "worker", "--pool", "threads", "--concurrency", "8", "--without-gossip", "--without-mingle"],

@@ -152,12 +152,10 @@ def _shipped(name: str) -> str:
 
 
 def _adapt(text: str, host: str) -> str:
-    """Put the names of this server in place of those that the shipped files have."""
     return text.replace(_DEPLOYED, str(_command())).replace(_EXAMPLE_HOST, host)
 
 
 def _command() -> Path:
-    """Return the path of the installed command, which runs."""
     return Path(sys.argv[0]).absolute() if Path(sys.argv[0]).name == "model-gateway" else Path(_DEPLOYED)
 
 

@@ -26,7 +26,6 @@ _ADVICE = {  # by the error of the data directory
 
 
 def cannot_write(path: Path, error: OSError) -> CannotStart:
-    """Return why nothing can be written to a path, and what to do about it."""
     advice = _ADVICE.get(error.errno or 0, f"cannot be made: {error.strerror}. Set GATEWAY_VAR to a directory of yours.")
     existing = next((each for each in (path, *path.parents) if os.path.lexists(each)), Path("/"))
     return CannotStart(f"{path} {advice.format(owner=_name(existing.stat().st_uid), user=_name(os.geteuid()))}")

@@ -31,8 +31,6 @@ _FREE_BYTES_MIN = 100 * 2**20  # a new database and its log
 
 @dataclass(frozen=True)
 class Address:
-    """Where the web process listens."""
-
     host: str
     port: int
 
@@ -108,7 +106,6 @@ Stores = dict[str, Callable[[], bool]]  # by name, a function that returns wheth
 
 
 def start_stores(environ: development.Environment, directory: Path) -> Stores:
-    """Start the missing servers and put their URLs into ``environ``. Return the servers that were started."""
     started: Stores = {}
 
     def start_redis() -> str:

@@ -22,7 +22,6 @@ _SOCKET_PATH_BYTES_MAX = 100  # the kernel allows 103 on macOS and 107 on Linux
 
 
 def url(directory: Path) -> str:
-    """Return the URL of the Redis that runs for ``directory``, or an empty text."""
     path = _socket(directory)
     return f"unix://{path}" if _is_answering(path) else ""
 
@@ -45,7 +44,6 @@ def start(directory: Path) -> "subprocess.Popen[bytes] | None":
 
 
 def stop(directory: Path) -> None:
-    """Stop the Redis that runs for ``directory``, whichever process started it."""
     import redis
 
     path = _socket(directory)

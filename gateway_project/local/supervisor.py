@@ -115,7 +115,6 @@ def _mark(process: psutil.Process) -> str | None:
 
 
 def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -> int:
-    """Run the processes until one ends or a signal comes. Return the exit status."""
     for name, arguments in _commands(directory, has_redis=bool(environ["REDIS_URL"])).items():
         command = shlex.join([sys.executable, *arguments])
         supervisor.add_process(name, f"exec {command}", env=environ, cwd=str(development.ROOT))
@@ -124,7 +123,6 @@ def _serve(supervisor: "Supervisor", environ: dict[str, str], directory: Path) -
 
 
 def _run_child(module: str, environ: dict[str, str]) -> int:
-    """Run a module to its end, in a process with this environment. Return the exit status."""
     return subprocess.run([sys.executable, "-m", module], env=environ, check=False).returncode  # noqa: S603
 
 

@@ -265,7 +265,6 @@ class UpstreamResponse(msgspec.Struct, eq=False):
 
     @property
     def header_names(self) -> KeysView[str]:
-        """The names in lower case."""
         return self._response.headers.keys()
 
     def wait_for_text(self) -> None:

@@ -20,7 +20,6 @@ class Speedup(NamedTuple):
 
 
 def attribute(owner: Any, name: str, value: Any, saves: str, test: str) -> Speedup:
-    """Declare that an attribute of a class or module is replaced."""
     return Speedup(f"{owner.__name__}.{name}", partial(setattr, owner, name, value), saves, test)
 
 

@@ -52,7 +52,6 @@ def support_mailbox() -> str:
 
 @register.simple_tag
 def may_sign_up() -> bool:
-    """Return whether people may open an account by themselves."""
     return settings.SIGN_UP and settings.SENDS_MAIL
 
 

@@ -12,6 +12,5 @@ _TEXT = "User-agent: *\n" + "".join(f"Disallow: {path}\n" for path in _PRIVATE)
 
 @require_safe
 def robots(request: HttpRequest) -> HttpResponse:
-    """Keep search engines off everything but the public pages."""
     text = f"{_TEXT}Sitemap: {hosts.base_url(request)}{reverse('sitemap')}\n"
     return HttpResponse(text, content_type="text/plain; charset=utf-8", headers={"Cache-Control": "public, max-age=86400"})

@@ -20,7 +20,6 @@ READY_SECONDS = 1.5  # a probe of two seconds must get the reply
 
 
 def alive(request: HttpRequest) -> HttpResponse:
-    """Reply 200, as long as the process can reply."""
     return JsonResponse({"status": "alive"})
 
 
@@ -130,7 +129,6 @@ def has_metrics_secret(authorization: str) -> bool:
 
 
 def _is_from_developer(request: HttpRequest) -> bool:
-    """Return whether a program on this developer's machine asks, without a proxy between."""
     if not settings.GATEWAY_DEVELOPMENT or not _PROXY_HEADERS.isdisjoint(request.META):
         return False
     try:

@@ -42,7 +42,6 @@ class _Places:
         self.counted_until = 0.0  # the processor time up to which the owner's pages were counted
 
     def take(self, wait_seconds: float) -> bool:
-        """Take a place, or return False if there is none in time."""
         if self.free:  # nobody waits
             self.free -= 1
             return True
@@ -64,7 +63,6 @@ class _Places:
             self.free += 1
 
     def _leave(self, given: Event) -> bool:
-        """Wait no longer. Return whether a place was given."""
         if not given.is_set():
             self.waiting.remove(given)
         return given.is_set()
@@ -172,8 +170,6 @@ pages_of_user = PagesInFlight("USER_PAGES_IN_FLIGHT", "user")
 
 
 class InFlightMiddleware:
-    """Ends what counted the request, when it is answered."""
-
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = without_conversion(get_response)
 

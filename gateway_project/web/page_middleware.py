@@ -102,7 +102,6 @@ class PageBodyMiddleware(MiddlewareMixin):
 
 
 def _length(request: HttpRequest) -> int:
-    """Return the length that the server reads by."""
     text = request.META.get("CONTENT_LENGTH") or ""
     return int(text) if text.isascii() and text.isdigit() else 0
 
@@ -123,7 +122,6 @@ def _counted(request: HttpRequest, length: int) -> AbstractContextManager[Arrive
 
 
 def _read(request: HttpRequest, length: int) -> None:
-    """Read the body, where Django expects it. Raises UnreadablePostError."""
     body = bodies.read(request.META, length, vars(request)["body_arrived"])
     if body is None:
         request.body  # noqa: B018  Django keeps it, and parses the form from it

@@ -41,7 +41,6 @@ class Parameter(django_filters.Filter):
         extend_schema_field({**schema, "description": description})(self)
 
     def read(self, text: str) -> Any:
-        """Return the value. Raises ValidationError."""
         if text == "" and not self._allow_empty:
             raise ValidationError("must not be empty")
         return self.parse(text)
@@ -80,8 +79,6 @@ class Boolean(Parameter):
 
 
 class Choice(Parameter):
-    """One of a few words."""
-
     def __init__(self, choices: tuple[str, ...], *, default: str | None = None, **options: Any) -> None:
         schema = {"type": "string", "enum": [str(choice) for choice in choices]}
         super().__init__(_with_default(schema, None if default is None else str(default)), **options)
@@ -146,5 +143,4 @@ class FilteredView(APIView):
     queryset: QuerySet[Any]  # an empty one: drf-spectacular reads the model from it
 
     def select(self, selection: Selection) -> Selection:
-        """Return the selection with the values of the request's parameters. Raises InvalidRequest."""
         return self.filterset_class.select(selection, self.request.query_params)

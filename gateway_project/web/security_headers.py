@@ -13,8 +13,6 @@ _OVER_TLS = _ALWAYS + _HSTS if _HAS_HSTS else _ALWAYS
 
 
 class SecurityHeadersMiddleware:
-    """Adds the headers to every reply of views and of all other middleware."""
-
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 

@@ -209,7 +209,6 @@ def mended(body: bytes, pause: Callable[[], None]) -> tuple[bytes, bool]:
 
 
 def _is_escaped(body: bytes, at: int) -> bool:
-    """Return whether the backslash at an index is itself escaped, by an odd number of backslashes before it."""
     before = at
     while before and body[before - 1] == _BACKSLASH:
         before -= 1
@@ -237,7 +236,6 @@ def _count_names(body: bytes, syntax_max: int | None, uncounted: bytes, pause: C
 
 
 def _syntax(body: bytes) -> Iterator[bytes]:
-    """Yield what is outside of strings, without white space, slice by slice."""
     start, is_in_string = 0, 0
     while start < len(body):
         piece = body[start : start + _SLICE_BYTES]

@@ -53,7 +53,6 @@ _NOT_STORED = "Chat completions are not stored. GET {v1}/completions/{{id}} tell
 
 
 def message(request: HttpRequest) -> str:
-    """Return the message of the reply to a request whose path does not exist."""
     segments = tuple(filter(None, request.path_info.split("/")))
     api_url, base_url = hosts.api_url(request), hosts.base_url(request)
     if _names_stored_chat(segments):

@@ -121,7 +121,6 @@ def _discard_chunks(request: Any) -> None:
 
 
 def _is_direct(body: Any, client: Any) -> bool:
-    """Return whether a body has a known length and arrives on a plain socket."""
     is_plain = isinstance(client, socket.socket) and not isinstance(client, ssl.SSLSocket)
     return is_plain and isinstance(body, Body) and isinstance(body.reader, LengthReader)
 

@@ -19,7 +19,6 @@ def extend_schema(**description: Any) -> Callable[[View], View]:
 
 
 def apply() -> None:
-    """Tell drf-spectacular what the views have said until now."""
     from drf_spectacular.utils import extend_schema as describe
 
     while _kept:

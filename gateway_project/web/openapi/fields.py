@@ -10,8 +10,6 @@ Described = type[serializers.Serializer[Any]]
 
 
 class SchemaField(serializers.JSONField):
-    """A field that is described by a JSON schema."""
-
     def __init__(self, json_schema: Any, **options: Any) -> None:
         super().__init__(**options)
         described: Any = self
@@ -39,13 +37,10 @@ def one_of(name: str, choices: Sequence[Described]) -> PolymorphicProxySerialize
 
 
 def optional(field: type[serializers.Field[Any, Any, Any, Any]], *arguments: Any, **options: Any) -> Any:
-    """Return a field that may be absent or null."""
     return field(*arguments, required=False, allow_null=True, **options)
 
 
 class TextOr(serializers.Field[Any, Any, Any, Any]):
-    """A text, or what another field describes."""
-
     def __init__(self, other: serializers.Field[Any, Any, Any, Any], **options: Any) -> None:
         super().__init__(**options)
         self.other = other

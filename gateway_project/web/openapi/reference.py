@@ -66,8 +66,6 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Field:
-    """A field or parameter. ``name`` is its path in the body."""
-
     name: str
     kind: str
     is_required: bool
@@ -76,8 +74,6 @@ class Field:
 
 @dataclass(frozen=True)
 class Media:
-    """A reply's body: its media type, its fields, and an example."""
-
     kind: str
     fields: list[Field]
     example: str
@@ -103,7 +99,6 @@ class Operation:
 
     @property
     def description_html(self) -> str:
-        """The description, in which backticks mark code."""
         return mark_safe(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(self.description)))  # noqa: S308  it is escaped
 
     @property

@@ -50,7 +50,6 @@ def _rendered_document(*addresses: str) -> bytes:
 
 
 def read_document() -> dict[str, Any]:
-    """Return the description, as clients read it."""
     document: dict[str, Any] = json.loads(_rendered_document(settings.GATEWAY_API_HOST, settings.GATEWAY_BASE_HOST))
     return document
 
@@ -94,7 +93,6 @@ def error_responses(*conditions: type[errors.ApiError]) -> dict[int, OpenApiResp
 
 
 def response_header(name: str, type: Any, description: str, statuses: list[int | str]) -> OpenApiParameter:
-    """Return the description of a header of the replies with these statuses, for ``extend_schema``."""
     return OpenApiParameter(name, type, OpenApiParameter.HEADER, response=statuses, description=description)
 
 
