@@ -1,10 +1,8 @@
-"""The settings of the gateway. Those of the ranking sources and of the ranking formula are declared beside the code that uses
-them, through ``rankings.environment``.
+"""The settings of the gateway. Those of ranking sources and of the ranking formula stand beside the code that uses them.
 
-Values come from environment variables through typed readers, which raise an error for an invalid value. A missing secret has
-no default and fails a system check (``gateway_project.checks``). Only on a developer's machine are missing secrets generated,
-into GATEWAY_VAR: GATEWAY_DEVELOPMENT is set there by ``gateway_project.local.supervisor`` for ``make run``, and by
-``gateway_project.local.development`` for ``manage.py`` without DATABASE_URL.
+Values come from environment variables through typed readers, which raise an error for an invalid value. A missing secret fails
+a system check (``gateway_project.checks``). Only on a developer's machine are missing ones generated, into GATEWAY_VAR: there
+GATEWAY_DEVELOPMENT is set by ``gateway_project.local``.
 """
 
 import os

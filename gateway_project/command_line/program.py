@@ -1,7 +1,4 @@
-"""The command ``model-gateway``, and ``manage.py`` of a checkout: starts a process, or passes every other word to Django.
-
-It reads the settings file first. On a developer's machine it uses the embedded PostgreSQL, and starts it if it does not run.
-"""
+"""The command ``model-gateway``, and ``manage.py`` of a checkout: starts a process, or passes every other word to Django."""
 
 import os
 import sys

@@ -1,7 +1,4 @@
-"""The settings file: a line ``NAME=value`` for each variable that the environment does not have. ``#`` begins a comment line.
-
-The file has the form of systemd's EnvironmentFile and of ``docker run --env-file``, without their escapes.
-"""
+"""The settings file, in the form of systemd's EnvironmentFile and of ``docker run --env-file``, without their escapes."""
 
 import os
 import re

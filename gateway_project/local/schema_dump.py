@@ -1,7 +1,4 @@
-"""Writes ``gateway_project/db/schema.sql``: ``make schema``, with each change of the migrations.
-
-All migrations run in an empty database of a PostgreSQL that is started for this and removed again.
-"""
+"""Writes ``gateway_project/db/schema.sql`` (``make schema``): runs all migrations in a PostgreSQL that is then removed."""
 
 import atexit
 import os

@@ -1,7 +1,6 @@
 """How pages show an amount: rounded, with the exact one on hover, keyboard focus and tap, without scripts.
 
-An amount whose digits are all shown takes no focus, so that the keyboard stops only where there is more to read. Of a column,
-``decimals`` says how many decimals its amounts have. Columns whose amounts add up are ``apportioned``.
+An amount whose digits are all shown takes no focus, so that the keyboard stops only where there is more to read.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """How an amount in nanodollars is written in US dollars, and read as people type it. No other module does either.
 
-Amounts are whole nanodollars (1e-9 US dollar). Cents, roundings and prices are in ``billing.money``. Programs, files and
-receipts get exact amounts. Pages round them: what stands together has as many decimals, and sums add up as they are shown.
+Amounts are whole nanodollars (1e-9 US dollar). Programs, files and receipts get exact amounts. Pages round them: what stands
+together has as many decimals, and sums add up as they are shown.
 """
 
 import re

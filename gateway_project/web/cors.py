@@ -1,7 +1,6 @@
 """Cross-origin requests (CORS) from pages in browsers, to the API only: pages of the gateway never have these headers.
 
-The settings CORS_* say what GATEWAY_CORS_ORIGINS permits. A preflight is answered here, before authentication and without a
-query. No reply allows credentials, so a page can send only an API key that it has itself.
+The settings CORS_* say what GATEWAY_CORS_ORIGINS permits. No reply allows credentials: a page can send only a key of its own.
 """
 
 from typing import cast

@@ -1,7 +1,4 @@
-"""Error replies in the API's format: which error an exception is, and its reply in JSON.
-
-DRF's exception handler, ``keys.refusal_history.replies``, makes them of every exception of a view.
-"""
+"""Error replies in the API's format, which ``keys.refusal_history.replies`` makes of every exception of a view."""
 
 import logging
 from typing import Any

@@ -1,7 +1,4 @@
-"""Routing by host name: GATEWAY_API_HOST serves /v1, GATEWAY_BASE_HOST everything else.
-
-When both settings are empty, one address serves everything. GATEWAY_METRICS_BIND serves probes and metrics, under any name.
-"""
+"""Routing by host name: GATEWAY_API_HOST serves /v1, GATEWAY_BASE_HOST everything else; without both, one serves all."""
 
 from collections.abc import Callable
 from typing import Any

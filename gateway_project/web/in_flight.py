@@ -1,10 +1,9 @@
 """Requests that this process has begun and not answered, by owner: each owner has a maximum, and more wait in order.
 
-All requests of a process share one event loop: a computation holds up everybody. So no owner may compute much at a time.
-
-Owners of pages are also paced: over time, the pages of an owner get a third of the processor. A slow query counts as if it
-computed. Whoever used more waits with the next page. A page counts under its client's address until the user is known, and
-then under the user: so people behind one address do not share a maximum.
+All requests of a process share one event loop: a computation holds up all. So no owner may compute much at a time. Owners of
+pages are also paced: over time, they get a third of the processor, and a slow query counts as if it computed. A page counts
+under its client's address until the user is known, and then under the user: so people behind one address do not share a
+maximum.
 """
 
 import time

@@ -1,7 +1,4 @@
-"""The project's own middleware for pages, which API requests never reach, and what it adds to Django's.
-
-Classes that add to Django's are subclasses, so that they satisfy the admin's system checks.
-"""
+"""The project's middleware for pages, which API requests never reach. What adds to Django's is a subclass, as checks expect."""
 
 import functools
 import logging

@@ -1,7 +1,7 @@
 """Pages that are the same for everybody: rendered once in some seconds, compressed, and served as bytes without cookies.
 
-One page is rendered at a time. Whoever asks meanwhile for a page that is rendered anew gets the previous one. A page of free
-text has no key: it is rendered for each request, because whoever sends other words each time would fill the cache.
+One page is rendered at a time; meanwhile the previous one is served. A page of free text has no key and is rendered for each
+request: it would fill the cache.
 """
 
 import gzip

@@ -1,7 +1,7 @@
 """Request ids and the request log. The id is in the reply, in error messages and in all log lines of the request.
 
-The log line has only the fields listed here. Headers, query strings and bodies are never logged, as they may hold secrets.
-Nor is the message of an error that is the caller's: it may quote the request.
+Headers, query strings and bodies are never logged, as they may hold secrets, nor is the message of a caller's error, which
+may quote the request.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Reads request bodies: at once where they came with their head, otherwise straight from gunicorn's socket. Discards those that
 nobody read.
 
-gunicorn's own reader copies what it has read ahead once more for every kilobyte that it discards: five megabytes take it a
-second, in which the process serves nobody. Here a body is received in slices that take turns. Memory is taken for what arrives.
+gunicorn's own reader copies what it has read ahead for every kilobyte that it discards: five megabytes take it a second, in
+which the process serves no other request. Here a body is received in slices that take turns.
 """
 
 import socket

@@ -1,7 +1,4 @@
-"""gunicorn's master process: what cannot start stops nothing that serves.
-
-It imports no other module of the gateway: gevent cannot patch in the workers what the master has loaded.
-"""
+"""gunicorn's master process. It imports no module of the gateway: gevent cannot patch in workers what the master has loaded."""
 
 import os
 import subprocess

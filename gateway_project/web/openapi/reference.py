@@ -1,7 +1,4 @@
-"""The API reference at /docs/reference: a page made from the OpenAPI description. It needs no script.
-
-Each field is a row of its own, named by its path ("tools[].function.name"): the browser's search finds it.
-"""
+"""The API reference at /docs/reference, made from the OpenAPI description. Each field is a row, which a search finds."""
 
 import json
 import re
