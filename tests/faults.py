@@ -1,4 +1,4 @@
-"""Marks the tests that bring a fault about, in the words of an operator, and writes the tables of `docs/reliability.md`.
+"""Marks the tests that bring a fault about, in the words of an operator, and writes the lists of `docs/reliability.md`.
 
 ``make faults`` runs the marked tests (``tests.fault_plugin``). Those marked ``pytest.mark.long``, too, run only
 there, as do long tests of anything else.
@@ -37,7 +37,7 @@ _COLUMNS = (
     "Others",
     "Back in, s",
 )
-HELD = "held"  # the verdict that the tables leave out
+HELD = "held"  # the verdict that the lists leave out
 _BEGIN, _END = "<!-- Written by `make faults`. -->\n", "<!-- The end of what it writes. -->\n"
 
 
@@ -107,16 +107,16 @@ def marked() -> dict[str, Fault]:
 def written(
     page: str, summary: str, faults: dict[str, Fault], verdicts: dict[str, str], figures: dict[str, str] | None = None
 ) -> str:
-    """Return the page with the summary and the tables of these faults in place of what was between its two comments.
+    """Return the page with the summary and the lists of these faults in place of what was between its two comments.
 
     ``figures`` are the cells of the tests that counted, by test.
     """
     before, _, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
-    assert end, "the page has no place for the table"
-    tables = [_table(place, faults, verdicts) for place in PLACES if any(each.place == place for each in faults.values())]
-    tables = [_figures_table(faults, figures), *tables] if figures else tables
-    return before + _BEGIN + "\n" + "\n".join([f"{summary}\n", *tables]) + "\n" + _END + after
+    assert end, "the page has no place for the lists"
+    lists = [_list(place, faults, verdicts) for place in PLACES if any(each.place == place for each in faults.values())]
+    lists = [_figures_table(faults, figures), *lists] if figures else lists
+    return before + _BEGIN + "\n" + "\n".join([f"{summary}\n", *lists]) + "\n" + _END + after
 
 
 def _figures_table(faults: dict[str, Fault], figures: dict[str, str]) -> str:
@@ -126,12 +126,12 @@ def _figures_table(faults: dict[str, Fault], figures: dict[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _table(place: str, faults: dict[str, Fault], verdicts: dict[str, str]) -> str:
-    lines = [f"### {place}", "", "| Fault | What happens | Test |", "|---|---|---|"]
+def _list(place: str, faults: dict[str, Fault], verdicts: dict[str, str]) -> str:
+    lines = [f"### {place}", ""]
     for test, each in sorted(faults.items()):
         if each.place == place:
             verdict = verdicts.get(test, "not run")
-            lines.append(f"| {each.what} | {each.then} | {_link(test)}{'' if verdict == HELD else f': {verdict}'} |")
+            lines.append(f"- **{each.what}.** {each.then}. {_link(test)}{'' if verdict == HELD else f': {verdict}'}")
     return "\n".join([*lines, ""])
 
 
@@ -141,8 +141,8 @@ def _link(test: str) -> str:
 
 
 def in_the_page(page: str) -> dict[str, tuple[Fault, str]]:
-    """Return the faults of the tables and their verdicts, by test."""
-    row = re.compile(r"\| (.+?) \| (.+?) \| \[`(\w+)`\]\(\.\./([^)]+)\)(?:: (.+))? \|")
+    """Return the faults of the lists and their verdicts, by test."""
+    row = re.compile(r"- \*\*(.+?)\.\*\* (.+)\. \[`(\w+)`\]\(\.\./([^)]+)\)(?:: (.+))?")
     found, place = {}, ""
     for line in _between(page).splitlines():
         if line.startswith("### "):
@@ -159,7 +159,7 @@ def figures_in(page: str) -> dict[str, str]:
 
 
 def earlier_in(page: str, today: str) -> dict[str, str]:
-    """Return the verdicts of the tables, by test: those of an earlier day than ``today`` with their date."""
+    """Return the verdicts of the lists, by test: those of an earlier day than ``today`` with their date."""
     date = re.search(r"^On (.+?),", _between(page), re.MULTILINE)
     suffix = f"; run on {date[1]}" if date and date[1] != today else ""
     verdicts = {test: verdict for test, (_, verdict) in in_the_page(page).items()}

@@ -40,7 +40,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def page_texts(path: Path) -> Iterator[tuple[str, str]]:
     """Each paragraph, item and cell of a table of a page, with its line; headings, code and addresses of links are left out."""
-    source = re.sub(r"^```.*?^```$|^    .*$|<!--.*?-->", _blanked, path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    source = re.sub(r"^```.*?^```$|^    [^\n]*$|<!--.*?-->", _blanked, path.read_text(), flags=re.MULTILINE | re.DOTALL)
     source = re.sub(r"`[^`\n]*`", "CODE", re.sub(r"\]\([^)\s]*\)", "]", source))
     source = re.sub(r"^#.*$|^\|[-:| ]+\|$", "", source, flags=re.MULTILINE)
     start = 0

@@ -13,6 +13,7 @@ from tests.replacements import replacements
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ["gateway_project", "billing", "keys", "completions", "rankings"]
 MODULES_MAX = 24  # of a folder: more are several things
+DOCS_WORDS_MAX = 80_000  # of all pages: a fact is told once, in few words
 BENCH_LINES_MAX, BENCH_WORDS_MAX = 2_500, 1_500  # of what a release measures again; the rest is in the history
 LINE_CHARACTERS_MAX = 160  # of a template, which no formatter wraps
 SAYS_NOTHING = {"utils", "helpers", "common", "services"}
@@ -55,6 +56,12 @@ def test_benchmarks_and_their_page_stay_small():
     words = len((ROOT / "docs" / "bench.md").read_text().split())
     assert lines <= BENCH_LINES_MAX
     assert words <= BENCH_WORDS_MAX
+
+
+def test_the_pages_stay_short_enough_to_be_read():
+    words = {path: len(path.read_text().split()) for path in (ROOT / "docs").rglob("*.md")}
+    assert len(words) > 50
+    assert sum(words.values()) <= DOCS_WORDS_MAX
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)

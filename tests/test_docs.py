@@ -184,7 +184,8 @@ def test_every_command_is_documented_with_its_options():
 
 def test_documented_system_checks_are_exactly_the_declared_ones():
     declared = {id for path in CODE for id in re.findall(r'id="(gateway\.[EW]\d{3})"', path.read_text())}
-    assert {row[0] for row in rows(section(SETTINGS_PAGE, "## System checks"))} == declared
+    documented = re.findall(r"^- \*\*(gateway\.\w+)\*\*: ", section(SETTINGS_PAGE, "## System checks"), re.MULTILINE)
+    assert set(documented) == declared
 
 
 def declared_metrics() -> dict[str, str]:
@@ -208,7 +209,7 @@ def test_documented_metrics_and_labels_are_exactly_the_declared_ones():
 
 def test_documented_loggers_are_exactly_the_declared_ones():
     declared = {name for path in CODE for name in re.findall(r'getLogger\("(gateway\.[^"]+)"\)', path.read_text())}
-    assert set(names(rows(section(MONITORING, "## Logs")))) == declared
+    assert set(re.findall(r"^- `(gateway\.[^`]+)`: ", section(MONITORING, "## Logs"), re.MULTILINE)) == declared
 
 
 def test_every_probe_is_documented():
@@ -689,7 +690,7 @@ def test_every_supported_kind_is_documented_and_no_other():
 def verdicts() -> dict[str, list[str]]:
     """Return the requirements of the security page by verdict, which stands before the evidence of what is not met."""
     found: dict[str, list[str]] = {}
-    for requirements, verdict in re.findall(r"^\| (\d[\d., ]+) \|[^|]*\|(?: \*\*([\w ]+)\*\*)?", SECURITY, re.MULTILINE):
+    for requirements, verdict in re.findall(r"^- \*\*(\d[\d., ]+)\*\* .*?: (?:\*([\w ]+)\*)?", SECURITY, re.MULTILINE):
         found.setdefault(verdict or "met", []).extend(requirements.split(", "))
     return found
 
@@ -773,10 +774,10 @@ def test_every_image_is_small_and_shown():
 
 def test_every_decision_is_listed_under_its_title():
     folder = ROOT / "docs" / "decisions"
-    listed = re.findall(r"^\| (\d+) \| \[(.*)\]\((.*)\) \| ([\d, ]*)\|$", (folder / "README.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^- (\d+): \[(.*)\]\((.*)\)(?:, replaces [\d, ]+)?$", (folder / "README.md").read_text(), re.MULTILINE)
     pages = sorted(folder.glob("0*.md"))
     titles = [(*page.read_text().splitlines()[0].removeprefix("# ").split(". ", 1), page.name) for page in pages]
-    assert [tuple(row[:3]) for row in listed] == titles
+    assert listed == titles
     assert [int(number) for number, *_ in listed] == [int(page.name[:4]) for page in pages]
     assert len(listed) <= DECISIONS_MAX
 
@@ -785,7 +786,7 @@ def test_every_number_of_a_decision_is_that_of_a_page_or_beside_its_heir():
     index = (ROOT / "docs" / "decisions" / "README.md").read_text()
     numbers = {
         int(number)
-        for row in re.findall(r"^\| (\d+) .*\|(.*)\|$", index, re.MULTILINE)
+        for row in re.findall(r"^- (\d+): \[.*\]\(.*\)(?:, replaces ([\d, ]+))?$", index, re.MULTILINE)
         for number in re.findall(r"\d+", " ".join(row))
     }
     assert numbers == set(range(1, max(numbers) + 1))

@@ -31,9 +31,9 @@ def test_every_place_has_a_fault():
     assert {each.place for each in faults.marked().values()} == set(faults.PLACES)
 
 
-def test_the_table_replaces_what_was_between_the_comments():
+def test_the_list_replaces_what_was_between_the_comments():
     page = faults.written(EMPTY, "Today.", {TEST: FAULT}, {TEST: "**failed**"})
-    assert "| Redis is unavailable | All continues | [`test_it_continues`](../tests/test_something.py): **failed** |" in page
+    assert "- **Redis is unavailable.** All continues. [`test_it_continues`](../tests/test_something.py): **failed**\n" in page
     assert page.startswith("before\n")
     assert ("old" in page, "Today." in page) == (False, True)
     assert faults.in_the_page(page) == {TEST: (FAULT, "**failed**")}

@@ -76,7 +76,7 @@ ODD = [
     r"\bgo(?:es)? on\b",
     r"\bin all(?=[.,;:)]|$)",
     r"\b(?:once|twice|times|(?:\d[\d,.]*|two|three|ten)(?: (?!after|for|in|of|within)\w+)?)"
-    r" an? (?:second|minute|hour|day|week|month|year)\b",
+    r" an? (?:second(?! person)|minute|hour|day|week|month|year)\b",
     r"\bin vain\b",
     r"\b(?:is|are|was|were|be) away\b",
     r"\brest(?:s|ed|ing)\b",
@@ -85,7 +85,7 @@ ODD = [
     r"\bof late\b",
     r"\bthe most that\b",
 ]
-ODD_PHRASES_MAX = {"docs": 47, "CHANGELOG": 0, "code": 570}  # may only fall
+ODD_PHRASES_MAX = {"docs": 0, "CHANGELOG": 0, "code": 570}  # may only fall
 
 
 def odd_phrases() -> dict[str, list[str]]:

@@ -166,7 +166,7 @@ def read_only() -> Iterator[None]:
 @fault(
     "Database",
     "The database takes no writes, as a standby",
-    "Completions get 503 and `/readyz` says so; reads go on",
+    "Completions get 503 and `/readyz` says so; reads continue",
 )
 def test_a_database_that_takes_no_writes_is_unavailable(gateway, alice, secret):
     assert gateway.ask(secret, max_tokens=10).status == 200
