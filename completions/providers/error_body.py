@@ -25,22 +25,11 @@ _GZIP = b"\x1f\x8b"
 
 # The codes that callers act on. Others are an upstream's own: they name its fields, or are about our account there.
 CALLER_CODES = frozenset(
-    {
-        "array_above_max_length",
-        "content_filter",
-        "context_length_exceeded",
-        "image_parse_error",
-        "image_too_large",
-        "invalid_base64_image",
-        "invalid_function_parameters",
-        "invalid_image",
-        "invalid_image_format",
-        "invalid_prompt",
-        "string_above_max_length",
-        "unknown_parameter",
-        "unsupported_parameter",
-        "unsupported_value",
-    }
+    (
+        *("array_above_max_length", "string_above_max_length", "content_filter", "context_length_exceeded", "invalid_prompt"),
+        *("image_parse_error", "image_too_large", "invalid_base64_image", "invalid_image", "invalid_image_format"),
+        *("invalid_function_parameters", "unknown_parameter", "unsupported_parameter", "unsupported_value"),
+    )
 )
 # Where an error may have further codes: Azure's, OpenRouter's, MiniMax's, Google's.
 _CODE_FIELDS = ("code", "type", "status", "error_type", "error_code", "reason", "status_code")

@@ -42,31 +42,18 @@ GEMINI = {
     "stop": "stop",
     "max_tokens": "length",
     **dict.fromkeys(
-        [
-            "safety",
-            "recitation",
-            "language",
-            "blocklist",
-            "prohibited_content",
-            "spii",
-            "other",
-            "model_armor",
-            "image_safety",
-            "image_prohibited_content",
-            "image_recitation",
-            "image_other",
-        ],
+        (
+            *("safety", "recitation", "language", "blocklist", "prohibited_content", "spii", "other", "model_armor"),
+            *("image_safety", "image_prohibited_content", "image_recitation", "image_other"),
+        ),
         "content_filter",
     ),
     # An empty reply that looks whole ends an agent's work: github.com/NousResearch/hermes-agent/issues/83869
     **dict.fromkeys(
-        [
-            "malformed_function_call",
-            "malformed_response",
-            "unexpected_tool_call",
-            "too_many_tool_calls",
+        (
+            *("malformed_function_call", "malformed_response", "unexpected_tool_call", "too_many_tool_calls"),
             "missing_thought_signature",
-        ],
+        ),
         FAILURE,
     ),
 }

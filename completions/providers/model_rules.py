@@ -18,14 +18,10 @@ from gateway_project.text import web_addresses
 
 PREFILL = "messages.prefill"  # in the header: no field has this name, a last message of the assistant asks for it
 CONTINUE = "The message before this one is the beginning of your reply. Continue it from where it ends, and repeat none of it."
-_BUDGET_MAX = 2**31 - 1
-_DOCS = "https://platform.claude.com/docs/en"
-_GEMINI_DOCS = "https://ai.google.dev/gemini-api/docs/thinking"
-_OPENAI_DOCS = "https://developers.openai.com/api/docs"
 
 
 class Generation(msgspec.Struct, frozen=True):
-    """A row of the table: models of a kind of provider, named as upstreams name them, with hyphens for points.
+    """A row of the table: models of a kind of provider, named as providers name them, with hyphens for points.
 
     ``hosts``: the only ones that it is about; empty for all. A name stands for its dated and its longer names, too.
     """
@@ -50,223 +46,141 @@ _NEWEST_CLAUDE = ModelRules(
     system_messages=False,
 )
 _OPUS_5_5 = replace(_NEWEST_CLAUDE, system_messages=True)
+_SONNET_5_5 = replace(_OPUS_5_5, thinking_off="between_tools")
 _OPUS_5 = replace(_OPUS_5_5, forced_tools=True, thinking_off="disabled")
 _SONNET_5 = replace(_OPUS_5, off_effort_max="max", system_messages=False)
 _OPUS_4_7 = replace(_SONNET_5, thinks_unasked=False, thinks_when_forced=False)
-_CLAUDE_4_6 = replace(
-    _OPUS_4_7, efforts=("low", "medium", "high", "max"), budget_min=1_024, budget_max=_BUDGET_MAX, sampling="one"
-)
+_OPUS_4_8 = replace(_OPUS_4_7, thinks_when_forced=True, system_messages=True)
+_BUDGETS = {"budget_min": 1_024, "budget_max": 2**31 - 1}
+_CLAUDE_4_6 = replace(_OPUS_4_7, efforts=("low", "medium", "high", "max"), sampling="one", **_BUDGETS)
 _CLAUDE_4_5 = replace(_CLAUDE_4_6, efforts=(), adaptive=False, prefill=True)
+_OPUS_4_5 = replace(_CLAUDE_4_5, efforts=("low", "medium", "high"))
 _CLAUDE_4 = replace(_CLAUDE_4_5, sampling="all")
 _CLAUDE_3 = replace(_CLAUDE_4, budget_min=0, budget_max=0)
 
 _NEWEST_GEMINI = ModelRules(
     thinks_unasked=True, thinking_off="", efforts=("low", "medium", "high"), penalties=False, prefill=False
 )
-_GEMINI_3_PRO = replace(_NEWEST_GEMINI, prefill=True)
-_GEMINI_3_FLASH = replace(_GEMINI_3_PRO, efforts=("minimal", "low", "medium", "high"))
-_GEMINI_2_5_FLASH = replace(_GEMINI_3_PRO, thinking_off="disabled", efforts=(), budget_max=24_576, call_ids=False)
+_GEMINI_3_5_LITE = replace(_NEWEST_GEMINI, efforts=("minimal", "low", "medium", "high"), sampling="none")
+_GEMINI_3_1_PRO = replace(_NEWEST_GEMINI, prefill=True)
+_GEMINI_3_PRO = replace(_GEMINI_3_1_PRO, efforts=("low", "high"))
+_GEMINI_3_FLASH = replace(_GEMINI_3_1_PRO, efforts=("minimal", "low", "medium", "high"))
+_GEMINI_2_5_FLASH = replace(_GEMINI_3_1_PRO, thinking_off="disabled", efforts=(), budget_max=24_576, call_ids=False)
+_GEMINI_2_5_PRO = replace(_GEMINI_2_5_FLASH, thinking_off="", budget_min=128, budget_max=32_768)
+_GEMINI_2_5_LITE = replace(_GEMINI_2_5_FLASH, thinks_unasked=False, budget_min=512)
 _GEMINI_2 = replace(_GEMINI_2_5_FLASH, thinks_unasked=False, budget_max=0, penalties=True)
+_GEMINI_1 = replace(_GEMINI_2, json_schemas=False)
+_GEMMA = replace(_GEMINI_1, penalties=False)
 
 _NEWEST_GPT = ModelRules(
     thinks_unasked=True, efforts=("none", "low", "medium", "high", "xhigh", "max"), sampling="none", penalties=False
 )
-_GPT_5_2 = replace(
-    _NEWEST_GPT, thinks_unasked=False, efforts=("none", "low", "medium", "high", "xhigh"), sampling="unless_thinking"
-)
+_GPT_5_5 = replace(_NEWEST_GPT, efforts=("none", "low", "medium", "high", "xhigh"), sampling="unless_thinking")
+_GPT_5_2 = replace(_GPT_5_5, thinks_unasked=False)
+_GPT_5_1 = replace(_GPT_5_2, efforts=("none", "low", "medium", "high"))
 _O_SERIES = replace(_NEWEST_GPT, thinking_off="", efforts=("low", "medium", "high"))
 _GPT_5 = replace(_O_SERIES, efforts=("minimal", "low", "medium", "high"))
+_GPT_5_CHAT = replace(_O_SERIES, efforts=("medium",))
+_GPT_5_PRO = replace(_O_SERIES, efforts=("high",))
+_GPT_5_2_PRO = replace(_O_SERIES, efforts=("medium", "high", "xhigh"))
+_CODEX = replace(_O_SERIES, efforts=("low", "medium", "high", "xhigh"))
 _GPT_4 = replace(NO_RULES, efforts=())
-_OPENAI_HOSTS = ("api.openai.com",)
+_KIMI = replace(NO_RULES, sampling="none", penalties=False)
+_GPT_OSS = replace(NO_RULES, thinks_unasked=True, thinking_off="", efforts=("low", "medium", "high"))
+
+_MIGRATION = "https://platform.claude.com/docs/en/models/{}/migration-guide"
+_MODELS = "https://platform.claude.com/docs/en/about-claude"
+_BUILDING = "https://platform.claude.com/docs/en/build-with-claude"
+_THINKING = f"{_BUILDING}/extended-thinking"
+_GEMINI_THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
+_LITE = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/gemini/3-5-flash-lite"
+_STRUCTURED = "https://blog.google/technology/developers/gemini-api-structured-outputs"
+_OPENAI_DOCS = "https://developers.openai.com/api/docs"
+_REASONING = f"{_OPENAI_DOCS}/guides/reasoning"
+_KIMI_DOCS = "https://platform.kimi.ai/docs/api/chat"
+_MODELS_DEV = "https://github.com/anomalyco/models.dev/pull/2351"
+_OPENAI = ("api.openai.com",)
+_MOONSHOT = ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com")
 
 GENERATIONS = (
     # 400 for budgets, sampling, prefill, forced tools and "disabled". Messages of the system: model pages of 5.5.
-    Generation("anthropic", ("claude-opus-5-5",), _OPUS_5_5, f"{_DOCS}/models/opus-5-5/migration-guide"),
+    Generation("anthropic", ("claude-opus-5-5",), _OPUS_5_5, _MIGRATION.format("opus-5-5")),
     # "between_tools" instead of "disabled", up to the effort high.
-    Generation(
-        "anthropic",
-        ("claude-sonnet-5-5",),
-        replace(_OPUS_5_5, thinking_off="between_tools"),
-        f"{_DOCS}/models/sonnet-5-5/migration-guide",
-    ),
+    Generation("anthropic", ("claude-sonnet-5-5",), _SONNET_5_5, _MIGRATION.format("sonnet-5-5")),
     # It takes forced tools, and "disabled" up to the effort high.
-    Generation("anthropic", ("claude-haiku-5-5",), _OPUS_5, f"{_DOCS}/models/haiku-5-5/migration-guide"),
+    Generation("anthropic", ("claude-haiku-5-5",), _OPUS_5, _MIGRATION.format("haiku-5-5")),
     # "tool_choice forces tool use is not compatible with this model"; reports of 5.0 differ.
+    Generation("anthropic", ("claude-fable-5-1", "claude-fable-5"), _OPUS_5_5, _MIGRATION.format("fable-5-1")),
     Generation(
         "anthropic",
-        ("claude-fable-5-1", "claude-fable-5", "claude-mythos-5-1", "claude-mythos-5", "claude-mythos-preview"),
+        ("claude-mythos-5-1", "claude-mythos-5", "claude-mythos-preview"),
         _OPUS_5_5,
-        f"{_DOCS}/models/fable-5-1/migration-guide",
+        _MIGRATION.format("fable-5-1"),
     ),
     # 400 for "disabled" beside the efforts xhigh and max.
-    Generation("anthropic", ("claude-opus-5",), _OPUS_5, f"{_DOCS}/build-with-claude/effort"),
+    Generation("anthropic", ("claude-opus-5",), _OPUS_5, f"{_BUILDING}/effort"),
     # 400 for messages of the system in the middle.
-    Generation("anthropic", ("claude-sonnet-5",), _SONNET_5, f"{_DOCS}/about-claude/models/whats-new-sonnet-5"),
-    Generation(
-        "anthropic",
-        ("claude-opus-4-8",),
-        replace(_OPUS_4_7, thinks_when_forced=True, system_messages=True),
-        f"{_DOCS}/about-claude/models/whats-new-claude-4-8",
-    ),
-    Generation("anthropic", ("claude-opus-4-7",), _OPUS_4_7, f"{_DOCS}/build-with-claude/effort"),
+    Generation("anthropic", ("claude-sonnet-5",), _SONNET_5, f"{_MODELS}/models/whats-new-sonnet-5"),
+    Generation("anthropic", ("claude-opus-4-8",), _OPUS_4_8, f"{_MODELS}/models/whats-new-claude-4-8"),
+    Generation("anthropic", ("claude-opus-4-7",), _OPUS_4_7, f"{_BUILDING}/effort"),
     # "This model does not support assistant message prefill" (github.com/vercel/ai/issues/12296). Budgets are deprecated.
-    Generation("anthropic", ("claude-opus-4-6", "claude-sonnet-4-6"), _CLAUDE_4_6, f"{_DOCS}/build-with-claude/effort"),
+    Generation("anthropic", ("claude-opus-4-6", "claude-sonnet-4-6"), _CLAUDE_4_6, f"{_BUILDING}/effort"),
     # The effort beside a budget: up to high.
-    Generation(
-        "anthropic",
-        ("claude-opus-4-5",),
-        replace(_CLAUDE_4_5, efforts=("low", "medium", "high")),
-        f"{_DOCS}/build-with-claude/effort",
-    ),
+    Generation("anthropic", ("claude-opus-4-5",), _OPUS_4_5, f"{_BUILDING}/effort"),
     # "temperature and top_p cannot both be specified for this model" (github.com/langchain-ai/langchain/issues/33323).
-    Generation(
-        "anthropic",
-        ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-1"),
-        _CLAUDE_4_5,
-        f"{_DOCS}/build-with-claude/extended-thinking",
-    ),
-    Generation(
-        "anthropic",
-        ("claude-opus-4", "claude-sonnet-4", "claude-4", "claude-3-7"),
-        _CLAUDE_4,
-        f"{_DOCS}/build-with-claude/extended-thinking",
-    ),
-    Generation(
-        "anthropic",
-        ("claude-3-5", "claude-3", "claude-2-1", "claude-2-0", "claude-2", "claude-instant-1-2", "claude-instant-1"),
-        _CLAUDE_3,
-        f"{_DOCS}/about-claude/model-deprecations",
-    ),
+    Generation("anthropic", ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-1"), _CLAUDE_4_5, _THINKING),
+    Generation("anthropic", ("claude-opus-4", "claude-sonnet-4", "claude-4", "claude-3-7"), _CLAUDE_4, _THINKING),
+    Generation("anthropic", ("claude-3-5", "claude-3"), _CLAUDE_3, f"{_MODELS}/model-deprecations"),
+    Generation("anthropic", ("claude-2-1", "claude-2-0", "claude-2"), _CLAUDE_3, f"{_MODELS}/model-deprecations"),
+    Generation("anthropic", ("claude-instant-1-2", "claude-instant-1"), _CLAUDE_3, f"{_MODELS}/model-deprecations"),
     # Ids of calls since 3; older ones refuse them (github.com/NousResearch/hermes-agent/pull/80683). JSON Schema: all models
     # that were supported in November 2025, which are 2.0 and later.
     # Penalties: "Penalty is not enabled for this model" (github.com/google-gemini/cookbook/issues/1290), since 2.5.
     # "minimal" is a 400 since 3.7 Flash (docs.cloud.google.com, guides/gemini-3-8-flash). Of 3.5 Flash-Lite and the later: 400
     # for a last turn of the model; sampling is ignored (docs.cloud.google.com, models/gemini/3-5-flash-lite).
+    Generation("gemini", ("gemini-3-5-flash-lite",), _GEMINI_3_5_LITE, _LITE),
+    Generation("gemini", ("gemini-3-5-flash", "gemini-3-1-flash-lite", "gemini-3-flash"), _GEMINI_3_FLASH, _GEMINI_THINKING),
+    Generation("gemini", ("gemini-3-1-pro",), _GEMINI_3_1_PRO, _GEMINI_THINKING),
+    Generation("gemini", ("gemini-3-pro",), _GEMINI_3_PRO, _GEMINI_THINKING),
+    Generation("gemini", ("gemini-2-5-pro",), _GEMINI_2_5_PRO, _GEMINI_THINKING),
+    Generation("gemini", ("gemini-2-5-flash-lite",), _GEMINI_2_5_LITE, _GEMINI_THINKING),
+    Generation("gemini", ("gemini-2-5-flash",), _GEMINI_2_5_FLASH, _GEMINI_THINKING),
+    Generation("gemini", ("gemini-2-0",), _GEMINI_2, "https://ai.google.dev/gemini-api/docs/models"),
+    Generation("gemini", ("gemini-1-5", "gemini-1-0"), _GEMINI_1, _STRUCTURED),
     Generation(
-        "gemini",
-        ("gemini-3-5-flash-lite",),
-        replace(_NEWEST_GEMINI, efforts=("minimal", "low", "medium", "high"), sampling="none"),
-        "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/gemini/3-5-flash-lite",
-    ),
-    Generation("gemini", ("gemini-3-5-flash", "gemini-3-1-flash-lite", "gemini-3-flash"), _GEMINI_3_FLASH, _GEMINI_DOCS),
-    Generation("gemini", ("gemini-3-1-pro",), _GEMINI_3_PRO, _GEMINI_DOCS),
-    Generation("gemini", ("gemini-3-pro",), replace(_GEMINI_3_PRO, efforts=("low", "high")), _GEMINI_DOCS),
-    Generation(
-        "gemini",
-        ("gemini-2-5-pro",),
-        replace(_GEMINI_2_5_FLASH, thinking_off="", budget_min=128, budget_max=32_768),
-        _GEMINI_DOCS,
-    ),
-    Generation(
-        "gemini", ("gemini-2-5-flash-lite",), replace(_GEMINI_2_5_FLASH, thinks_unasked=False, budget_min=512), _GEMINI_DOCS
-    ),
-    Generation("gemini", ("gemini-2-5-flash",), _GEMINI_2_5_FLASH, _GEMINI_DOCS),
-    Generation(
-        "gemini",
-        ("gemini-2-0",),
-        _GEMINI_2,
-        "https://ai.google.dev/gemini-api/docs/models",
-    ),
-    Generation(
-        "gemini",
-        ("gemini-1-5", "gemini-1-0"),
-        replace(_GEMINI_2, json_schemas=False),
-        "https://blog.google/technology/developers/gemini-api-structured-outputs",
-    ),
-    Generation(
-        "gemini",
-        ("gemma-3", "gemma-3n", "gemma-2"),
-        replace(_GEMINI_2, penalties=False, json_schemas=False),
-        "https://ai.google.dev/gemma/docs/core/gemma_on_gemini_api",
+        "gemini", ("gemma-3", "gemma-3n", "gemma-2"), _GEMMA, "https://ai.google.dev/gemma/docs/core/gemma_on_gemini_api"
     ),
     # The levels: the reference of reasoning_effort. Sampling: github.com/vercel/ai/issues/10932 and
     # github.com/langchain-ai/langchain/issues/35423; of 5.6: github.com/ItzCrazyKns/Vane/issues/1173.
-    Generation(
-        "openai",
-        ("gpt-5-1-chat", "gpt-5-2-chat"),
-        replace(_O_SERIES, efforts=("medium",)),
-        "https://github.com/anomalyco/models.dev/pull/2351",
-        _OPENAI_HOSTS,
-    ),
-    Generation(
-        "openai", ("gpt-5-pro",), replace(_O_SERIES, efforts=("high",)), f"{_OPENAI_DOCS}/models/gpt-5-pro", _OPENAI_HOSTS
-    ),
-    Generation(
-        "openai",
-        ("gpt-5-2-pro", "gpt-5-4-pro", "gpt-5-5-pro"),
-        replace(_O_SERIES, efforts=("medium", "high", "xhigh")),
-        "https://github.com/anomalyco/models.dev/pull/2351",
-        _OPENAI_HOSTS,
-    ),
-    Generation(
-        "openai",
-        ("gpt-5-1-codex-max", "gpt-5-2-codex", "gpt-5-3-codex"),
-        replace(_O_SERIES, efforts=("low", "medium", "high", "xhigh")),
-        f"{_OPENAI_DOCS}/guides/reasoning",
-        _OPENAI_HOSTS,
-    ),
-    Generation(
-        "openai",
-        ("o1", "o3", "o4-mini", "gpt-5-codex", "gpt-5-1-codex", "codex-mini"),
-        _O_SERIES,
-        f"{_OPENAI_DOCS}/guides/reasoning",
-        _OPENAI_HOSTS,
-    ),
-    Generation(
-        "openai",
-        ("gpt-5-chat", "gpt-4-1", "gpt-4o", "chatgpt-4o", "gpt-4", "gpt-3-5"),
-        _GPT_4,
-        f"{_OPENAI_DOCS}/guides/reasoning",
-        _OPENAI_HOSTS,
-    ),
-    Generation("openai", ("gpt-5",), _GPT_5, f"{_OPENAI_DOCS}/guides/reasoning", _OPENAI_HOSTS),
-    Generation(
-        "openai",
-        ("gpt-5-1",),
-        replace(_GPT_5_2, efforts=("none", "low", "medium", "high")),
-        f"{_OPENAI_DOCS}/models/gpt-5.1",
-        _OPENAI_HOSTS,
-    ),
-    Generation("openai", ("gpt-5-2", "gpt-5-3", "gpt-5-4"), _GPT_5_2, f"{_OPENAI_DOCS}/guides/latest-model", _OPENAI_HOSTS),
-    Generation(
-        "openai",
-        ("gpt-5-5",),
-        replace(_GPT_5_2, thinks_unasked=True),
-        f"{_OPENAI_DOCS}/guides/reasoning",
-        _OPENAI_HOSTS,
-    ),
+    Generation("openai", ("gpt-5-1-chat", "gpt-5-2-chat"), _GPT_5_CHAT, _MODELS_DEV, _OPENAI),
+    Generation("openai", ("gpt-5-pro",), _GPT_5_PRO, f"{_OPENAI_DOCS}/models/gpt-5-pro", _OPENAI),
+    Generation("openai", ("gpt-5-2-pro", "gpt-5-4-pro", "gpt-5-5-pro"), _GPT_5_2_PRO, _MODELS_DEV, _OPENAI),
+    Generation("openai", ("gpt-5-1-codex-max", "gpt-5-2-codex", "gpt-5-3-codex"), _CODEX, _REASONING, _OPENAI),
+    Generation("openai", ("o1", "o3", "o4-mini"), _O_SERIES, _REASONING, _OPENAI),
+    Generation("openai", ("gpt-5-codex", "gpt-5-1-codex", "codex-mini"), _O_SERIES, _REASONING, _OPENAI),
+    Generation("openai", ("gpt-5-chat", "gpt-4-1", "gpt-4o", "chatgpt-4o", "gpt-4", "gpt-3-5"), _GPT_4, _REASONING, _OPENAI),
+    Generation("openai", ("gpt-5",), _GPT_5, _REASONING, _OPENAI),
+    Generation("openai", ("gpt-5-1",), _GPT_5_1, f"{_OPENAI_DOCS}/models/gpt-5.1", _OPENAI),
+    Generation("openai", ("gpt-5-2", "gpt-5-3", "gpt-5-4"), _GPT_5_2, f"{_OPENAI_DOCS}/guides/latest-model", _OPENAI),
+    Generation("openai", ("gpt-5-5",), _GPT_5_5, _REASONING, _OPENAI),
     Generation(
         "openai",
         ("gpt-5-6", "gpt-6", "gpt-7", "gpt-8", "gpt-9"),
         _NEWEST_GPT,
         f"{_OPENAI_DOCS}/guides/deployment-checklist",
-        _OPENAI_HOSTS,
+        _OPENAI,
     ),
     # "invalid temperature: only 1 is allowed for this model", 0.6 without thinking: it is fixed, as top_p is.
-    Generation(
-        "openai",
-        ("kimi-k2-5", "kimi-k2-6", "kimi-k2-7", "kimi-k3", "kimi-for-coding"),
-        replace(NO_RULES, sampling="none", penalties=False),
-        "https://platform.kimi.ai/docs/api/chat",
-        ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
-    ),
-    Generation(
-        "openai",
-        ("gpt-oss",),
-        replace(NO_RULES, thinks_unasked=True, thinking_off="", efforts=("low", "medium", "high")),
-        "https://console.groq.com/docs/reasoning",
-        ("api.groq.com",),
-    ),
+    Generation("openai", ("kimi-k2-5", "kimi-k2-6", "kimi-k2-7"), _KIMI, _KIMI_DOCS, _MOONSHOT),
+    Generation("openai", ("kimi-k3", "kimi-for-coding"), _KIMI, _KIMI_DOCS, _MOONSHOT),
+    Generation("openai", ("gpt-oss",), _GPT_OSS, "https://console.groq.com/docs/reasoning", ("api.groq.com",)),
 )
 NEWEST = {"anthropic": _NEWEST_CLAUDE, "gemini": _NEWEST_GEMINI}
-
-
-def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Match any of the names where a name begins and its version ends. A date or a size, as in -27b, is no version."""
-    return re.compile(rf"(?<![a-z0-9])(?:{'|'.join(names)})(?!\d|-\d{{1,2}}(?![0-9a-z]))")
-
-
-_PATTERNS = tuple((generation, _pattern(generation.names)) for generation in GENERATIONS)
+_PATTERNS = tuple(
+    # A name begins where no word does, and ends with its version. A date or a size, as in -27b, is no version.
+    (each, re.compile(rf"(?<![a-z0-9])(?:{'|'.join(each.names)})(?!\d|-\d{{1,2}}(?![0-9a-z]))"))
+    for each in GENERATIONS
+)
 
 
 def of_route(kind: str, base_url: str, upstream_model: str, stated: Mapping[str, Any] | None = None) -> ModelRules:

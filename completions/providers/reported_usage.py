@@ -22,49 +22,39 @@ from gateway_project.text import web_addresses
 
 Fields = dict[str, Any]
 
-# Where a count stands in a usage object -> what it counts. Of several spellings of one count, the first that is not 0 is read.
-SPELLINGS = {
-    "prompt_tokens": "prompt",
-    "input_tokens": "prompt",
-    "promptTokenCount": "prompt",
-    "completion_tokens": "generated",
-    "output_tokens": "generated",
-    "candidatesTokenCount": "generated",
-    "total_tokens": "total",
-    "totalTokenCount": "total",
-    "toolUsePromptTokenCount": "read of tools",
-    "prompt_tokens_details.cached_tokens": "cached",
-    "input_tokens_details.cached_tokens": "cached",
-    "cached_tokens": "cached",
-    "prompt_cache_hit_tokens": "cached",
-    "cachedContentTokenCount": "cached",
-    "cache_read_input_tokens": "cached",
-    "prompt_cache_miss_tokens": "not cached",
-    "prompt_tokens_details.cache_write_tokens": "written to the cache",
-    "input_tokens_details.cache_write_tokens": "written to the cache",
-    "prompt_tokens_details.cache_creation_input_tokens": "written to the cache",
-    "prompt_tokens_details.cache_creation_tokens": "written to the cache",
-    "cache_creation_input_tokens": "written to the cache",
-    "prompt_cache_write_tokens": "written to the cache",
-    "cache_creation.ephemeral_5m_input_tokens": "written for five minutes",
-    "cache_creation.ephemeral_1h_input_tokens": "written for an hour",
-    "completion_tokens_details.reasoning_tokens": "reasoning",
-    "output_tokens_details.reasoning_tokens": "reasoning",
-    "output_tokens_details.thinking_tokens": "reasoning",
-    "reasoning_tokens": "reasoning",
-    "thoughtsTokenCount": "reasoning",
-    "server_tool_use.web_search_requests": "searches",
-    **{path: meter.count for meter in OTHERS for path in meter.spellings},
+# What is counted -> where it stands in a usage object. Of several spellings, the first that is not 0 is read.
+_COUNTS = {
+    "prompt": ("prompt_tokens", "input_tokens", "promptTokenCount"),
+    "generated": ("completion_tokens", "output_tokens", "candidatesTokenCount"),
+    "total": ("total_tokens", "totalTokenCount"),
+    "read of tools": ("toolUsePromptTokenCount",),
+    "cached": (
+        *("prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens", "cached_tokens"),
+        *("prompt_cache_hit_tokens", "cachedContentTokenCount", "cache_read_input_tokens"),
+    ),
+    "not cached": ("prompt_cache_miss_tokens",),
+    "written to the cache": (
+        *("prompt_tokens_details.cache_write_tokens", "input_tokens_details.cache_write_tokens"),
+        *("prompt_tokens_details.cache_creation_input_tokens", "prompt_tokens_details.cache_creation_tokens"),
+        *("cache_creation_input_tokens", "prompt_cache_write_tokens"),
+    ),
+    "written for five minutes": ("cache_creation.ephemeral_5m_input_tokens",),
+    "written for an hour": ("cache_creation.ephemeral_1h_input_tokens",),
+    "reasoning": (
+        *("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"),
+        *("output_tokens_details.thinking_tokens", "reasoning_tokens", "thoughtsTokenCount"),
+    ),
+    "searches": ("server_tool_use.web_search_requests",),
+    **{meter.count: meter.spellings for meter in OTHERS},
 }
+SPELLINGS = {path: count for count, paths in _COUNTS.items() for path in paths}
 # Where one of these is no number of tokens, the usage is none. The others are parts of these, and then 0.
-_ESSENTIAL = {
-    *(path for path, count in SPELLINGS.items() if count in ("prompt", "generated", "read of tools")),
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "thoughtsTokenCount",
-}
 _ANTHROPICS = {"cache_read_input_tokens", "cache_creation_input_tokens"}
-_TOTALS = [path for path, count in SPELLINGS.items() if count == "total"]
+_ESSENTIAL = {
+    *(*_COUNTS["prompt"], *_COUNTS["generated"], *_COUNTS["read of tools"], "thoughtsTokenCount"),
+    *_ANTHROPICS,
+}
+_TOTALS = _COUNTS["total"]
 _IMPOSSIBLE = -1
 _NO_RATES = RateSheet(())
 
@@ -134,18 +124,10 @@ GEMINI = Reading(
 
 # By the host of ``base_url``, or a domain that it is in, of what speaks OpenAI's chat completions, Responses or embeddings.
 HOSTS = {
-    "api.openai.com": _OPENAI,
-    "openai.azure.com": _OPENAI,
-    "api.mistral.ai": _OPENAI,
-    "api.meta.ai": _OPENAI,
-    "api.z.ai": _OPENAI,
-    "open.bigmodel.cn": _OPENAI,
-    "api.together.ai": _OPENAI,
-    "openrouter.ai": _OPENAI,
-    "api.moonshot.ai": _KIMI,
-    "api.moonshot.cn": _KIMI,
-    "api.minimax.io": _MINIMAX,
-    "api.minimaxi.com": _MINIMAX,
+    **dict.fromkeys(("api.openai.com", "openai.azure.com", "api.mistral.ai", "api.meta.ai", "api.z.ai"), _OPENAI),
+    **dict.fromkeys(("open.bigmodel.cn", "api.together.ai", "openrouter.ai"), _OPENAI),
+    **dict.fromkeys(("api.moonshot.ai", "api.moonshot.cn"), _KIMI),
+    **dict.fromkeys(("api.minimax.io", "api.minimaxi.com"), _MINIMAX),
     "api.deepseek.com": _DEEPSEEK,
     "aliyuncs.com": _QWEN,
     "api.groq.com": Reading(

@@ -31,84 +31,33 @@ PART_TOKENS = 8
 # blanks and more as one token. Otherwise a blank follows, and one follows a colon in either case.
 LINE_TOKENS = 6
 
-# Never sent to a provider. Each of these is read by some upstream as another token limit, as a longer prompt, as more choices,
-# as another model or as a dearer service than the one that is priced. The hold pays for none of it. Three change how many
+# Never sent to a provider: some upstream reads each as something that the hold does not pay for. The last three change how many
 # tokens an image, a sound or a film is: vLLM's media_io_kwargs and mm_processor_kwargs (its ChatCompletionRequest), and
 # Alibaba's vl_high_resolution_images (up to 16,384 tokens for an image: Model Studio's page on visual understanding).
 UNPAID_FIELDS = frozenset(
-    {
-        "best_of",
-        "chat_template",
-        "compound_custom",
-        "enable_search",
-        "fallbacks",
-        "inference_geo",
-        "max_new_tokens",
-        "max_output_tokens",
-        "mcp_servers",
-        "media_io_kwargs",
-        "mm_processor_kwargs",
-        "n_predict",
-        "num_predict",
-        "options",
-        "plugins",
-        "prediction",
-        "preset",
-        "provider",
-        "route",
-        "search_parameters",
-        "search_settings",
-        "service_tier",
-        "speed",
-        "vl_high_resolution_images",
-        "web_search_options",
-    }
+    (
+        *("max_new_tokens", "max_output_tokens", "n_predict", "num_predict", "options"),  # another token limit
+        *("best_of", "fallbacks", "preset", "provider", "route"),  # more choices, or another model
+        *("inference_geo", "prediction", "service_tier", "speed"),  # a dearer service
+        *("chat_template", "compound_custom", "mcp_servers", "plugins"),  # a longer prompt
+        *("enable_search", "search_parameters", "search_settings", "web_search_options"),
+        *("media_io_kwargs", "mm_processor_kwargs", "vl_high_resolution_images"),
+    )
 )
 # The fields that no provider adds to the prompt. ``messages`` are counted while they are checked.
 _NOT_PROMPT = UNPAID_FIELDS | {
-    "echo",
-    "frequency_penalty",
-    "logit_bias",
-    "logprobs",
-    "max_completion_tokens",
-    "max_tokens",
-    "messages",
-    "metadata",
-    "modalities",
-    "model",
-    "models",
-    "n",
-    "parallel_tool_calls",
-    "presence_penalty",
-    "prompt_cache_key",
-    "reasoning_effort",
-    "safety_identifier",
-    "seed",
-    "stop",
-    "store",
-    "stream",
-    "stream_options",
-    "temperature",
-    "top_logprobs",
-    "top_p",
-    "usage",
-    "user",
-    "verbosity",
+    *("echo", "frequency_penalty", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "messages", "metadata"),
+    *("modalities", "model", "models", "n", "parallel_tool_calls", "presence_penalty", "prompt_cache_key", "reasoning_effort"),
+    *("safety_identifier", "seed", "stop", "store", "stream", "stream_options", "temperature", "top_logprobs", "top_p"),
+    *("usage", "user", "verbosity"),
 }
 
 # In a part with an image, or beside its address: Alibaba's and LMDeploy's ways to change how many tokens it is.
 IMAGE_SIZE_FIELDS = frozenset(
-    {
-        "max_dynamic_patch",
-        "max_pixels",
-        "min_dynamic_patch",
-        "min_pixels",
-        "mm_processor_kwargs",
-        "preprocess_kwargs",
-        "resized_height",
-        "resized_width",
-        "total_pixels",
-    }
+    (
+        *("max_pixels", "min_pixels", "total_pixels", "resized_height", "resized_width"),
+        *("max_dynamic_patch", "min_dynamic_patch", "mm_processor_kwargs", "preprocess_kwargs"),
+    )
 )
 
 _ESCAPED = bytes(range(32)) + b'"\\'

@@ -30,14 +30,7 @@ _TRANSLATED_FIELDS = (
     | _DEPEND_ON_MODEL
     | _NAME_THE_USER
     | {
-        "cache_control",
-        "functions",
-        "logprobs",
-        "parallel_tool_calls",
-        "response_format",
-        "stop",
-        "tools",
-        "top_logprobs",
+        *("cache_control", "functions", "logprobs", "parallel_tool_calls", "response_format", "stop", "tools", "top_logprobs"),
     }
 )
 _TRANSLATED_MESSAGE_FIELDS = frozenset({"cache_control", "function_call", "tool_call_id", "tool_calls"})

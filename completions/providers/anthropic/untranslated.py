@@ -21,24 +21,13 @@ _NOT_SENT = frozenset({"context_management", "echo", "models", "provider"})  # t
 # The betas that change neither the price nor what is kept, beside those of the computer. Others do, such as a longer context
 # window; the fields of some are refused or priced by themselves: ``context_management``, ``ttl``.
 _PASSED_BETAS = frozenset(
-    {
-        "advanced-tool-use-2025-11-20",
-        "claude-code-20250219",
-        "context-management-2025-06-27",
-        "effort-2025-11-24",
-        "extended-cache-ttl-2025-04-11",
-        "fine-grained-tool-streaming-2025-05-14",
-        "interleaved-thinking-2025-05-14",
-        "mid-conversation-system-2026-04-07",
-        "output-128k-2025-02-19",
-        "pdfs-2024-09-25",
-        "prompt-caching-2024-07-31",
-        "search-results-2025-06-09",
-        "structured-outputs-2025-11-13",
-        "structured-outputs-2025-12-15",
-        "thinking-token-count-2026-05-13",
-        "token-efficient-tools-2025-02-19",
-    }
+    (
+        *("advanced-tool-use-2025-11-20", "claude-code-20250219", "context-management-2025-06-27", "effort-2025-11-24"),
+        *("extended-cache-ttl-2025-04-11", "fine-grained-tool-streaming-2025-05-14", "interleaved-thinking-2025-05-14"),
+        *("mid-conversation-system-2026-04-07", "output-128k-2025-02-19", "pdfs-2024-09-25", "prompt-caching-2024-07-31"),
+        *("search-results-2025-06-09", "structured-outputs-2025-11-13", "structured-outputs-2025-12-15"),
+        *("thinking-token-count-2026-05-13", "token-efficient-tools-2025-02-19"),
+    )
 )
 _OFF = ("disabled", "between_tools")
 _DEFAULT_EFFORT = "high"  # Anthropic's

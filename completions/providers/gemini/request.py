@@ -25,13 +25,8 @@ _STOP_SEQUENCES_MAX = 5  # Gemini's
 _TOP_K_MAX = 2**31 - 1
 # reasoning_effort -> thinking budget, as at Google's OpenAI-compatible endpoint: ai.google.dev/gemini-api/docs/openai
 _BUDGETS_TOKENS = {
-    "none": 0,
-    "minimal": 1_024,
-    "low": 1_024,
-    "medium": 8_192,
-    "high": 24_576,
-    "xhigh": 24_576,
-    "max": 24_576,
+    **{"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192},
+    **dict.fromkeys(("high", "xhigh", "max"), 24_576),
 }
 # OpenAI's name -> Gemini's.
 _SAMPLING_FIELDS = {
@@ -42,18 +37,8 @@ _SAMPLING_FIELDS = {
 }
 # What ``body`` translates or ``check`` refuses; Gemini may always call several tools at once.
 _TRANSLATED_FIELDS = HONOURED | {
-    *_SAMPLING_FIELDS,
-    "functions",
-    "logprobs",
-    "parallel_tool_calls",
-    "reasoning_effort",
-    "response_format",
-    "seed",
-    "stop",
-    "tool_choice",
-    "tools",
-    "top_k",
-    "top_logprobs",
+    *(*_SAMPLING_FIELDS, "functions", "logprobs", "parallel_tool_calls", "reasoning_effort", "response_format", "seed"),
+    *("stop", "tool_choice", "tools", "top_k", "top_logprobs"),
 }
 _TRANSLATED_MESSAGE_FIELDS = frozenset({"function_call", "tool_call_id", "tool_calls"})
 _WITH_SCHEMAS = frozenset({"tools", "response_format"})

@@ -20,17 +20,8 @@ Schema = dict[str, Any]
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object")
 _KEPT = (
-    "title",
-    "description",
-    "minimum",
-    "maximum",
-    "minItems",
-    "maxItems",
-    "minLength",
-    "maxLength",
-    "minProperties",
-    "maxProperties",
-    "pattern",
+    *("title", "description", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength"),
+    *("minProperties", "maxProperties", "pattern"),
 )
 _FORMATS = ("date-time", "float", "double", "int32", "int64")  # Gemini refuses any other format of a string with 400
 _LEVELS_MAX = 64

@@ -25,54 +25,19 @@ _NOT_COPIED = {"echo", "max_tokens", "max_completion_tokens", "models", "stream_
 
 # Accepted by every one of the providers below.
 _COMMON = frozenset(
-    {
-        "frequency_penalty",
-        "function_call",
-        "functions",
-        "messages",
-        "n",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stop",
-        "temperature",
-        "tool_choice",
-        "tools",
-        "top_p",
-    }
+    (
+        *("frequency_penalty", "function_call", "functions", "messages", "n", "parallel_tool_calls", "presence_penalty"),
+        *("reasoning_effort", "response_format", "seed", "stop", "temperature", "tool_choice", "tools", "top_p"),
+    )
 )
 _OPENAI = _COMMON | {
-    "logit_bias",
-    "logprobs",
-    "metadata",
-    "modalities",
-    "moderation",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "safety_identifier",
-    "store",
-    "top_logprobs",
-    "user",
-    "verbosity",
+    *("logit_bias", "logprobs", "metadata", "modalities", "moderation", "prompt_cache_key", "prompt_cache_options"),
+    *("prompt_cache_retention", "safety_identifier", "store", "top_logprobs", "user", "verbosity"),
 }
-_MISTRAL = _COMMON - {"functions", "function_call"} | {
-    "metadata",
-    "prompt_cache_key",
-    "prompt_mode",
-    "random_seed",
-    "safe_prompt",
-}
+_MISTRAL_ALONE = ("metadata", "prompt_cache_key", "prompt_mode", "random_seed", "safe_prompt")
+_MISTRAL = _COMMON - {"functions", "function_call"} | {*_MISTRAL_ALONE}
 _GROQ = _COMMON | {
-    "disable_tool_validation",
-    "include_reasoning",
-    "logit_bias",
-    "logprobs",
-    "reasoning_format",
-    "top_logprobs",
-    "user",
+    *("disable_tool_validation", "include_reasoning", "logit_bias", "logprobs", "reasoning_format", "top_logprobs", "user"),
 }
 _ZAI = _OPENAI | {"do_sample", "request_id", "thinking", "tool_stream", "user_id"}
 _TOGETHER = _OPENAI | {"chat_template_kwargs", "min_p", "reasoning", "repetition_penalty", "top_k"}
