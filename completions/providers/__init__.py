@@ -4,7 +4,8 @@ or that with the name of one of the provider's APIs, such as ``openai-embeddings
 Owns everything that depends on a provider's wire format. Imports ``completions.request``, ``completions.pricing``,
 ``completions.chat`` and ``gateway_project``; knows nothing of routes, holds and the database.
 
-base            the Adapter protocol, ProviderFailed, and the errors that the caller sees
+base            Adapter, ProviderFailed, and the errors that the caller sees
+http_adapter    an Adapter that asks over HTTP
 key_refusals    tells a refusal of our API key from one of a request
 exchange        one HTTP request to an upstream: deadlines, and failures in one form; used by all adapters
 reading         a whole response, or events of a stream: heartbeats, bounds, what is forgiven; used by all adapters

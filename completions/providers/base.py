@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from enum import Enum
-from typing import Protocol
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
 from completions.request.fields import refuse
@@ -63,19 +62,17 @@ class ProviderFailed(Exception):
         self.reason = "" if error.quotes_request else reason or error.message
 
 
-class Adapter(Protocol):
+class Adapter:
     """One kind of provider. It keeps no state between calls: one instance serves all concurrent requests of a process.
-
-    It reports failures with the errors below, so that callers see the same messages for every kind of provider.
 
     ``preamble_tokens_max``: the most tokens that it bills for its own words in a prompt with tools or a format for the reply.
     ``speaks_messages``: it is sent a request in Anthropic's Messages as it came, with Anthropic's own tools.
     ``speaks_responses``: it is sent the search of the web that a request in OpenAI's Responses asks for.
     """
 
-    preamble_tokens_max: int
-    speaks_messages: bool
-    speaks_responses: bool
+    preamble_tokens_max = 0
+    speaks_messages = False
+    speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
@@ -85,25 +82,30 @@ class Adapter(Protocol):
 
         A field of messages is named "messages.<field>". Fields deeper than that are not named.
         """
+        return []
 
     def takes_tiers(self, route: Route) -> bool:
         """Return whether the provider of a route is sent the service tier that a request asks for."""
+        return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
         """Return whether the request, as this provider is sent it, keeps a model that reasons of itself from it.
 
         In doubt it does not. Of the fields only short values can be read: the body may be released.
         """
+        return True  # it has none
 
     def complete(self, call: Call) -> WholeReply:
-        """Return the whole reply. Raises ProviderFailed."""
+        """Return the whole reply, or as many embeddings as there are inputs, in their order. Raises ProviderFailed."""
+        raise NotImplementedError
 
     def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
         """Yield the reply as it arrives: one list of chunks for each read, and an empty list when a heartbeat is due, or
         when it has not begun by the deadline to begin.
 
-        Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the upstream.
+        Raises ProviderFailed, also in the middle, and ends only after a finish reason. Closing it frees the connection.
         """
+        raise NotImplementedError
 
 
 def refuse_unsupported(request: ChatRequest, *names: str) -> None:

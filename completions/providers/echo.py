@@ -24,10 +24,10 @@ from typing import Any
 import gevent
 from django.conf import settings
 
-from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
+from completions.chat import Call, ChatRequest, Chunk, WholeReply
 from completions.pricing.usage import Usage
 from completions.providers import base, embeddings, exchange, ignored_fields, wire
-from completions.providers.base import FailureKind, ProviderFailed
+from completions.providers.base import Adapter, FailureKind, ProviderFailed
 from completions.request import messages
 from completions.request.fields import check_object, refuse
 from gateway_project import errors, large_work
@@ -43,12 +43,8 @@ _BYTES_PER_NUMBER = 8
 _TOKENS_PER_MESSAGE = 3  # as a chat template would add
 
 
-class EchoAdapter:
+class EchoAdapter(Adapter):
     """Deterministic: equal requests receive equal replies and equal usage."""
-
-    preamble_tokens_max = 0
-    speaks_messages = False
-    speaks_responses = False
 
     def check(self, request: ChatRequest) -> None:
         base.refuse_unsupported(request)
@@ -56,12 +52,6 @@ class EchoAdapter:
 
     def ignored_fields(self, call: Call) -> list[str]:
         return ignored_fields.find(call.request, _READ_FIELDS, ())
-
-    def takes_tiers(self, route: Route) -> bool:
-        return False
-
-    def switches_reasoning_off(self, call: Call) -> bool:
-        return True  # there is none
 
     def complete(self, call: Call) -> WholeReply:
         echo = _Echo.read(call)
@@ -83,7 +73,7 @@ class EchoAdapter:
         yield [wire.chunk({}, finish_reason=echo.finish_reason), *usage]
 
 
-class EchoEmbeddings(embeddings.EmbeddingsAdapter):
+class EchoEmbeddings(Adapter):
     """Deterministic: equal inputs get equal embeddings. Nearness of meaning it does not have."""
 
     def complete(self, call: Call) -> WholeReply:

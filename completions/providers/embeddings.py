@@ -4,13 +4,14 @@ import base64
 import math
 import sys
 from array import array
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from completions.chat import Call, ChatRequest, Chunk, Inputs, Route, WholeReply
+from completions.chat import ChatRequest, Inputs, WholeReply
 from completions.pricing.usage import Usage
+from completions.providers.base import Adapter
 from completions.providers.exchange import UnusableResponse
 from completions.request.fields import refuse
 from gateway_project import large_work
@@ -20,34 +21,7 @@ _decode_vector = msgspec.json.Decoder(list[float] | str).decode
 Reply = TypeVar("Reply", bound=msgspec.Struct)
 
 
-class EmbeddingsAdapter:
-    """An adapter whose replies are embeddings: no text, so no streams, tools, tiers or reasoning. It accepts every request."""
-
-    preamble_tokens_max = 0
-    speaks_messages = False
-    speaks_responses = False
-
-    def check(self, request: ChatRequest) -> None:
-        """Accepts every checked request."""
-
-    def ignored_fields(self, call: Call) -> list[str]:
-        return []
-
-    def takes_tiers(self, route: Route) -> bool:
-        return False
-
-    def switches_reasoning_off(self, call: Call) -> bool:
-        return True  # there is none
-
-    def complete(self, call: Call) -> WholeReply:
-        """Return a reply with as many embeddings as there are inputs, in their order. Raises ProviderFailed."""
-        raise NotImplementedError
-
-    def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
-        raise NotImplementedError("embeddings are not streamed")
-
-
-class NoEmbeddings(EmbeddingsAdapter):
+class NoEmbeddings(Adapter):
     """The adapter of a provider that makes no embeddings."""
 
     def check(self, request: ChatRequest) -> None:

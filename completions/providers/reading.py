@@ -208,7 +208,7 @@ def _events(body: bytes) -> list[bytes]:
 
 
 def read_stream(
-    post: Callable[[], exchange.Posted], make_reader: MakeReader, parse: Parse
+    post: Callable[[], exchange.Posted], parse: Parse, make_reader: MakeReader
 ) -> Generator[list[Chunk], None, None]:
     """Post the request, and yield the chunks that a reader makes, as ``base.Adapter.stream`` documents.
 

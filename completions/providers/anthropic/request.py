@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from completions.chat import Call, ChatRequest, ModelRules
-from completions.providers import base, sealed_reasoning, wire
+from completions.providers import base, custom_tools, sealed_reasoning, wire
 from completions.providers.anthropic import fallbacks, messages
 from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import PREFILL, nearest_effort
@@ -44,6 +44,7 @@ def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what the Messages API cannot do, or would do differently from what was asked."""
     # They would be missing from the reply. Seeds and penalties are dropped instead: the reply looks the same.
     base.refuse_unsupported(request, "logprobs", "functions")
+    request = custom_tools.as_functions(request)
     _conversation(request)
     _output_format(request.fields)
     stop_sequences(request.fields)
@@ -52,6 +53,7 @@ def check(request: ChatRequest) -> None:
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /v1/messages."""
+    call = custom_tools.in_call(call)
     fields, rules = call.request.fields, call.route.rules
     tools = _tools(fields)
     thinking = _thinking(call, tools.get("tool_choice", {}))

@@ -4,19 +4,19 @@ https://ai.google.dev/api/embeddings
 """
 
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
 from completions.chat import Call, ChatRequest, Inputs, WholeReply
-from completions.providers import embeddings, exchange, reading
-from completions.providers.gemini.response import read_refusal
+from completions.providers import embeddings, reading
+from completions.providers.base import Adapter
+from completions.providers.gemini.adapter import post
 from completions.request.fields import refuse
 
 _INPUTS_MAX = 100  # of one batch
 
 
-class GeminiEmbeddings(embeddings.EmbeddingsAdapter):
+class GeminiEmbeddings(Adapter):
     def check(self, request: ChatRequest) -> None:
         inputs = embeddings.inputs(request)
         if inputs.are_tokens:
@@ -28,9 +28,7 @@ class GeminiEmbeddings(embeddings.EmbeddingsAdapter):
         return ["user"] if call.request.fields.get("user") is not None else []
 
     def complete(self, call: Call) -> WholeReply:
-        headers = {"x-goog-api-key": call.route.api_key} if call.route.api_key else {}
-        path = f"/v1beta/models/{quote(call.route.upstream_model, safe='')}:batchEmbedContents"
-        posted = exchange.post(call, path, headers, _body, stream=False, interpret=read_refusal)
+        posted = post(call, "batchEmbedContents", _body, stream=False)
         return reading.read_whole(posted, lambda body: parse_reply(body, embeddings.inputs(call.request)))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from completions.chat import NO_RULES, Call, ChatRequest, ModelRules, Reasoning
 from completions.estimates import cost
-from completions.providers import base, sealed_reasoning, wire
+from completions.providers import base, custom_tools, sealed_reasoning, wire
 from completions.providers.gemini import json_schema, messages
 from completions.providers.gemini import schema as gemini_schema
 from completions.providers.gemini.schema import ExpansionBudget
@@ -50,13 +50,13 @@ _TOOL_CHOICE_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 def check(request: ChatRequest) -> None:
     """Raise InvalidRequest for what Gemini cannot do, or would do differently from what was asked."""
     base.refuse_unsupported(request, "functions")
-    _translate(request, NO_RULES, max_tokens=1)
+    _translate(custom_tools.as_functions(request), NO_RULES, max_tokens=1)
 
 
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of generateContent and of streamGenerateContent, which is the same: the address asks for a stream."""
     signatures_of = partial(sealed_reasoning.opened, call)
-    return _translate(call.request, call.route.rules, call.max_tokens, signatures_of)
+    return _translate(custom_tools.as_functions(call.request), call.route.rules, call.max_tokens, signatures_of)
 
 
 def ignored_fields(call: Call) -> list[str]:

@@ -11,19 +11,19 @@ from django.conf import settings
 
 from completions.chat import Call, Inputs, WholeReply
 from completions.pricing.usage import Usage
-from completions.providers import embeddings, exchange, reading, reported_usage
+from completions.providers import embeddings, reading, reported_usage
+from completions.providers.base import Adapter
 from completions.providers.exchange import UnusableResponse
-from completions.providers.openai.response import read_refusal
+from completions.providers.openai.adapter import post
 
 _NUMBER_BYTES_MAX = 24  # as OpenAI writes it: on a line of its own
 _COMMON_DIMENSIONS_MAX = 3_072
 _SENT = ("input", "dimensions", "user")
 
 
-class OpenAIEmbeddings(embeddings.EmbeddingsAdapter):
+class OpenAIEmbeddings(Adapter):
     def complete(self, call: Call) -> WholeReply:
-        headers = {"Authorization": f"Bearer {call.route.api_key}"} if call.route.api_key else {}
-        posted = exchange.post(call, "/embeddings", headers, _body, stream=False, interpret=read_refusal)
+        posted = post(call, "/embeddings", _body, stream=False)
         inputs, report = embeddings.inputs(call.request), reported_usage.of(call)
         return reading.read_whole(posted, lambda body: parse_reply(body, inputs, report))
 

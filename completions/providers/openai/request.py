@@ -130,10 +130,6 @@ QUIRKS: dict[str, Quirk] = {
 _NO_QUIRK = Quirk(takes_custom_tools=True, takes_tiers=True)  # an operator's own server may
 
 
-def check(request: ChatRequest) -> None:
-    """Accept every request: an upstream refuses by itself what it cannot do."""
-
-
 def body(call: Call, *, stream: bool) -> Fields:
     """Return the body of POST /chat/completions."""
     quirk = _quirk(call.route)

@@ -1,0 +1,29 @@
+"""An adapter of a provider that is asked over HTTP: a wire format adds how it is asked, and what reads its replies."""
+
+from collections.abc import Generator
+from functools import partial
+
+from completions.chat import Call, Chunk, WholeReply
+from completions.providers import exchange, reading
+from completions.providers.base import Adapter
+
+
+class HttpAdapter(Adapter):
+    # Chat templates of open models explain how to call a tool in 100 to 500 tokens. Anthropic's reference lists 159 to 530 by
+    # model and tool_choice (docs.anthropic.com/en/docs/tool-use-pricing-and-tokens), and says that a JSON schema adds more;
+    # Gemini's says nothing. The rest is for models to come.
+    preamble_tokens_max = 1_024
+
+    def post(self, call: Call, *, stream: bool) -> exchange.Posted:
+        """Send a request with the provider's key. Raises ProviderFailed."""
+        raise NotImplementedError
+
+    def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
+        """Return what reads a whole reply, and what makes the reader of a stream: providers may send either unasked."""
+        raise NotImplementedError
+
+    def complete(self, call: Call) -> WholeReply:
+        return reading.read_whole(self.post(call, stream=False), *self.readers(call, stream=False))
+
+    def stream(self, call: Call) -> Generator[list[Chunk], None, None]:
+        return reading.read_stream(partial(self.post, call, stream=True), *self.readers(call, stream=True))
