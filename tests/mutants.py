@@ -1304,19 +1304,10 @@ mutant(
     f"{TURNS}::test_an_altered_seal_is_left_out_and_named",
 )
 mutant(
-    "openais_reasoning_comes_first",
-    "The reasoning of OpenAI's models is sent back before all text, and not where the model reasoned.",
-    code("completions.providers.openai.responses.response:_Reasoning.begin", "self._at = at", "self._at = (0, 0)"),
+    "reasoning_comes_first",
+    "A model's reasoning is sent back before all text, and not where the model reasoned.",
+    code("completions.providers.placed_reasoning:PlacedReasoning.begin", "self._at = at", "self._at = (0, 0)"),
     f"{TURNS}::test_gpt_goes_on_reasoning_after_each_result_of_a_tool[Chat-whole]",
-)
-mutant(
-    "thinking_comes_first",
-    "Claude's thinking is sent back before all text, and not where the model thought.",
-    code(
-        "completions.providers.anthropic.response:_Thinking.begin",
-        '= block, [block.get("thinking") or ""], at',
-        '= block, [block.get("thinking") or ""], (0, 0)',
-    ),
     f"{TURNS}::test_claude_thinks_after_each_result_of_a_tool[adaptive-Chat-whole]",
 )
 

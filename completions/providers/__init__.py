@@ -18,6 +18,8 @@ sealed_reasoning  what a provider needs back of its model's reasoning, sealed in
 ignored_fields  which fields of a request a provider is not sent, for a header of the reply
 model_rules     what each generation of models takes, and refuses
 finish_reasons  why a model stopped, in the words of each provider
+translated_streams  what the streams of the formats other than OpenAI's chat have in common
+placed_reasoning  reasoning that a provider takes back in its place alone
 whole_replies   a whole reply of the chunks of a stream, and the other way round
 sse             the framing of event streams, in and out
 wire            what the formats have in common: JSON, token counts, sizes of text, chunks

@@ -94,14 +94,19 @@ _BUILDING = "https://platform.claude.com/docs/en/build-with-claude"
 _THINKING = f"{_BUILDING}/extended-thinking"
 _GEMINI_THINKING = "https://ai.google.dev/gemini-api/docs/thinking"
 _LITE = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/gemini/3-5-flash-lite"
+_GEMMA_DOCS = "https://ai.google.dev/gemma/docs/core/gemma_on_gemini_api"
 _STRUCTURED = "https://blog.google/technology/developers/gemini-api-structured-outputs"
 _OPENAI_DOCS = "https://developers.openai.com/api/docs"
 _REASONING = f"{_OPENAI_DOCS}/guides/reasoning"
-_KIMI_DOCS = "https://platform.kimi.ai/docs/api/chat"
+_CHECKLIST = f"{_OPENAI_DOCS}/guides/deployment-checklist"
 _MODELS_DEV = "https://github.com/anomalyco/models.dev/pull/2351"
 _OPENAI = ("api.openai.com",)
 _MOONSHOT = ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com")
 
+_FABLES = ("claude-fable-5-1", "claude-fable-5", "claude-mythos-5-1", "claude-mythos-5", "claude-mythos-preview")
+_OLD_CLAUDES = ("claude-3-5", "claude-3", "claude-2-1", "claude-2-0", "claude-2", "claude-instant-1-2", "claude-instant-1")
+_FIRST_TO_REASON = ("o1", "o3", "o4-mini", "gpt-5-codex", "gpt-5-1-codex", "codex-mini")
+_KIMIS = ("kimi-k2-5", "kimi-k2-6", "kimi-k2-7", "kimi-k3", "kimi-for-coding")
 GENERATIONS = (
     # 400 for budgets, sampling, prefill, forced tools and "disabled". Messages of the system: model pages of 5.5.
     Generation("anthropic", ("claude-opus-5-5",), _OPUS_5_5, _MIGRATION.format("opus-5-5")),
@@ -110,13 +115,7 @@ GENERATIONS = (
     # It takes forced tools, and "disabled" up to the effort high.
     Generation("anthropic", ("claude-haiku-5-5",), _OPUS_5, _MIGRATION.format("haiku-5-5")),
     # "tool_choice forces tool use is not compatible with this model"; reports of 5.0 differ.
-    Generation("anthropic", ("claude-fable-5-1", "claude-fable-5"), _OPUS_5_5, _MIGRATION.format("fable-5-1")),
-    Generation(
-        "anthropic",
-        ("claude-mythos-5-1", "claude-mythos-5", "claude-mythos-preview"),
-        _OPUS_5_5,
-        _MIGRATION.format("fable-5-1"),
-    ),
+    Generation("anthropic", _FABLES, _OPUS_5_5, _MIGRATION.format("fable-5-1")),
     # 400 for "disabled" beside the efforts xhigh and max.
     Generation("anthropic", ("claude-opus-5",), _OPUS_5, f"{_BUILDING}/effort"),
     # 400 for messages of the system in the middle.
@@ -130,9 +129,7 @@ GENERATIONS = (
     # "temperature and top_p cannot both be specified for this model" (github.com/langchain-ai/langchain/issues/33323).
     Generation("anthropic", ("claude-sonnet-4-5", "claude-haiku-4-5", "claude-opus-4-1"), _CLAUDE_4_5, _THINKING),
     Generation("anthropic", ("claude-opus-4", "claude-sonnet-4", "claude-4", "claude-3-7"), _CLAUDE_4, _THINKING),
-    Generation("anthropic", ("claude-3-5", "claude-3"), _CLAUDE_3, f"{_MODELS}/model-deprecations"),
-    Generation("anthropic", ("claude-2-1", "claude-2-0", "claude-2"), _CLAUDE_3, f"{_MODELS}/model-deprecations"),
-    Generation("anthropic", ("claude-instant-1-2", "claude-instant-1"), _CLAUDE_3, f"{_MODELS}/model-deprecations"),
+    Generation("anthropic", _OLD_CLAUDES, _CLAUDE_3, f"{_MODELS}/model-deprecations"),
     # Ids of calls since 3; older ones refuse them (github.com/NousResearch/hermes-agent/pull/80683). JSON Schema: all models
     # that were supported in November 2025, which are 2.0 and later.
     # Penalties: "Penalty is not enabled for this model" (github.com/google-gemini/cookbook/issues/1290), since 2.5.
@@ -147,32 +144,22 @@ GENERATIONS = (
     Generation("gemini", ("gemini-2-5-flash",), _GEMINI_2_5_FLASH, _GEMINI_THINKING),
     Generation("gemini", ("gemini-2-0",), _GEMINI_2, "https://ai.google.dev/gemini-api/docs/models"),
     Generation("gemini", ("gemini-1-5", "gemini-1-0"), _GEMINI_1, _STRUCTURED),
-    Generation(
-        "gemini", ("gemma-3", "gemma-3n", "gemma-2"), _GEMMA, "https://ai.google.dev/gemma/docs/core/gemma_on_gemini_api"
-    ),
+    Generation("gemini", ("gemma-3", "gemma-3n", "gemma-2"), _GEMMA, _GEMMA_DOCS),
     # The levels: the reference of reasoning_effort. Sampling: github.com/vercel/ai/issues/10932 and
     # github.com/langchain-ai/langchain/issues/35423; of 5.6: github.com/ItzCrazyKns/Vane/issues/1173.
     Generation("openai", ("gpt-5-1-chat", "gpt-5-2-chat"), _GPT_5_CHAT, _MODELS_DEV, _OPENAI),
     Generation("openai", ("gpt-5-pro",), _GPT_5_PRO, f"{_OPENAI_DOCS}/models/gpt-5-pro", _OPENAI),
     Generation("openai", ("gpt-5-2-pro", "gpt-5-4-pro", "gpt-5-5-pro"), _GPT_5_2_PRO, _MODELS_DEV, _OPENAI),
     Generation("openai", ("gpt-5-1-codex-max", "gpt-5-2-codex", "gpt-5-3-codex"), _CODEX, _REASONING, _OPENAI),
-    Generation("openai", ("o1", "o3", "o4-mini"), _O_SERIES, _REASONING, _OPENAI),
-    Generation("openai", ("gpt-5-codex", "gpt-5-1-codex", "codex-mini"), _O_SERIES, _REASONING, _OPENAI),
+    Generation("openai", _FIRST_TO_REASON, _O_SERIES, _REASONING, _OPENAI),
     Generation("openai", ("gpt-5-chat", "gpt-4-1", "gpt-4o", "chatgpt-4o", "gpt-4", "gpt-3-5"), _GPT_4, _REASONING, _OPENAI),
     Generation("openai", ("gpt-5",), _GPT_5, _REASONING, _OPENAI),
     Generation("openai", ("gpt-5-1",), _GPT_5_1, f"{_OPENAI_DOCS}/models/gpt-5.1", _OPENAI),
     Generation("openai", ("gpt-5-2", "gpt-5-3", "gpt-5-4"), _GPT_5_2, f"{_OPENAI_DOCS}/guides/latest-model", _OPENAI),
     Generation("openai", ("gpt-5-5",), _GPT_5_5, _REASONING, _OPENAI),
-    Generation(
-        "openai",
-        ("gpt-5-6", "gpt-6", "gpt-7", "gpt-8", "gpt-9"),
-        _NEWEST_GPT,
-        f"{_OPENAI_DOCS}/guides/deployment-checklist",
-        _OPENAI,
-    ),
+    Generation("openai", ("gpt-5-6", "gpt-6", "gpt-7", "gpt-8", "gpt-9"), _NEWEST_GPT, _CHECKLIST, _OPENAI),
     # "invalid temperature: only 1 is allowed for this model", 0.6 without thinking: it is fixed, as top_p is.
-    Generation("openai", ("kimi-k2-5", "kimi-k2-6", "kimi-k2-7"), _KIMI, _KIMI_DOCS, _MOONSHOT),
-    Generation("openai", ("kimi-k3", "kimi-for-coding"), _KIMI, _KIMI_DOCS, _MOONSHOT),
+    Generation("openai", _KIMIS, _KIMI, "https://platform.kimi.ai/docs/api/chat", _MOONSHOT),
     Generation("openai", ("gpt-oss",), _GPT_OSS, "https://console.groq.com/docs/reasoning", ("api.groq.com",)),
 )
 NEWEST = {"anthropic": _NEWEST_CLAUDE, "gemini": _NEWEST_GEMINI}

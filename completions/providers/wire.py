@@ -106,6 +106,13 @@ def text_bytes(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
+def generated_bytes(message: Fields) -> int:
+    """Return the size of what the model generated in a message: text, thoughts and calls."""
+    texts = [message.get(name) or "" for name in ("content", "refusal", "reasoning_content")]
+    texts += [text for call in message.get("tool_calls", ()) for text in call[call["type"]].values()]
+    return sum(map(text_bytes, texts))
+
+
 def instructions(messages: list[Fields]) -> Iterator[tuple[str, Fields]]:
     """Return the system and developer messages, each with its path."""
     return ((path, message) for path, message in _with_paths(messages) if message["role"] in INSTRUCTION_ROLES)

@@ -35,14 +35,14 @@ class AnthropicAdapter(HttpAdapter):
         return exchange.post(call, "/v1/messages", headers, _body, stream=stream, interpret=read_refusal)
 
     def readers(self, call: Call, *, stream: bool) -> tuple[reading.Parse, reading.MakeReader]:
-        seal, report = partial(sealed_reasoning.seal, call), reported_usage.of(call, reported_usage.MESSAGES)
-        parse: reading.Parse = partial(parse_reply, seal=seal, report=report)
-        make_reader = partial(StreamReader, seal=seal, report=report)
+        seal, of_call = partial(sealed_reasoning.seal, call), partial(reported_usage.of, call, reported_usage.MESSAGES)
+        parse: reading.Parse = partial(parse_reply, seal=seal, report=of_call())
+        make_reader = partial(StreamReader, seal=seal, report=of_call())
         if call.request.messages_body is None:
             return parse, make_reader
         if stream:
-            return parse, partial(StreamReader, keeps_events=True, report=report)
-        return partial(parse_message, report=report), make_reader
+            return parse, partial(StreamReader, keeps_events=True, report=of_call())
+        return partial(parse_message, report=of_call()), make_reader
 
 
 def _body(call: Call, *, stream: bool) -> Fields:

@@ -8,7 +8,7 @@ that are not a JSON object.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from completions.providers import call_ids, wire
+from completions.providers import call_ids, placed_reasoning, wire
 from completions.request import media, prompt
 from completions.request.fields import Fields, refuse
 
@@ -45,7 +45,9 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
     _strip_last_turn(turns)
     said: list[Turn] = []
     for index, turn in enumerate(turns):
-        blocks = _with_thoughts(turn["content"], thoughts[index]) if index in thoughts else turn["content"]
+        blocks = turn["content"]
+        if index in thoughts:
+            blocks = placed_reasoning.place(blocks, thoughts[index], "block", lambda block: block.get("text"), _with_text)
         if blocks := without_blank(blocks):
             _add(said, turn["role"], blocks)
     if not said:
@@ -108,32 +110,6 @@ def _strip_last_turn(turns: list[Turn]) -> None:
             turns.pop()
 
 
-# --- Thinking ---------------------------------------------------------------------------------------------------
-
-
-def _with_thoughts(blocks: list[Block], thoughts: list[Fields]) -> list[Block]:
-    """Return the blocks of a turn with its thinking in the places where the model thought: Anthropic refuses it elsewhere.
-
-    It refuses a turn that ends with thinking, too, so that is left out.
-    """
-    placed, left, characters, calls = list[Block](), list(thoughts), 0, 0
-    for block in blocks:
-        if block["type"] == "tool_use":
-            while left and left[0]["at"][1] <= calls:
-                placed.append(left.pop(0)["block"])
-            calls += 1
-        elif block["type"] == "text":
-            start, text = characters, block["text"]
-            characters += len(text)
-            while left and left[0]["at"][1] <= calls and (place := max(left[0]["at"][0], start)) < characters:
-                placed += [_text_block(text[: place - start])] if place > start else []
-                start, text = place, text[place - start :]
-                placed.append(left.pop(0)["block"])
-            block = {**block, "text": text}
-        placed.append(block)
-    return placed
-
-
 # --- Content ----------------------------------------------------------------------------------------------------
 
 
@@ -168,6 +144,11 @@ def _block(part: Fields, path: str) -> Block:
 
 def _text_block(text: str) -> Block:
     return {"type": "text", "text": text}
+
+
+def _with_text(block: Block, text: str, is_last: bool) -> Block:
+    """Return a part of a text: a mark for the cache is at its end."""
+    return {**block, "text": text} if is_last else _text_block(text)
 
 
 def _document(file: Fields, path: str) -> Block:

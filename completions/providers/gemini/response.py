@@ -13,9 +13,10 @@ from completions.providers import error_body, finish_reasons, sealed_reasoning, 
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse
 from completions.providers.gemini.messages import callers_id
-from completions.providers.reading import EventReader
 from completions.providers.reported_usage import GEMINI, Report
 from completions.providers.sealed_reasoning import Seal
+from completions.providers.translated_streams import TranslatedStream
+from completions.request.fields import Fields
 from gateway_project.text import compact_json
 
 _FORMAT = "google-gemini-v1"  # of reasoning, in OpenRouter's words
@@ -25,56 +26,45 @@ _chunk = partial(wire.chunk, logprobs=None)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader(EventReader):
+class StreamReader(TranslatedStream):
     """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end.
 
     ``seal`` seals the signatures of thoughts.
     """
 
+    chunk = staticmethod(_chunk)
+
     def __init__(self, seal: Seal | None = None, report: Report | None = None) -> None:
-        super().__init__()
+        super().__init__(report or Report(GEMINI))
         self._seal = seal
-        self._report = report or Report(GEMINI)
-        self._signatures = 0
-        self._ids: set[str] = set()  # of the calls
+        self._signatures = self._calls_before = 0
         self.finish_reason: str | None = None  # OpenAI's
-        self._has_begun = False
-        self._calls = 0
 
     def last(self) -> list[Chunk]:
         """Return the chunk that ends the stream. Call it only after a finish reason has arrived."""
         return [*self._begin(), _chunk({}, finish_reason=self.finish_reason)]
 
-    def _read(self, event: dict[str, Any]) -> list[Chunk]:
+    def _read(self, event: Fields) -> list[Chunk]:
         response = _checked(event)
         generated = _generated(response, self._seal, self._ids, self._signatures)
         # The event with the finish reason does not repeat the calls of earlier events.
-        finish_reason, unknown = _finish_reason(response, has_calls=bool(self._calls or generated.calls))
+        finish_reason, unknown = _finish_reason(response, has_calls=bool(self._calls_before or generated.calls))
         self.finish_reason, self.unknown_reason = finish_reason or self.finish_reason, unknown or self.unknown_reason
         self.has_finish_reason = self.finish_reason is not None
         chunks = []
         self._signatures += len(generated.signatures)
         late = generated.take_signatures_of_text()
         if generated.text or generated.thoughts or generated.calls or generated.logprobs:
-            delta = self._delta(generated)
-            chunks = [*self._begin(), _chunk(delta, logprobs=generated.logprobs, text_bytes=generated.text_bytes)]
+            delta = generated.message()
+            text_bytes = wire.generated_bytes(delta)
+            if generated.calls:
+                delta["tool_calls"] = [
+                    {"index": index, **call} for index, call in enumerate(generated.calls, self._calls_before)
+                ]
+                self._calls_before += len(generated.calls)
+            chunks = [*self._begin(), _chunk(delta, logprobs=generated.logprobs, text_bytes=text_bytes)]
         chunks += [*self._begin(), _chunk({"reasoning_details": late})] if late else []
-        usage = self._report.add(response.get("usageMetadata"))
-        return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
-
-    def _begin(self) -> list[Chunk]:
-        """Return the chunk with the role at the first call, then nothing."""
-        if self._has_begun:
-            return []
-        self._has_begun = True
-        return [_chunk({"role": "assistant", "content": ""})]
-
-    def _delta(self, generated: "_Generated") -> dict[str, Any]:
-        delta = generated.message()
-        if generated.calls:
-            delta["tool_calls"] = [{"index": self._calls + index, **call} for index, call in enumerate(generated.calls)]
-        self._calls += len(generated.calls)
-        return delta
+        return chunks + self._usage(self._report.add(response.get("usageMetadata")))
 
 
 # --- A whole reply ----------------------------------------------------------------------------------------------
@@ -94,7 +84,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, report: Report | None = N
     choice = {"index": 0, "message": message, "logprobs": generated.logprobs, "finish_reason": finish_reason or "stop"}
     usage = (report or Report(GEMINI)).add(response.get("usageMetadata"))
     choices = wire.replace_lone_surrogates(body, [choice])
-    return WholeReply(choices, usage=usage, text_bytes=generated.text_bytes, unknown_finish_reason=unknown)
+    return WholeReply(choices, usage=usage, text_bytes=wire.generated_bytes(message), unknown_finish_reason=unknown)
 
 
 # --- A GenerateContentResponse ----------------------------------------------------------------------------------
@@ -106,22 +96,17 @@ class _Generated:
 
     text: str = ""
     thoughts: str = ""
-    calls: list[dict[str, Any]] = field(default_factory=list)
-    logprobs: dict[str, Any] | None = None
-    signatures: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[Fields] = field(default_factory=list)
+    logprobs: Fields | None = None
+    signatures: list[Fields] = field(default_factory=list)
 
-    @property
-    def text_bytes(self) -> int:
-        call_texts = [call["function"][name] for call in self.calls for name in ("name", "arguments")]
-        return sum(map(wire.text_bytes, [self.text, self.thoughts, *call_texts]))
-
-    def take_signatures_of_text(self) -> list[dict[str, Any]]:
+    def take_signatures_of_text(self) -> list[Fields]:
         """Remove the signatures that belong to text: in a stream they come after it."""
         taken = [detail for detail in self.signatures if "id" not in detail]
         self.signatures = [detail for detail in self.signatures if "id" in detail]
         return taken
 
-    def message(self) -> dict[str, Any]:
+    def message(self) -> Fields:
         """Return the fields of a message, or of a delta, that are not empty."""
         shown = sealed_reasoning.text_members(self.thoughts, _FORMAT) if self.thoughts else {}
         details = [*shown.get("reasoning_details", []), *self.signatures]
@@ -129,7 +114,7 @@ class _Generated:
         return {name: value for name, value in fields.items() if value}
 
 
-def _checked(response: dict[str, Any]) -> dict[str, Any]:
+def _checked(response: Fields) -> Fields:
     """Return a response that is no error. Raises InBandError."""
     if error := response.get("error"):
         parsed = error_body.from_json(response)
@@ -138,13 +123,12 @@ def _checked(response: dict[str, Any]) -> dict[str, Any]:
     return response
 
 
-def _candidate(response: dict[str, Any]) -> dict[str, Any]:
-    candidates = response.get("candidates")
-    candidate: dict[str, Any] = candidates[0] if candidates else {}
+def _candidate(response: Fields) -> Fields:
+    candidate: Fields = response["candidates"][0] if response.get("candidates") else {}
     return candidate
 
 
-def _generated(response: dict[str, Any], seal: Seal | None, ids: set[str], signatures: int = 0) -> _Generated:
+def _generated(response: Fields, seal: Seal | None, ids: set[str], signatures: int = 0) -> _Generated:
     """Return what one response has. ``ids`` of calls, and as many ``signatures``, came before it in the reply."""
     candidate = _candidate(response)
     generated = _Generated(logprobs=_logprobs(candidate.get("logprobsResult")))
@@ -166,7 +150,7 @@ def _generated(response: dict[str, Any], seal: Seal | None, ids: set[str], signa
     return generated
 
 
-def _call(call: dict[str, Any], signature: Any, ids: set[str]) -> dict[str, Any]:
+def _call(call: Fields, signature: Any, ids: set[str]) -> Fields:
     arguments = compact_json.dumps_text(call.get("args") or {})
     if not isinstance(call["name"], str):
         raise TypeError("a function without a name")
@@ -181,7 +165,7 @@ def _call(call: dict[str, Any], signature: Any, ids: set[str]) -> dict[str, Any]
     return {**tool_call, "extra_content": {"google": {"thought_signature": signature}}}
 
 
-def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> tuple[str | None, str]:
+def _finish_reason(response: Fields, *, has_calls: bool) -> tuple[str | None, str]:
     """Return OpenAI's finish reason, None when the reply continues; and Gemini's own if it is unknown.
 
     A blocked prompt has no candidates at all. Raises InBandError for a reply that is not complete.
@@ -197,7 +181,7 @@ def _finish_reason(response: dict[str, Any], *, has_calls: bool) -> tuple[str | 
     return "tool_calls" if ours == "stop" and has_calls else ours, unknown
 
 
-def _logprobs(result: Any) -> dict[str, Any] | None:
+def _logprobs(result: Any) -> Fields | None:
     if not result:
         return None
     chosen = result.get("chosenCandidates") or []
@@ -210,7 +194,7 @@ def _logprobs(result: Any) -> dict[str, Any] | None:
     return {"content": content, "refusal": None}
 
 
-def _token(candidate: dict[str, Any]) -> dict[str, Any]:
+def _token(candidate: Fields) -> Fields:
     token, logprob = candidate.get("token") or "", candidate.get("logProbability", 0.0)
     if type(logprob) not in (int, float):
         raise TypeError("a probability that is not a number")
@@ -238,18 +222,15 @@ def _error_status(error: Any) -> int:
         return 500
     reasons = [str(detail.get("reason")) for detail in _details(error)]
     is_about_key = any(reason.startswith("API_KEY_") for reason in reasons)
-    is_about_us = is_about_key or error.get("status") == "FAILED_PRECONDITION" or _names_key(error.get("message"))
+    names_key = isinstance(error.get("message"), str) and error["message"].lower().startswith("api key ")
+    is_about_us = is_about_key or names_key or error.get("status") == "FAILED_PRECONDITION"
     status = error.get("code")
     if status == 400 and is_about_us:
         return 403
     return status if type(status) is int and 400 <= status <= 599 else 500
 
 
-def _names_key(message: Any) -> bool:
-    return isinstance(message, str) and message.lower().startswith("api key ")
-
-
-def _wait_seconds(error: dict[str, Any]) -> str:
+def _wait_seconds(error: Fields) -> str:
     """Return RetryInfo's delay, such as "58s" or "58.9s", rounded up to whole seconds."""
     for detail in _details(error):
         whole, point, _ = str(detail.get("retryDelay", "")).removesuffix("s").partition(".")
@@ -258,6 +239,6 @@ def _wait_seconds(error: dict[str, Any]) -> str:
     return ""
 
 
-def _details(error: dict[str, Any]) -> list[dict[str, Any]]:
+def _details(error: Fields) -> list[Fields]:
     details = error.get("details")
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from completions.providers import call_ids
+from completions.providers import call_ids, placed_reasoning
 from completions.request import media
 from completions.request.fields import Fields, refuse
 
@@ -56,7 +56,7 @@ def _reply(turn: Iterable[tuple[str, Fields]], custom_ids: set[str], reasoned: R
         content += _calls(message, path, custom_ids)
         if reasoned:
             reasoning += reasoned(message)
-    return _with_reasoning(content, reasoning) if reasoning else content
+    return placed_reasoning.place(content, reasoning, "item", _text, _with_text) if reasoning else content
 
 
 def _said(message: Fields) -> Iterator[Item]:
@@ -84,38 +84,16 @@ def _calls(message: Fields, path: str, custom_ids: set[str]) -> Iterator[Item]:
         yield {"type": item_type, "call_id": call["id"], "name": called["name"], member: content}
 
 
-def _with_reasoning(items: list[Item], reasoning: list[Fields]) -> list[Item]:
-    """Return the items of a reply with its reasoning in between.
-
-    A place is the number of characters, and of calls, that come before. OpenAI refuses reasoning that nothing follows, so that
-    is left out.
-    """
-    placed, left, characters, calls = list[Item](), list(reasoning), 0, 0
-    for item in items:
-        if item["type"] in _CALL_TYPES:
-            while left and left[0]["at"][1] <= calls:
-                placed.append(left.pop(0)["item"])
-            calls += 1
-            placed.append(item)
-            continue
-        text, start = _text(item), characters
-        characters += len(text)
-        while left and left[0]["at"][1] <= calls and left[0]["at"][0] < characters:
-            place = max(left[0]["at"][0], start)
-            placed += [_with_text(item, text[: place - start])] if place > start else []
-            text, start = text[place - start :], place
-            placed.append(left.pop(0)["item"])
-        placed.append(_with_text(item, text))
-    return placed
-
-
-def _text(item: Item) -> str:
+def _text(item: Item) -> str | None:
+    """Return the text of what the model said; None of a call."""
+    if item["type"] in _CALL_TYPES:
+        return None
     [part] = item["content"]
     text: str = part["text"] if part["type"] == "output_text" else part["refusal"]
     return text
 
 
-def _with_text(item: Item, text: str) -> Item:
+def _with_text(item: Item, text: str, is_last: bool) -> Item:
     [part] = item["content"]
     name = "text" if part["type"] == "output_text" else "refusal"
     return {**item, "content": [{**part, name: text}]}

@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,11 +10,11 @@ from completions.pricing.usage import Usage
 from completions.providers import error_body, sealed_reasoning, wire
 from completions.providers.error_body import UpstreamError
 from completions.providers.exchange import InBandError, UnusableResponse
-from completions.providers.reading import EventReader
+from completions.providers.placed_reasoning import PlacedReasoning
 from completions.providers.reported_usage import Report
 from completions.providers.sealed_reasoning import Seal
-
-Fields = dict[str, Any]
+from completions.providers.translated_streams import StreamedCall, TranslatedStream
+from completions.request.fields import Fields
 
 _FORMAT = "openai-responses-v1"  # of reasoning, in OpenRouter's words
 _INCOMPLETE = {"content_filter": "content_filter"}  # every other reason is a limit of tokens
@@ -49,35 +48,34 @@ _chunk = partial(wire.chunk, logprobs=None)
 # --- A stream ---------------------------------------------------------------------------------------------------
 
 
-class StreamReader(EventReader):
+class StreamReader(TranslatedStream):
     """Converts the data of events to Chunks.
 
     No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
     """
 
+    chunk = staticmethod(_chunk)
+    form = _FORMAT
+
     def __init__(self, seal: Seal | None = None, *, searches: bool = False, report: Report | None = None) -> None:
-        super().__init__()
-        self._report = report or Report()
-        self._has_begun = False
-        self._text_bytes = 0
+        super().__init__(report or Report())
         self._searches = _Searches() if searches else None
         self._reasoning = _Reasoning(seal)
-        self._characters = 0  # of the text so far
-        self._calls: dict[int, _Call] = {}  # by the index of their item
-        self._ids: set[str] = set()  # of them
-        self._is_in_summary = False
 
     def _read(self, event: Fields) -> list[Chunk]:
         kind = event.get("type")
         if member := _TEXTS.get(kind or ""):
-            return self._said(member, event["delta"], event.get("logprobs"))
+            text = event["delta"]
+            if member == "reasoning_content":
+                return self._reasoned(text, self._reasoning.index)
+            return self._said(member, text, logprobs=_logprobs(event.get("logprobs"))) if text else []
         match kind:
             case "response.output_item.added":
                 return self._begin_item(event["output_index"], event["item"])
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 return self._called(event["output_index"], event["delta"])
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return self._said("reasoning_content", _BETWEEN_PARTS)
+                return self._reasoned(_BETWEEN_PARTS, self._reasoning.index)
             case "response.output_text.annotation.added" if self._searches:
                 return [*self._begin(), _chunk({"annotations": _citations([event["annotation"]])})]
             case "response.output_item.done":
@@ -96,95 +94,33 @@ class StreamReader(EventReader):
         return []  # also for the types that OpenAI may add
 
     def _begin_item(self, index: int, item: Fields) -> list[Chunk]:
-        match item["type"]:
-            case "reasoning":
-                self._reasoning.begin((self._characters, len(self._calls)))
-            case "function_call" | "custom_tool_call":
-                call = self._calls[index] = _Call(len(self._calls), item["type"])
-                return self._generated(call.first_delta(item, wire.own_id(item["call_id"], self._ids)), item["name"])
-        return []
-
-    def _said(self, member: str, text: str, logprobs: Any = None) -> list[Chunk]:
-        if not text:
+        if item["type"] == "reasoning":
+            self._reasoning.begin((self._characters, len(self._calls)))
+        if item["type"] not in _CALLS:
             return []
-        if member == "reasoning_content":
-            return self._generated(sealed_reasoning.text_members(text, _FORMAT, self._reasoning.index), text)
-        self._characters += len(text)
-        return self._generated({member: text}, text, _logprobs(logprobs))
-
-    def _called(self, index: int, text: str) -> list[Chunk]:
-        call = self._calls.get(index)
-        if call is None or not text:
-            return []
-        call.is_told = True
-        return self._generated(call.delta(text), text)
+        return self._begin_call(index, StreamedCall(len(self._calls), *_CALLS[item["type"]]), item["call_id"], item["name"])
 
     def _end_item(self, index: int, item: Fields) -> list[Chunk]:
         if item["type"] == "reasoning":
-            detail = self._reasoning.end(item)
-            return [*self._begin(), _chunk({"reasoning_details": [detail]})] if detail else []
+            return self._detailed(self._reasoning.end(item))
         if item["type"] == _SEARCH and self._searches:
             self._begins = True
             return [*self._begin(), _chunk({"web_searches": [self._searches.add(item)]})]
         call = self._calls.get(index)
-        if call and not call.is_told:  # some servers tell the input of a call at its end alone
-            return self._called(index, item[_CALLS[call.item_type][1]])
+        if call and not call.has_input:  # some servers tell the input of a call at its end alone
+            return self._called(index, item[call.member])
         return []
 
     def _end(self, response: Fields) -> list[Chunk]:
         usage = _usage(response, self._searches, self._report)
         reason = _finish_reason(response, has_calls=bool(self._calls))
-        chunks = [*self._begin(), _chunk({}, finish_reason=reason)]
+        chunks = [*self._begin(), _chunk({}, finish_reason=reason), *self._usage(usage)]
         self.has_finish_reason = self.has_ended = True
-        return [*chunks, Chunk(b"[]", usage=usage)] if usage else chunks
-
-    def _begin(self) -> list[Chunk]:
-        """Return the chunk with the role at the first call, then nothing."""
-        if self._has_begun:
-            return []
-        self._has_begun = True
-        return [_chunk({"role": "assistant", "content": ""})]
-
-    def _generated(self, delta: Fields, text: str, logprobs: Any = None) -> list[Chunk]:
-        text_bytes = wire.text_bytes(text)
-        self._text_bytes += text_bytes
-        return [*self._begin(), _chunk(delta, text_bytes=text_bytes, logprobs=logprobs)]
+        return chunks
 
 
-@dataclass(slots=True)
-class _Call:
-    """A call of a tool that is being streamed. ``number`` is its index among them."""
-
-    number: int
-    item_type: str
-    is_told: bool = False
-
-    def first_delta(self, item: Fields, own_id: str) -> Fields:
-        kind, member = _CALLS[self.item_type]
-        call = {"id": own_id, "type": kind, kind: {"name": item["name"], member: ""}}
-        return {"tool_calls": [{"index": self.number, **call}]}
-
-    def delta(self, text: str) -> Fields:
-        kind, member = _CALLS[self.item_type]
-        return {"tool_calls": [{"index": self.number, kind: {member: text}}]}
-
-
-# --- Reasoning --------------------------------------------------------------------------------------------------
-
-
-class _Reasoning:
-    """Seals the items of reasoning of one reply, one after another, each with its place: OpenAI takes it in no other.
-
-    A place is the number of characters, and of calls of tools, that come before.
-    """
-
-    def __init__(self, seal: Seal | None) -> None:
-        self.index = 0  # of the item, among its kind
-        self._seal = seal
-        self._at = (0, 0)
-
-    def begin(self, at: tuple[int, int]) -> None:
-        self._at = at
+class _Reasoning(PlacedReasoning):
+    """The items of reasoning of one reply."""
 
     def end(self, item: Fields) -> Fields | None:
         """Return the detail of an item that has ended; None where it cannot be sent back: OpenAI has not stored it."""
@@ -192,12 +128,7 @@ class _Reasoning:
         self.index += 1
         if self._seal is None or not (kept.get("encrypted_content") or kept.get("content")):
             return None
-        return sealed_reasoning.hidden_detail(self._seal({"item": kept, "at": self._at}), _FORMAT, self.index - 1)
-
-
-def _shown(item: Fields) -> str:
-    """Return what an item of reasoning shows: a summary, and at other makers the text itself."""
-    return _BETWEEN_PARTS.join(part["text"] for name in ("summary", "content") for part in item.get(name) or [])
+        return sealed_reasoning.hidden_detail(self._sealed({"item": kept}), _FORMAT, self.index - 1)
 
 
 # --- Searches ---------------------------------------------------------------------------------------------------
@@ -247,7 +178,7 @@ def parse_reply(body: bytes, seal: Seal | None = None, *, searches: bool = False
         if found:
             message |= found.read(reply["output"])
         reason = _finish_reason(reply, has_calls=bool(message.get("tool_calls")))
-        text_bytes = _generated_bytes(message)
+        text_bytes = wire.generated_bytes(message)
     except wire.MALFORMED as error:
         raise UnusableResponse(f"{len(body)} bytes are not a response: {type(error).__name__}") from error
     choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reason}
@@ -269,19 +200,20 @@ def _message(items: list[Fields], seal: Seal | None) -> tuple[Fields, Fields | N
                         logprobs += part.get("logprobs") or []
             case "reasoning":
                 reasoning.begin((len(texts["output_text"]) + len(texts["refusal"]), len(calls)))
-                if text := _shown(item):
+                # A summary, and at other makers the text itself.
+                shown = [part["text"] for name in ("summary", "content") for part in item.get(name) or []]
+                if text := _BETWEEN_PARTS.join(shown):
                     thoughts.append(text)
                     details.append(sealed_reasoning.text_detail(text, _FORMAT, reasoning.index))
                 if detail := reasoning.end(item):
                     details.append(detail)
             case "function_call" | "custom_tool_call":
                 calls.append(_call(item, ids))
-    shown = {name: "".join(thoughts) for name in ("reasoning_content", "reasoning") if thoughts}
     message = {
         "role": "assistant",
         "content": None if not texts["output_text"] and (calls or texts["refusal"]) else texts["output_text"],
         "refusal": texts["refusal"] or None,
-        **shown,
+        **{name: "".join(thoughts) for name in ("reasoning_content", "reasoning") if thoughts},
         **({"reasoning_details": details} if details else {}),
         **({"tool_calls": calls} if calls else {}),
     }
@@ -315,13 +247,6 @@ def _token(token: Fields) -> Fields:
     encoded = token.get("bytes") or list(token["token"].encode(errors="replace"))
     others = [{**other, "bytes": list(other["token"].encode(errors="replace"))} for other in token.get("top_logprobs") or []]
     return {**known, "bytes": encoded, "top_logprobs": others}
-
-
-def _generated_bytes(message: Fields) -> int:
-    called = [call[call["type"]] for call in message.get("tool_calls", [])]
-    texts = [message["content"], message["refusal"], message.get("reasoning_content")]
-    texts += [text for each in called for text in each.values()]
-    return sum(wire.text_bytes(text) for text in texts if text)
 
 
 # --- Usage and errors -------------------------------------------------------------------------------------------
