@@ -104,19 +104,16 @@ def tie(messages: Iterable[tuple[str, Fields]], rule: Rule) -> list[Turn]:
             turns.append(Turn([(path, message)]))
             calls.begin_turn()
         if role == "assistant":
-            _add_calls(turns[-1], path, message, calls)
+            turn = turns[-1]
+            for index, call in enumerate(message.get("tool_calls") or ()):
+                calls.add(call["id"], (turn, len(turn.calls)))
+                turn.ids.append(calls.make_id(call["id"]))
+                turn.calls.append((f"{path}.tool_calls[{index}]", call))
         before = role
     return turns
 
 
 _NEVER = object()
-
-
-def _add_calls(turn: Turn, path: str, message: Fields, calls: OpenCalls[tuple[Turn, int]]) -> None:
-    for index, call in enumerate(message.get("tool_calls") or ()):
-        calls.add(call["id"], (turn, len(turn.calls)))
-        turn.ids.append(calls.make_id(call["id"]))
-        turn.calls.append((f"{path}.tool_calls[{index}]", call))
 
 
 def renamed(messages: Iterable[tuple[str, Fields]], rule: Rule) -> Iterator[tuple[str, Fields, bool]]:

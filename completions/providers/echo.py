@@ -142,7 +142,9 @@ class _Echo:
     def read(cls, call: Call) -> "_Echo":
         """Raises ProviderFailed if the script says so."""
         script = _Script.read(call.request)
-        _raise_scripted_status(script)
+        if script.status is not None:  # further attempts, which fail in the same way, follow as they would elsewhere
+            refusal, kind = base.status_error(script.status, "the echo was told to refuse."), base.failure_kind(script.status)
+            raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=script.status)
         try:
             with large_work.turn(call.request.body.size_bytes) as pause:
                 reply = _last_text(call.request) if script.reply is None else script.reply
@@ -154,13 +156,6 @@ class _Echo:
             raise exchange.interruption(error, upstream_worked=False) from error
         call.request.body.release()
         return cls(script, tokens, finish_reason, usage)
-
-
-def _raise_scripted_status(script: _Script) -> None:
-    if script.status is not None:  # further attempts, which fail in the same way, follow as they would elsewhere
-        refusal = base.status_error(script.status, "the echo was told to refuse.")
-        kind = base.failure_kind(script.status)
-        raise ProviderFailed(refusal, upstream_worked=False, kind=kind, is_scripted=True, status=script.status)
 
 
 def _generate(call: Call, echo: _Echo) -> Iterator[str | None]:

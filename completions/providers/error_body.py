@@ -85,7 +85,10 @@ def parse(body: bytes) -> UpstreamError:
     try:
         parsed = json.loads(body)
     except (ValueError, RecursionError):
-        return UpstreamError(_plain_text(body))
+        text = body[:_TEXT_BYTES_MAX].decode(errors="replace").strip()
+        if body.startswith(_GZIP) or text.startswith(("{", "[")):  # JSON that breaks off may be a part of a reply
+            return UpstreamError()
+        return UpstreamError(title(body) if text.startswith("<") else text)
     return UpstreamError(parsed) if isinstance(parsed, str) else from_json(parsed)
 
 
@@ -182,10 +185,3 @@ def _path(location: Any) -> str:
 
 def _name(value: Any) -> str:
     return str(value) if isinstance(value, str) or type(value) is int else ""
-
-
-def _plain_text(body: bytes) -> str:
-    text = body[:_TEXT_BYTES_MAX].decode(errors="replace").strip()
-    if body.startswith(_GZIP) or text.startswith(("{", "[")):  # JSON that breaks off may be a part of a reply
-        return ""
-    return title(body) if text.startswith("<") else text

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
@@ -66,10 +67,6 @@ def in_band_error(parsed: Any, usage: Usage | None = None) -> InBandError:
     return InBandError(error, error.status or (400 if error.caller_code else 500), usage)
 
 
-def _as_received(status: int, body: bytes) -> tuple[int, str]:
-    return status, ""
-
-
 class Posted(msgspec.Struct, frozen=True, eq=False):
     """A request that was sent to an upstream, whose response is awaited."""
 
@@ -121,7 +118,7 @@ def post(
     build_fields: BodyBuilder,
     *,
     stream: bool,
-    interpret: RefusalInterpreter = _as_received,
+    interpret: RefusalInterpreter,
 ) -> Posted:
     """Send the built fields as JSON to ``path`` below the base URL. Raises ProviderFailed."""
     head = call.head  # not that of an earlier attempt
@@ -169,7 +166,9 @@ def explain(error: Exception, response: http.UpstreamResponse, body: bytes) -> E
 
 def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInterpreter) -> ProviderFailed:
     """Return the failure for a status that is not 2xx."""
-    body = _body(response)
+    body = b""
+    with suppress(http.OutboundError):
+        body = response.read_all()
     upstream_error = error_body.parse(body)
     status, wait_seconds = interpret(response.status, body)
     status = upstream_error.meant_status(status)
@@ -179,7 +178,8 @@ def _refusal(call: Call, response: http.UpstreamResponse, interpret: RefusalInte
     kept_reason = _without_quotations(call, reason)
     logged = _logged(kept_reason, response.status)
     logs.report_failure(logger, "provider %s answered %s: %s", call.route.provider_slug, response.status, logged)
-    wait = _seconds(response.header("retry-after") or wait_seconds)
+    waits = response.header("retry-after") or wait_seconds
+    wait = int(waits) if waits.isascii() and waits.isdigit() and len(waits) < 10 else None  # no date: clocks differ
     headers = {} if wait is None or wait > errors.RETRY_AFTER_SECONDS_MAX else {"Retry-After": str(wait)}
     error, kind = _status_error(call, status, upstream_error, headers), base.failure_kind(status)
     if response.header("x-should-retry").strip().lower() == "false":
@@ -228,13 +228,6 @@ def _kind(response: http.UpstreamResponse, body: bytes) -> str:
     return f"{described}: {page_title}" if page_title else described
 
 
-def _body(response: http.UpstreamResponse) -> bytes:
-    try:
-        return response.read_all()
-    except http.OutboundError:
-        return b""
-
-
 def _presentable(call: Call, text: str) -> str:
     """Return the upstream's message as staff see it: on one line of bounded length, and without keys."""
     return _printable(call, text)[:_MESSAGE_CHARACTERS_MAX]
@@ -260,11 +253,6 @@ def _without_quotations(call: Call, reason: str) -> str:
     return _QUOTATION.sub(lambda quoted: quoted[0] if quoted[2] in known else f"{quoted[1]}...{quoted[1]}", reason)
 
 
-def _seconds(text: str) -> int | None:
-    """Parse the seconds of a header. A date gives None: clocks differ."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
 def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> ProviderFailed:
     """Return the failure for ``error``, which ended the exchange: an OutboundError, EventTooLarge or UnusableResponse."""
     if isinstance(error, http.Interrupted):
@@ -273,29 +261,25 @@ def provider_failure(call: Call, error: Exception, *, upstream_worked: bool) -> 
     kind_of_error, kept_reason = type(error).__name__, _without_quotations(call, reason)
     logged = _logged(kept_reason, getattr(error, "status", None))
     logs.report_failure(logger, "provider %s broke off (%s): %s", call.route.provider_slug, kind_of_error, logged)
+    # The size of a reply that was too large, if the request may be the reason; otherwise the provider failed.
+    is_too_large = isinstance(error, http.ResponseTooLarge) and call.request.fields.get("logprobs")
     key_refusal = None
     if isinstance(error, InBandError):
         status = error.error.meant_status(error.status)
         api_error, kind = _status_error(call, status, error.error), base.failure_kind(status)
         key_refusal = _key_refusal(status, reason, reason)
     else:
-        api_error, kind = _api_error(error, upstream_worked=upstream_worked), _failure_kind(error)
+        api_error, kind = _meaning(error, upstream_worked=upstream_worked)
     return ProviderFailed(
         api_error,
         upstream_worked=upstream_worked,
         kind=kind,
         is_cut_off=upstream_worked and isinstance(error, http.TimedOut | http.ResponseTooLarge | sse.EventTooLarge),
-        unread_bytes=_unread_bytes(call, error),
+        unread_bytes=settings.UPSTREAM_REPLY_BYTES_MAX if is_too_large else 0,
         key_refusal=key_refusal,
         status=error.status if isinstance(error, InBandError) else None,
         reason=f"{kind_of_error}: {kept_reason}",
     )
-
-
-def _unread_bytes(call: Call, error: Exception) -> int:
-    """Return the size of a whole reply that was too large, if the request may be the reason; otherwise the provider failed."""
-    is_too_large = isinstance(error, http.ResponseTooLarge) and call.request.fields.get("logprobs")
-    return settings.UPSTREAM_REPLY_BYTES_MAX if is_too_large else 0
 
 
 def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderFailed:
@@ -304,23 +288,18 @@ def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderF
     return failure(upstream_worked=upstream_worked)
 
 
-def _failure_kind(error: Exception) -> FailureKind:
-    if isinstance(error, http.LocalFault):
-        return FailureKind.LOCAL_FAULT
-    if isinstance(error, http.GivenUp):
-        return FailureKind.SILENT
-    # A provider that was silent for minutes, or sent nonsense, is not asked a second time.
-    is_retryable = isinstance(error, (http.ConnectFailed, http.ConnectionBroken))
-    return FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE
+def _meaning(error: Exception, *, upstream_worked: bool) -> tuple[errors.ApiError, FailureKind]:
+    """Return what the caller is told, and what it says about another attempt.
 
-
-def _api_error(error: Exception, *, upstream_worked: bool) -> errors.ApiError:
+    A provider that was silent for minutes, or sent nonsense, is not asked a second time.
+    """
     if isinstance(error, http.TimedOut):
-        return base.timed_out()
+        return base.timed_out(), FailureKind.SILENT if isinstance(error, http.GivenUp) else FailureKind.ROUTE_UNUSABLE
     if isinstance(error, http.LocalFault):
-        return base.not_connectable()
+        return base.not_connectable(), FailureKind.LOCAL_FAULT
     if isinstance(error, http.ConnectFailed):
-        return base.unreachable()
+        return base.unreachable(), FailureKind.RETRYABLE
     if isinstance(error, UnusableResponse) and not upstream_worked:
-        return base.unreadable()
-    return base.broke_off()
+        return base.unreadable(), FailureKind.ROUTE_UNUSABLE
+    is_retryable = isinstance(error, http.ConnectionBroken)
+    return base.broke_off(), FailureKind.RETRYABLE if is_retryable else FailureKind.ROUTE_UNUSABLE

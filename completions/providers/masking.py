@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from contextlib import suppress
 
 from gateway_project.text import web_addresses
 
@@ -59,19 +60,14 @@ def mask_origin(text: str, *, base_url: str, upstream_model: str, model_id: str)
 def _hosts(base_url: str) -> list[str]:
     """Return the host, and the domain that it belongs to: help pages have other hosts of it."""
     host = web_addresses.host(base_url)
-    if not host or _is_address(host):
-        return [host] if host else []
+    if not host:
+        return []
+    with suppress(ValueError):
+        ipaddress.ip_address(host)
+        return [host]
     labels = host.split(".")
     kept = 3 if len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SECOND_LEVEL else 2
     return list(dict.fromkeys([host, ".".join(labels[-kept:])]))
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _names(upstream_model: str) -> list[str]:

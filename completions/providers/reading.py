@@ -239,7 +239,9 @@ def read_stream(
                 if not received:
                     break
             if not reader.has_finish_reason:
-                raise _cut_off_error(reader)
+                if reader.has_passed_on:
+                    raise http.ConnectionBroken("the stream ended without a finish reason")
+                raise UnusableResponse("the stream ended before it began")
         except (http.OutboundError, sse.EventTooLarge, UnusableResponse) as error:
             if not reader.has_finish_reason:
                 upstream_worked = reader.has_passed_on or not isinstance(error, UnusableResponse | http.ConnectionBroken)
@@ -257,9 +259,3 @@ def read_stream(
 
 def _count_skipped(call: Call, reader: EventReader) -> None:
     metrics.count_oddity(call.route.provider_slug, "skipped_event", reader.skipped_events)
-
-
-def _cut_off_error(reader: EventReader) -> http.ConnectionBroken | UnusableResponse:
-    if reader.has_passed_on:
-        return http.ConnectionBroken("the stream ended without a finish reason")
-    return UnusableResponse("the stream ended before it began")

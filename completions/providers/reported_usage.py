@@ -191,16 +191,15 @@ class Report(msgspec.Struct):
         if not self.is_of_all:
             for place, choice in enumerate(reply.get("choices") or ()):
                 if of_choice := choice.get("usage"):
-                    self._of_choice(choice.get("index", place)).note(of_choice)
+                    index = choice.get("index", place)
+                    report = self.others.setdefault(str(index), Report(self.reading, self.provider)) if index else self
+                    report.note(of_choice)
                     is_news = True
         for each in (groq.get("usage") if isinstance(groq, dict) else None, given):
             if each:
                 self.is_of_all = self.note(each) or self.is_of_all
                 is_news = True
         return self.usage() if is_news else None
-
-    def _of_choice(self, index: Any) -> "Report":
-        return self.others.setdefault(str(index), Report(self.reading, self.provider)) if index else self
 
     def add(self, given: Any) -> Usage | None:
         """Return the usage after a usage object; None where that is none."""
@@ -291,7 +290,9 @@ class Report(msgspec.Struct):
         if reasoning and self._is_reasoning_beside(prompt, stated, total, reasoning):
             generated = stated + reasoning
         is_sum = not total or total == prompt + generated
-        is_explained = generated == stated or self._may_be_beside(generated - stated, reasoning)
+        where = self.reading.reasoning
+        is_explained = generated == stated or where is Place.UNTOLD
+        is_explained = is_explained or where is not Place.INSIDE and generated - stated == reasoning
         if not (is_sum and is_explained and cached + written <= prompt):
             self._count_contradiction()
         cached = min(cached, prompt)
@@ -336,11 +337,6 @@ class Report(msgspec.Struct):
         is_untold = not total or self.is_total_apart and total < prompt + stated + reasoning
         has_no_room = reasoning > max(stated, total - prompt)
         return has_no_room or is_untold and self.reading.reasoning is Place.BESIDE
-
-    def _may_be_beside(self, more: int, reasoning: int) -> bool:
-        """Return whether the host may generate so much more than it counts as generated."""
-        where = self.reading.reasoning
-        return where is Place.UNTOLD or where is not Place.INSIDE and more == reasoning
 
     def _paid_searches(self, number: int) -> int:
         """Return the searches that the caller pays for: none that failed, and no more than were asked for."""

@@ -12,6 +12,7 @@ Messages and deltas of chat carry seals in ``reasoning_details``, in OpenRouter'
 import json
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from completions.chat import Call
@@ -60,7 +61,7 @@ def seals(message: Fields) -> list[str]:
 
 def opened(call: Call, message: Fields) -> list[Fields]:
     """Return what is in the seals of a message that are this account's, and of this kind of provider and this model."""
-    return [given for each in seals(message) if (given := _open_once(call, each)) is not None]
+    return [given for each in seals(message) if (given := _open(call, each)) is not None]
 
 
 def carried_fields(call: Call) -> frozenset[str]:
@@ -79,20 +80,14 @@ def _is_carried(call: Call, message: Fields) -> bool:
     return bool(given) and len(opened(call, message)) == len(given)
 
 
-def _open_once(call: Call, sealed: str) -> Fields | None:
+def _open(call: Call, sealed: str) -> Fields | None:
     """Open a seal, or return what was in it: to open one takes 50 microseconds, and several places ask."""
     if sealed not in call.opened_seals:
-        call.opened_seals[sealed] = _open(call, sealed)
+        call.opened_seals[sealed] = None
+        with suppress(secretbox.Unreadable):
+            packed = secretbox.decrypt_bytes(sealed.removeprefix(_PREFIX), purpose=_purpose(call))
+            call.opened_seals[sealed] = json.loads(zlib.decompress(packed))
     given: Fields | None = call.opened_seals[sealed]
-    return given
-
-
-def _open(call: Call, sealed: str) -> Fields | None:
-    try:
-        packed = secretbox.decrypt_bytes(sealed.removeprefix(_PREFIX), purpose=_purpose(call))
-    except secretbox.Unreadable:
-        return None
-    given: Fields = json.loads(zlib.decompress(packed))
     return given
 
 

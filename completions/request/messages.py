@@ -29,6 +29,7 @@ DETAILS_MAX = 1_024  # of reasoning, in all messages: to open the seal of one ta
 _PAUSE_MESSAGES, _PAUSE_PARTS = 256, 2_048  # so many take a few milliseconds
 _PAUSE_URL_CHARACTERS = 250_000  # of an image
 _ROLE_AND_CONTENT = frozenset({"role", "content"})
+_INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")  # in a message of the assistant
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 AUDIO_FORMATS = ("wav", "mp3", "flac", "opus", "pcm16", "aac", "aiff", "m4a", "ogg")
@@ -118,7 +119,7 @@ class _Checker:
             self._check_parts(content, role, f"{path}.content")
         elif content is not None:
             refuse(f"{path}.content", "must be a string or an array of parts")
-        elif role != "assistant" or not _has_other_content(message):
+        elif role != "assistant" or not any(message.get(name) for name in _INSTEAD_OF_CONTENT):
             refuse(f"{path}.content", "is required")
         if role == "assistant":
             self._check_assistant(message, path)
@@ -188,10 +189,8 @@ class _Checker:
             self._wants_hour_cache = self._wants_hour_cache or prompt.wants_hour_cache(others)
 
     def _check_text(self, part: Fields, path: str) -> None:
-        self._count_content(check_string(read_required(part, "text", path), f"{path}.text"))
-
-    def _check_refusal(self, part: Fields, path: str) -> None:
-        self._count_content(check_string(read_required(part, "refusal", path), f"{path}.refusal"))
+        name = part["type"]
+        self._count_content(check_string(read_required(part, name, path), f"{path}.{name}"))
 
     def _check_image(self, part: Fields, path: str) -> None:
         image_path = f"{path}.image_url"
@@ -265,7 +264,7 @@ _PARTS: dict[str, dict[str, _PartCheck]] = {
         "input_audio": _Checker._check_audio,
         "file": _Checker._check_file,
     },
-    "assistant": {**_TEXT_ONLY, "refusal": _Checker._check_refusal},
+    "assistant": {**_TEXT_ONLY, "refusal": _Checker._check_text},
 }
 
 
@@ -275,8 +274,3 @@ def _is_image(url: str, path: str) -> bool:
     if kind.startswith("image/") and kind not in media.IMAGE_TYPES:
         refuse(path, f"must be an image of one of {', '.join(sorted(media.IMAGE_TYPES))}")
     return kind.startswith("image/") and _BASE64.fullmatch(data) is not None
-
-
-def _has_other_content(message: Fields) -> bool:
-    """Return whether an assistant's message without content has something else: calls, a refusal or audio."""
-    return any(message.get(name) for name in ("tool_calls", "function_call", "refusal", "audio"))

@@ -41,7 +41,10 @@ def read(fields: Fields) -> Reasoning:
     """Read ``reasoning``, OpenRouter's object, with a ``reasoning_effort`` that is checked already. Raises InvalidRequest."""
     given = check_object(fields["reasoning"], "reasoning")
     is_enabled = read_boolean(given, "enabled", "reasoning")
-    effort = _read_effort(given, fields.get("reasoning_effort"))
+    effort, beside = read_choice(given, "effort", EFFORTS, "reasoning"), fields.get("reasoning_effort")
+    if effort and beside and effort != beside:
+        refuse("reasoning.effort", "must be equal to reasoning_effort")
+    effort = effort or beside
     budget_tokens = read_integer(given, "max_tokens", 1, BUDGET_TOKENS_MAX, "reasoning")
     if budget_tokens and effort:
         refuse("reasoning.max_tokens", "must not be given together with an effort")
@@ -57,10 +60,3 @@ def read(fields: Fields) -> Reasoning:
         name="reasoning",
         unheeded=tuple(f"reasoning.{name}" for name, value in given.items() if name not in HEEDED and value is not None),
     )
-
-
-def _read_effort(given: Fields, beside: str | None) -> str | None:
-    effort = read_choice(given, "effort", EFFORTS, "reasoning")
-    if effort and beside and effort != beside:
-        refuse("reasoning.effort", "must be equal to reasoning_effort")
-    return effort or beside

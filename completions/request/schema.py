@@ -37,6 +37,7 @@ from completions.request import messages, prompt, reasoning, remote_images, serv
 from completions.request.fields import (
     Fields,
     check_array,
+    check_kind,
     check_name,
     check_object,
     check_string,
@@ -162,18 +163,16 @@ def _read_reasoning(fields: Fields, max_tokens: int | None) -> Reasoning:
 
 
 def _read_sorted_model(fields: Fields) -> tuple[str, str | None]:
-    """Return the id of the model without a suffix, and how its providers are sorted."""
-    model_id = read_model(fields) if fields.get("model") is not None else _read_first_of_models(fields)
+    """Return the id of the model without a suffix, and how its providers are sorted. ``models`` alone may name the model."""
+    models = fields.get("models")
+    if fields.get("model") is None and isinstance(models, list) and models:
+        model_id = _check_model_id(models[0], "models[0]")
+    else:
+        model_id = read_model(fields)
     for suffix, sort in SUFFIXES.items():
         if model_id.endswith(suffix) and len(model_id) > len(suffix):
             return model_id.removesuffix(suffix), sort
     return model_id, None
-
-
-def _read_first_of_models(fields: Fields) -> str:
-    """Return the first of ``models``: a request may have these alone. Raises InvalidRequest about ``model`` without any."""
-    models = fields.get("models")
-    return _check_model_id(models[0], "models[0]") if isinstance(models, list) and models else read_model(fields)
 
 
 def read_model(fields: Fields) -> str:
@@ -213,7 +212,7 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
     max_input_nanos, max_output_nanos = _read_max_price(provider)
     preferences = ProviderPreferences(
         **{name: _read_provider_slugs(provider, name) for name in PROVIDER_LISTS},
-        sort=_read_sort(provider) or sort,
+        sort=read_choice(provider, "sort", PROVIDER_SORTS, "provider") or sort,
         max_input_nanos=max_input_nanos,
         max_output_nanos=max_output_nanos,
         min_quality=_read_min_quality(provider),
@@ -221,13 +220,6 @@ def read_provider_preferences(fields: Fields, sort: str | None = None) -> Provid
         requires_parameters=read_boolean(provider, "require_parameters", "provider"),
     )
     return None if preferences == ProviderPreferences() else preferences
-
-
-def _read_sort(provider: Fields) -> str | None:
-    sort = provider.get("sort")
-    if sort is not None and sort not in PROVIDER_SORTS:
-        refuse("provider.sort", f"must be one of {', '.join(PROVIDER_SORTS)}")
-    return sort
 
 
 def _read_max_price(provider: Fields) -> tuple[int | None, int | None]:
@@ -306,10 +298,6 @@ def _check_sampling(fields: Fields) -> None:
     read_integer(fields, "seed", SEED_MIN, SEED_MAX)
     read_choice(fields, "reasoning_effort", REASONING_EFFORTS)
     read_choice(fields, "verbosity", VERBOSITIES)
-    _check_logit_bias(fields)
-
-
-def _check_logit_bias(fields: Fields) -> None:
     for token, value in read_object(fields, "logit_bias").items():
         if type(value) not in (int, float) or not -100 <= value <= 100:
             refuse(f"logit_bias.{token[:64]}", "must be a number between -100 and 100", quotes_request=True)
@@ -339,10 +327,7 @@ def _check_stop(fields: Fields) -> None:
 
 
 def _check_response_format(response_format: Fields) -> None:
-    kind = read_required(response_format, "type", "response_format")
-    if kind not in RESPONSE_FORMATS:
-        refuse("response_format.type", f"must be one of {', '.join(RESPONSE_FORMATS)}")
-    if kind == "json_schema":
+    if check_kind(response_format, "response_format", RESPONSE_FORMATS) == "json_schema":
         path = "response_format.json_schema"
         json_schema = check_object(read_required(response_format, "json_schema", "response_format"), path)
         check_name(read_required(json_schema, "name", path), f"{path}.name")
@@ -367,19 +352,14 @@ def _check_tools(fields: Fields) -> None:
         return
     if not names:
         refuse("tool_choice", "is only allowed with tools")
-    if isinstance(choice, dict):
-        _check_tool_choice(choice, names)
-    elif choice not in TOOL_CHOICES:
-        refuse("tool_choice", f"must be one of {', '.join(TOOL_CHOICES)}, or name a function")
-
-
-def _check_tool_choice(choice: Fields, names: set[str]) -> None:
-    if choice.get("type") != "function":
-        return  # such as allowed_tools or custom: not every provider has them, and those without them refuse them
-    function = check_object(read_required(choice, "function", "tool_choice"), "tool_choice.function")
-    name = read_required(function, "name", "tool_choice.function")
-    if not isinstance(name, str) or name not in names:
-        refuse("tool_choice.function.name", "must be the name of one of the tools")
+    if not isinstance(choice, dict):
+        if choice not in TOOL_CHOICES:
+            refuse("tool_choice", f"must be one of {', '.join(TOOL_CHOICES)}, or name a function")
+    elif choice.get("type") == "function":  # not every provider has other types, and those without them refuse them
+        function = check_object(read_required(choice, "function", "tool_choice"), "tool_choice.function")
+        name = read_required(function, "name", "tool_choice.function")
+        if not isinstance(name, str) or name not in names:
+            refuse("tool_choice.function.name", "must be the name of one of the tools")
 
 
 def _read_function_names(fields: Fields, field: str) -> set[str]:

@@ -38,37 +38,22 @@ MODERATION_MODEL_CHARACTERS_MAX = 200
 
 def read_tier(fields: Fields) -> str:
     """Check how a request is to be served. Return its service tier, if that has prices of its own. Raises InvalidRequest."""
-    _check_cache_control(read_object(fields, "cache_control"))
-    _check_prediction(fields)
-    _check_web_search(read_object(fields, "web_search_options"))
-    _check_cache_options(read_object(fields, "prompt_cache_options"))
-    _check_moderation(read_object(fields, "moderation"))
-    return SERVICE_TIERS[read_choice(fields, "service_tier", TIERS) or "auto"]
-
-
-def _check_cache_control(mark: Fields) -> None:
-    """Check the types of a mark. Of another lifetime than an hour, a cache keeps the prompt for the usual five minutes."""
+    mark = read_object(fields, "cache_control")  # of another lifetime than an hour: the prompt is kept for five minutes
     read_choice(mark, "type", ("ephemeral",), "cache_control")
     read_string(mark, "ttl", "cache_control")
-
-
-def _check_prediction(fields: Fields) -> None:
-    if fields.get("prediction") is None:
-        return
-    check_kind(fields["prediction"], "prediction", ("content",))
-    if not isinstance(read_required(fields["prediction"], "content", "prediction"), str | list):
-        refuse("prediction.content", "must be a string or an array of parts")
-
-
-def _check_web_search(options: Fields) -> None:
-    read_choice(options, "search_context_size", SEARCH_SIZES, "web_search_options")
-    read_object(options, "user_location", "web_search_options")
-
-
-def _check_cache_options(options: Fields) -> None:
+    if (prediction := fields.get("prediction")) is not None:
+        check_kind(prediction, "prediction", ("content",))
+        if not isinstance(read_required(prediction, "content", "prediction"), str | list):
+            refuse("prediction.content", "must be a string or an array of parts")
+    search = read_object(fields, "web_search_options")
+    read_choice(search, "search_context_size", SEARCH_SIZES, "web_search_options")
+    read_object(search, "user_location", "web_search_options")
+    options = read_object(fields, "prompt_cache_options")
     check_members(options, {"mode", "ttl"}, "prompt_cache_options")
     read_choice(options, "mode", CACHE_MODES, "prompt_cache_options")
     read_choice(options, "ttl", CACHE_TTLS, "prompt_cache_options")
+    _check_moderation(read_object(fields, "moderation"))
+    return SERVICE_TIERS[read_choice(fields, "service_tier", TIERS) or "auto"]
 
 
 def _check_moderation(moderation: Fields) -> None:

@@ -95,7 +95,8 @@ def _translate(message: Fields, path: str) -> tuple[str, list[Block]]:
     if message.get("function_call") is not None and role == "assistant":
         refuse(f"{path}.function_call", "is not supported by this model: use tool_calls")
     if role == "assistant":
-        return "assistant", _marked(message, path, _tool_uses(message, path))
+        calls = enumerate(message.get("tool_calls") or [])
+        return "assistant", _marked(message, path, [_tool_use(call, f"{path}.tool_calls[{index}]") for index, call in calls])
     return "user", [_tool_result(message, path)] if role == "tool" else _marked(message, path)
 
 
@@ -134,7 +135,9 @@ def _block(part: Fields, path: str) -> Block:
             source = _base64_source(part["image_url"]["url"], f"{path}.image_url.url", _IMAGE_TYPES)
             block: Block = {"type": "image", "source": source}
         case "file":
-            block = _document(part["file"], f"{path}.file")
+            source = _base64_source(part["file"]["file_data"], f"{path}.file.file_data", _DOCUMENT_TYPES)
+            title = part["file"].get("filename")
+            block = {"type": "document", "source": source, **({"title": title} if isinstance(title, str) and title else {})}
         case "text" | "refusal" as kind:
             block = _text_block(part[kind])
         case _:
@@ -151,12 +154,6 @@ def _with_text(block: Block, text: str, is_last: bool) -> Block:
     return {**block, "text": text} if is_last else _text_block(text)
 
 
-def _document(file: Fields, path: str) -> Block:
-    source = _base64_source(file["file_data"], f"{path}.file_data", _DOCUMENT_TYPES)
-    title = file.get("filename")
-    return {"type": "document", "source": source, **({"title": title} if isinstance(title, str) and title else {})}
-
-
 def _base64_source(url: str, path: str, media_types: tuple[str, ...]) -> Fields:
     """Return the data in a data URL. An address is refused: Anthropic would fetch it, and nothing is fetched for callers."""
     found = media.read_data_url(url)
@@ -166,11 +163,6 @@ def _base64_source(url: str, path: str, media_types: tuple[str, ...]) -> Fields:
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------
-
-
-def _tool_uses(message: Fields, path: str) -> list[Block]:
-    calls = message.get("tool_calls") or []
-    return [_tool_use(call, f"{path}.tool_calls[{index}]") for index, call in enumerate(calls)]
 
 
 def _tool_use(call: Fields, path: str) -> Block:

@@ -88,8 +88,9 @@ def ignored_fields(call: Call) -> list[str]:
     ignored = find(call.request, _TRANSLATED_FIELDS, sent_in_messages, _SENT_IN_BLOCKS) + loses_stops(fields)
     if not fields.keys().isdisjoint(_DEPEND_ON_MODEL):
         ignored += _ignored_by_model(call)
-    if not call.route.rules.prefill and _continues_a_reply(call.request):
-        ignored.append(PREFILL)
+    given = call.request.messages
+    if not call.route.rules.prefill and wire.last_speaker(given) == "assistant":
+        ignored += [PREFILL] if fallbacks.is_prefilled(messages.conversation(given)) else []
     if not fields.keys().isdisjoint(_NAME_THE_USER):
         user_id = _user(fields).get("metadata", {}).get("user_id")
         ignored += [name for name in ("user", "safety_identifier") if fields.get(name) not in (None, user_id)]
@@ -115,11 +116,6 @@ def _ignored_by_model(call: Call) -> list[str]:
     is_off = effort == "none" and (rules.thinking_off == "disabled" or not rules.thinks_unasked)
     is_heeded = effort is None or (is_off if effort == "none" else thinking)
     return ignored if is_heeded else [*ignored, call.request.reasoning.name]
-
-
-def _continues_a_reply(request: ChatRequest) -> bool:
-    is_last = wire.last_speaker(request.messages) == "assistant"
-    return is_last and fallbacks.is_prefilled(messages.conversation(request.messages))
 
 
 def _conversation(request: ChatRequest, thoughts_of: messages.Thoughts | None = None) -> Fields:
@@ -211,7 +207,12 @@ def _thinking(call: Call, tool_choice: Fields) -> Fields:
     if effort is None:
         return {}
     if effort == "none":
-        return _without_thinking(rules)
+        off = (
+            {"thinking": {"type": rules.thinking_off}}
+            if rules.thinking_off
+            else {"output_config": fallbacks.lowest_effort(rules)}
+        )
+        return off if rules.thinks_unasked else {}
     if fallbacks.is_forced(tool_choice) and rules.forced_tools and not rules.thinks_when_forced:
         return {}
     if rules.adaptive:
@@ -222,14 +223,6 @@ def _thinking(call: Call, tool_choice: Fields) -> Fields:
     if not rules.budget_max or budget >= call.max_tokens or _continues_without_thinking(call):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _without_thinking(rules: ModelRules) -> Fields:
-    if not rules.thinks_unasked:
-        return {}
-    if rules.thinking_off:
-        return {"thinking": {"type": rules.thinking_off}}
-    return {"output_config": fallbacks.lowest_effort(rules)}
 
 
 def budget_tokens(effort: str, max_tokens: int) -> int:

@@ -99,8 +99,8 @@ def _conversation(given: list[Fields], *, takes_system: bool) -> Iterator[Fields
         elif isinstance(content, str):
             if content.strip():
                 yield message
-        elif blocks := _acceptable([block for block in content if not _is_unsigned(block)], calls):
-            yield {**message, "content": blocks}
+        elif said := messages.without_blank([block for block in content if not _is_unsigned(block)]):
+            yield {**message, "content": [_with_id(_with_media_type(block), calls) for block in said]}
 
 
 def _is_unsigned(block: Fields) -> bool:
@@ -108,11 +108,6 @@ def _is_unsigned(block: Fields) -> bool:
     if block["type"] == "redacted_thinking":
         return sealed_reasoning.is_sealed(block.get("data"))
     return block["type"] == "thinking" and not block.get("signature")
-
-
-def _acceptable(blocks: list[Fields], calls: OpenCalls[str]) -> list[Fields]:
-    """Return the blocks that say something, with ids of calls and media types that Anthropic takes."""
-    return [_with_id(_with_media_type(block), calls) for block in messages.without_blank(blocks)]
 
 
 def _with_id(block: Fields, calls: OpenCalls[str]) -> Fields:
@@ -171,8 +166,10 @@ def _thinking(call: Call, given: Fields, asked: Fields, rules: ModelRules) -> tu
     if rules.budget_max:
         effort = (given.get("output_config") or {}).get("effort") or _DEFAULT_EFFORT
         budget = asked["budget_tokens"] if kind == "enabled" else budget_tokens(effort, call.max_tokens)
-        thinking = _budgeted(call, given, asked, budget)
-        return thinking, [] if thinking else ["thinking"]
+        budget = min(budget, call.max_tokens - 1)
+        if budget < THINKING_TOKENS_MIN or _continues_unsigned(given["messages"]):  # Anthropic would refuse any budget
+            return {}, ["thinking"]
+        return {**asked, "type": "enabled", "budget_tokens": budget}, []
     if rules.adaptive:
         return {**_without(asked, "budget_tokens"), "type": "adaptive"}, ["thinking.budget_tokens"]
     return {}, ["thinking"]
@@ -201,13 +198,6 @@ def _refused_sampling(given: Fields, thinking: Fields, rules: ModelRules) -> lis
 
 def _without(fields: Fields, left_out: str) -> Fields:
     return {name: value for name, value in fields.items() if name != left_out}
-
-
-def _budgeted(call: Call, given: Fields, thinking: Fields, budget: int) -> Fields:
-    """Return ``thinking`` with a budget that fits into ``max_tokens``; empty where Anthropic would refuse any budget."""
-    budget = min(budget, call.max_tokens - 1)
-    is_refused = budget < THINKING_TOKENS_MIN or _continues_unsigned(given["messages"])
-    return {} if is_refused else {**thinking, "type": "enabled", "budget_tokens": budget}
 
 
 def _continues_unsigned(given: list[Fields]) -> bool:

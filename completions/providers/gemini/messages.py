@@ -143,17 +143,14 @@ def _part(part: Fields, path: str) -> Part:
         case "image_url":
             return _inline_data(part["image_url"]["url"], f"{path}.image_url.url")
         case "input_audio":
-            return _audio(part["input_audio"], f"{path}.input_audio")
+            audio = part["input_audio"]
+            if audio["format"] not in _AUDIO_FORMATS:
+                refuse(f"{path}.input_audio.format", f"must be one of {', '.join(_AUDIO_FORMATS)} for this model")
+            return {"inlineData": {"mimeType": f"audio/{audio['format']}", "data": audio["data"]}}
         case "file":
             return _inline_data(part["file"]["file_data"], f"{path}.file.file_data")
         case kind:
             return {"text": part[kind]}  # "text" or "refusal"
-
-
-def _audio(audio: Fields, path: str) -> Part:
-    if audio["format"] not in _AUDIO_FORMATS:
-        refuse(f"{path}.format", f"must be one of {', '.join(_AUDIO_FORMATS)} for this model")
-    return {"inlineData": {"mimeType": f"audio/{audio['format']}", "data": audio["data"]}}
 
 
 def _inline_data(url: str, path: str) -> Part:

@@ -70,7 +70,10 @@ def ignored_fields(call: Call) -> list[str]:
     ignored += [name for name in _refused(fields, rules) if fields[name] != _DEFAULTS.get(name)]
     if not rules.prefill and wire.last_speaker(call.request.messages) == "assistant":
         ignored += [PREFILL] if _is_prefilled(messages.conversation(call.request.messages, signs_calls=False)) else []
-    return ignored if _heeds_effort(call.request.reasoning, rules) else [*ignored, call.request.reasoning.name]
+    effort = call.request.reasoning.effort
+    can_think = effort is None or rules.efforts or rules.budget_max
+    is_heeded = can_think if effort != "none" else rules.thinking_off == "disabled" or not rules.thinks_unasked
+    return ignored if is_heeded else [*ignored, call.request.reasoning.name]
 
 
 def _lost_keywords(call: Call) -> list[str]:
@@ -101,7 +104,7 @@ def _translate(
     )
     if not rules.prefill and _is_prefilled(contents):
         contents.append({"role": "user", "parts": [{"text": CONTINUE}]})
-    schemas = _Schemas(request, rules)
+    schemas, has_logprobs = _Schemas(request, rules), bool(request.fields.get("logprobs"))
     return {
         **({"systemInstruction": {"parts": instructions}} if instructions else {}),
         "contents": contents,
@@ -110,7 +113,8 @@ def _translate(
             "maxOutputTokens": max_tokens,
             **_sampling(request.fields, rules),
             **_stop_sequences(request.fields),
-            **_logprobs(request.fields),
+            **({"responseLogprobs": True} if has_logprobs else {}),
+            **({"logprobs": request.fields["top_logprobs"]} if has_logprobs and request.fields.get("top_logprobs") else {}),
             **_response_format(request.fields, schemas),
             **_thinking(request.reasoning, rules),
         },
@@ -172,13 +176,6 @@ def _stop_sequences(fields: Fields) -> Fields:
     return {"stopSequences": sequences} if sequences else {}
 
 
-def _logprobs(fields: Fields) -> Fields:
-    if not fields.get("logprobs"):
-        return {}
-    top = fields.get("top_logprobs")
-    return {"responseLogprobs": True, **({"logprobs": top} if top else {})}
-
-
 def _response_format(fields: Fields, schemas: "_Schemas") -> Fields:
     wanted = fields.get("response_format") or {"type": "text"}
     if wanted["type"] == "text":
@@ -204,19 +201,9 @@ def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
         return {"thinkingConfig": {**config, "thinkingLevel": level}}
     if not rules.budget_max:
         return {}
-    return {"thinkingConfig": {**config, "thinkingBudget": _budget_tokens(reasoning, effort, rules)}}
-
-
-def _budget_tokens(reasoning: Reasoning, effort: str, rules: ModelRules) -> int:
-    if effort == "none" and rules.thinking_off:
-        return 0
-    return max(rules.budget_min, min(reasoning.budget_tokens or _BUDGETS_TOKENS[effort], rules.budget_max))
-
-
-def _heeds_effort(reasoning: Reasoning, rules: ModelRules) -> bool:
-    if reasoning.effort == "none":
-        return rules.thinking_off == "disabled" or not rules.thinks_unasked
-    return reasoning.effort is None or bool(rules.efforts or rules.budget_max)
+    wanted = reasoning.budget_tokens or _BUDGETS_TOKENS[effort]
+    budget = 0 if effort == "none" and rules.thinking_off else max(rules.budget_min, min(wanted, rules.budget_max))
+    return {"thinkingConfig": {**config, "thinkingBudget": budget}}
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------

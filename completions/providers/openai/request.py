@@ -206,7 +206,12 @@ def switches_reasoning_off(call: Call) -> bool:
     if "none" not in call.route.rules.efforts:
         return False
     given = {**call.request.fields, **_reasoning(call.request, quirk)}
-    return bool(quirk.reasoning_off) and all(_has(given.get(name), value) for name, value in quirk.reasoning_off.items())
+    for name, wanted in quirk.reasoning_off.items():
+        found = given.get(name)
+        is_off = wanted.items() <= found.items() if isinstance(found, dict) and isinstance(wanted, dict) else found == wanted
+        if not is_off:
+            return False
+    return bool(quirk.reasoning_off)
 
 
 # --- What the model refuses -------------------------------------------------------------------------------------
@@ -236,11 +241,6 @@ def _refused(call: Call) -> tuple[str, ...]:
     may_think = rules.thinks_unasked if effort is None else effort != "none"
     refuses_sampling = rules.sampling == "none" or (rules.sampling == "unless_thinking" and may_think)
     return (_SAMPLING if refuses_sampling else ()) + (() if rules.penalties else _PENALTIES)
-
-
-def _has(given: Any, wanted: Any) -> bool:
-    is_object = isinstance(given, dict) and isinstance(wanted, dict)
-    return wanted.items() <= given.items() if is_object else bool(given == wanted)
 
 
 def _quirk(route: Route) -> Quirk:
