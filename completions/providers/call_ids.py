@@ -80,10 +80,7 @@ class OpenCalls(Generic[Slot]):
 
 
 def tie(messages: Iterable[tuple[str, Fields]], rule: Rule) -> list[Turn]:
-    """Return the messages with each result at the reply that called. One whose call is not there stays where it is.
-
-    A result that says the same as the one before of its call is left out.
-    """
+    """Return the messages with each result, once, at the reply that called. One whose call is not there stays where it is."""
     turns: list[Turn] = []
     calls = OpenCalls[tuple[Turn, int]](rule)
     answers: dict[str, Any] = {}  # the last content of a result by its id

@@ -76,10 +76,7 @@ def _vector(written: list[float] | str) -> "array[float]":
 
 
 def whole_reply(vectors: list["array[float]"], inputs: Inputs, usage: Usage | None) -> WholeReply:
-    """Return the reply. Raises UnusableResponse unless it has one embedding for each input, all of the size asked for.
-
-    Some servers ignore the size, and an index that is searched with embeddings of another size finds nothing.
-    """
+    """Return the reply. Raises UnusableResponse unless it has an embedding for each input, all of the size asked for."""
     if len(vectors) != inputs.number:
         raise UnusableResponse(f"it has {len(vectors)} embeddings for {inputs.number} inputs")
     sizes = {len(vector) for vector in vectors}

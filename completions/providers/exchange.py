@@ -75,10 +75,7 @@ class Posted(msgspec.Struct, frozen=True, eq=False):
     interpret: RefusalInterpreter
 
     def response(self) -> http.UpstreamResponse:
-        """Return the 2xx response, which the caller closes. Raises ProviderFailed, also for any other status.
-
-        The head of a whole reply comes when it is generated, so silence says nothing before the total deadline.
-        """
+        """Return the 2xx response, which the caller closes. Its head comes with the whole reply. Raises ProviderFailed."""
         return self._checked(self.awaited.wait)
 
     def begun(self) -> Generator[list[Chunk], None, http.UpstreamResponse]:
@@ -148,10 +145,7 @@ def _request_id(response: http.UpstreamResponse) -> str | None:
 
 
 def explain(error: Exception, response: http.UpstreamResponse, body: bytes) -> Exception:
-    """Return what to report for a response of which nothing could be used: the error in its body, or what kind of body it is.
-
-    Some servers refuse a request for a stream with status 200 and one JSON object.
-    """
+    """Return what to report for a response of which nothing could be used: the error in its body, or the kind of body."""
     if not isinstance(error, UnusableResponse) or isinstance(error, InBandError):
         return error
     try:
@@ -217,10 +211,7 @@ def _caller_param(call: Call, param: str) -> str | None:
 
 
 def _kind(response: http.UpstreamResponse, body: bytes) -> str:
-    """Describe a body that cannot be read: its size, its type, its compression, and the title of a page.
-
-    No other text of it: that may be a reply, which is the caller's.
-    """
+    """Describe an unreadable body by size, type, compression and a page's title. Other text may be a reply, the caller's."""
     described = f"{len(body)} bytes of {response.header('content-type') or 'no type'}"
     if encoding := response.header("content-encoding"):
         return f"{described}, compressed with {encoding}"
@@ -289,10 +280,7 @@ def interruption(error: http.Interrupted, *, upstream_worked: bool) -> ProviderF
 
 
 def _meaning(error: Exception, *, upstream_worked: bool) -> tuple[errors.ApiError, FailureKind]:
-    """Return what the caller is told, and what it says about another attempt.
-
-    A provider that was silent for minutes, or sent nonsense, is not asked a second time.
-    """
+    """Return what the caller is told, and whether the provider may be asked again: not after minutes of silence or nonsense."""
     if isinstance(error, http.TimedOut):
         return base.timed_out(), FailureKind.SILENT if isinstance(error, http.GivenUp) else FailureKind.ROUTE_UNUSABLE
     if isinstance(error, http.LocalFault):

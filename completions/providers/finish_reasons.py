@@ -60,10 +60,7 @@ GEMINI = {
 
 
 def read(given: Any, table: dict[str, str]) -> tuple[str, str]:
-    """Return a provider's finish reason in OpenAI's words, or FAILURE; and its own word if that is unknown, which is a stop.
-
-    Who ended properly without a reason has stopped.
-    """
+    """Return a finish reason in OpenAI's words, or FAILURE; and the provider's word if that is unknown: a stop, as is none."""
     if given in (None, ""):
         return "stop", ""
     known = (table.get(given) or table.get(given.lower())) if isinstance(given, str) else None

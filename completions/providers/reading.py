@@ -210,10 +210,7 @@ def _events(body: bytes) -> list[bytes]:
 def read_stream(
     post: Callable[[], exchange.Posted], parse: Parse, make_reader: MakeReader
 ) -> Generator[list[Chunk], None, None]:
-    """Post the request, and yield the chunks that a reader makes, as ``base.Adapter.stream`` documents.
-
-    Some servers answer with a whole reply although a stream was asked for: ``parse`` reads it.
-    """
+    """Post the request, and yield the reader's chunks, as ``Adapter.stream`` does. ``parse`` is for an unasked whole reply."""
     posted, reader = post(), make_reader()
     response = yield from posted.begun()
     call, start = posted.call, bytearray()  # the bytes before the first chunk, up to a bound

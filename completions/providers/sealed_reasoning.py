@@ -43,10 +43,7 @@ def is_sealed(value: Any) -> bool:
 
 
 def secrets(message: Fields) -> list[Any]:
-    """Return what a message, or a delta, has that only a provider can read: seals, and what callers have from elsewhere.
-
-    Each is returned once: some clients repeat the details of a message with each of its calls.
-    """
+    """Return what only a provider can read of a message or delta, each once: some clients repeat the details with each call."""
     found: dict[Any, Any] = {}
     for detail in message.get("reasoning_details") or ():
         if isinstance(detail, dict) and (value := detail.get("signature") or detail.get("data")):
@@ -65,9 +62,7 @@ def opened(call: Call, message: Fields) -> list[Fields]:
 
 
 def carried_fields(call: Call) -> frozenset[str]:
-    """Return the fields of messages about reasoning, if the provider gets all of it in other words: every message that has any
-    has seals, and each can be opened. Otherwise return none, and they are to be named.
-    """
+    """Return the fields of messages about reasoning, if each message with any has seals that can all be opened; else none."""
     if call.request.contents.message_fields.isdisjoint(FIELDS):
         return frozenset()
     return FIELDS if all(_is_carried(call, message) for message in call.request.messages) else frozenset()

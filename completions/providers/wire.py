@@ -46,10 +46,7 @@ def parse_json_object(text: str) -> Fields | None:
 
 
 def parse_arguments(text: str, path: str) -> Fields:
-    """Return the arguments of a tool call as an object. OpenAI's messages carry them as text, of which "" means none.
-
-    Raises InvalidRequest when the text is not a JSON object. Only providers that take an object need this.
-    """
+    """Return the arguments of a tool call, text of which "" means none, as an object. Raises InvalidRequest."""
     arguments = parse_json_object(text or "{}")
     if arguments is None:
         refuse(path, "must be a JSON object as text")
@@ -69,20 +66,14 @@ def object_schema(parameters: Fields | None) -> Fields:
 
 
 def replace_lone_surrogates(body: bytes, parsed: Any) -> Any:
-    """Return what was parsed from ``body`` with a question mark for each half of a surrogate pair.
-
-    Our own reply is UTF-8, which cannot carry half a pair.
-    """
+    """Return what was parsed with "?" for each half of a surrogate pair, which UTF-8 cannot carry."""
     if b"\\u" not in body:  # half a pair can only be written escaped
         return parsed
     return json.loads(json.dumps(parsed, ensure_ascii=False).encode(errors="replace"))
 
 
 def token_count(value: Any) -> int | None:
-    """Return a number of tokens that a model could have read or written; None when the value is none.
-
-    Some upstreams send 20.0, and others "20".
-    """
+    """Return a possible number of tokens; None for anything else. Some upstreams send 20.0, and others "20"."""
     is_digits = isinstance(value, str) and len(value) <= len(str(TOKENS_MAX)) and value.isascii() and value.isdigit()
     if is_digits or (type(value) is float and value.is_integer()):
         value = int(value)
@@ -90,10 +81,7 @@ def token_count(value: Any) -> int | None:
 
 
 def own_id(given: Any, taken: set[str]) -> str:
-    """Return the id of a call, and take it: a new one where the provider gives none, or gives that of another call again.
-
-    Results of tools are told apart by it.
-    """
+    """Return the id of a call, and take it: a new one where the provider gives none, or another call's. Results go by it."""
     is_own = isinstance(given, str) and given and given not in taken
     own: str = given if is_own else f"call_{identifiers.short_uuid7()}"
     taken.add(own)

@@ -72,10 +72,7 @@ def message_text(message: Fields) -> str:
 
 
 def as_reminder(text: str) -> str:
-    """Return an instruction in the middle of a conversation as text of the user, for models that take instructions only first.
-
-    Anthropic's coding agent uses the same tag for such models.
-    """
+    """Return a later instruction as text of the user, in the tag of Anthropic's agent, for models that take it only first."""
     return f"<system-reminder>\n{text}\n</system-reminder>"
 
 

@@ -17,10 +17,7 @@ _PATH = re.compile(r"messages\[(\d+)\]\.content\[(\d+)\]\.image_url\.url")
 
 
 def insert(fields: Fields, found: Sequence[tuple[str, str]], images: Mapping[str, str] | None = None) -> Fields:
-    """Return a chat body with a data URL for each address that was ``found``: from ``images``, or PLACEHOLDER without them.
-
-    Changed parts are copies, so the given body stays as it is.
-    """
+    """Return a copy of a chat body with a data URL for each address that was ``found``: from ``images``, else PLACEHOLDER."""
     messages = list(fields["messages"])
     for path, address in found:
         message, part = map(int, _PATH.fullmatch(path).groups())  # type: ignore[union-attr]

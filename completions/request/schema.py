@@ -199,10 +199,7 @@ def _read_fallbacks(fields: Fields, model: str) -> tuple[tuple[int, str], ...]:
 
 
 def read_provider_preferences(fields: Fields, sort: str | None = None) -> ProviderPreferences | None:
-    """Return the preferences, or None without any. The catalog decides whether it has such providers.
-
-    ``sort`` comes from the suffix of the model's id. The field overrides it.
-    """
+    """Return the preferences, or None without any. ``sort`` is of the suffix of the model's id; the field overrides it."""
     if fields.get("provider") is None and sort is None:
         return None
     provider = read_object(fields, "provider")
@@ -363,10 +360,7 @@ def _check_tools(fields: Fields) -> None:
 
 
 def _read_function_names(fields: Fields, field: str) -> set[str]:
-    """Return the names of the functions declared in ``tools`` or in ``functions``, OpenAI's older field.
-
-    A custom tool counts with an empty name.
-    """
+    """Return the names of the functions in ``tools``, or in ``functions``, the older field. A custom tool's is empty."""
     tools = fields.get(field)
     if tools is None:
         return set()

@@ -18,10 +18,8 @@ def is_forced(choice: Fields) -> bool:
 
 
 def without_force(fields: Fields, rules: ModelRules) -> Fields:
-    """Return the body with a choice of tools that the model takes. What it may not be forced to, it is told.
-
-    The note ends the instructions: there it stays the same from turn to turn, as thinking that is sent back demands.
-    """
+    """Return the body with a choice of tools that the model takes. What it may not be forced to, it is told."""
+    # At the end of the instructions the note stays the same from turn to turn, as thinking that is sent back demands.
     choice = fields.get("tool_choice") or {}
     if rules.forced_tools or not is_forced(choice):
         return fields

@@ -27,11 +27,7 @@ def instructions(messages: list[Fields]) -> list[Block]:
 
 
 def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) -> list[Turn]:
-    """Return all other messages as turns that alternate between user and assistant.
-
-    Consecutive messages of one role become one turn, because Anthropic wants the results of tools and what the user adds to
-    them in the same turn.
-    """
+    """Return all other messages as turns that alternate between user and assistant, as Anthropic wants them."""
     turns: list[Turn] = []
     thoughts: dict[int, list[Fields]] = {}  # by the index of their turn
     for path, message, is_lost in call_ids.renamed(wire.conversation(messages), call_ids.ANTHROPIC):
@@ -56,10 +52,7 @@ def conversation(messages: list[Fields], thoughts_of: Thoughts | None = None) ->
 
 
 def without_blank(blocks: list[Block]) -> list[Block]:
-    """Return the blocks without text of white space alone: 400, "text content blocks must contain non-whitespace text".
-
-    Its mark for the cache goes to the block before.
-    """
+    """Return the blocks without text of white space alone, a 400. Its mark for the cache goes to the block before."""
     kept: list[Block] = []
     for block in blocks:
         if block["type"] != "text" or block["text"].strip():
@@ -77,10 +70,7 @@ def _add(turns: list[Turn], role: str, blocks: list[Block]) -> None:
 
 
 def cache_control(fields: Fields) -> Fields:
-    """Return the ``cache_control`` of a part, a tool or a body, as fields to merge into a block; empty when it has none.
-
-    Its time to live is five minutes, or the hour that has a price of its own (``prompt.wants_hour_cache``).
-    """
+    """Return the ``cache_control`` of a part, a tool or a body, to merge into a block: of five minutes, or the priced hour."""
     mark = fields.get("cache_control")
     if not isinstance(mark, dict) or mark.get("type") != "ephemeral":
         return {}

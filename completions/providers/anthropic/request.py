@@ -138,10 +138,7 @@ def _output_format(fields: Fields) -> Fields:
 
 
 def stop_sequences(fields: Fields) -> Fields:
-    """Return ``stop`` as an array, without sequences of white space, which Anthropic refuses.
-
-    Such a sequence alone is refused: without any, the reply would run on, at the caller's cost.
-    """
+    """Return ``stop`` as an array. Anthropic refuses white space; without any stop a reply would run on, and cost more."""
     stop = fields.get("stop")
     if stop is None:
         return {}
@@ -231,10 +228,7 @@ def budget_tokens(effort: str, max_tokens: int) -> int:
 
 
 def _continues_without_thinking(call: Call) -> bool:
-    """Return whether the model continues after a tool's result, in a turn whose signed thinking is not sent back.
-
-    With a budget, Anthropic refuses that.
-    """
+    """Return whether a turn with a result lacks its signed thinking: with a budget, Anthropic refuses to continue it."""
     has_result = False
     for message in reversed(call.request.messages):
         if message["role"] == "tool":

@@ -257,10 +257,7 @@ def _message(blocks: list[Fields], seal: Seal | None) -> Fields:
 
 
 def _count_searches(report: Report, blocks: list[Fields]) -> None:
-    """Count those that found something, a list, and those that failed: they are not billed.
-
-    docs.claude.com/en/docs/agents-and-tools/tool-use/web-search-tool#usage-and-pricing
-    """
+    """Count those that found something, a list, and those that failed, which are not billed."""
     found = [isinstance(block.get("content"), list) for block in blocks if block["type"] == _FOUND]
     report.results += sum(found)
     report.failures += len(found) - sum(found)
@@ -279,11 +276,7 @@ def read_refusal(status: int, body: bytes) -> tuple[int, str]:
 
 
 def _status(status: int, reason: str) -> int:
-    """Return the status that an error should have had.
-
-    Anthropic refuses with 400, as if the request were at fault, when our organization there is disabled, when its credit is
-    used up and when it has reached its own limit.
-    """
+    """Return 402 or 403 for a 400 that is about our account there: disabled, or without credit."""
     if status != 400:
         return status
     if reason.startswith("This organization has been disabled"):

@@ -136,10 +136,7 @@ def _with_media_type(block: Fields) -> Fields:
 
 
 def _reasoning(call: Call, given: Fields, rules: ModelRules) -> tuple[Fields, Fields, list[str]]:
-    """Return ``thinking`` and ``output_config`` as the model takes them, and the fields whose demand that does not meet.
-
-    ``thinking`` is empty where the model would refuse any.
-    """
+    """Return ``thinking`` and ``output_config`` as the model takes them, and the fields whose demand that does not meet."""
     asked, config = given.get("thinking") or {}, given.get("output_config") or {}
     thinking, unheeded = _thinking(call, given, asked, rules)
     effort = config.get("effort") or _implied_effort(call, asked, thinking, rules)
@@ -201,10 +198,7 @@ def _without(fields: Fields, left_out: str) -> Fields:
 
 
 def _continues_unsigned(given: list[Fields]) -> bool:
-    """Return whether the model is to go on after a tool's result, in a turn that another maker's model began.
-
-    With a budget, the turn would have to begin with signed thinking.
-    """
+    """Return whether a turn with a result began with another maker's model: a budget demands signed thinking there."""
     has_result = False
     for message in reversed(given):
         blocks = [] if isinstance(message["content"], str) else message["content"]

@@ -189,10 +189,7 @@ def _response_format(fields: Fields, schemas: "_Schemas") -> Fields:
 
 
 def _thinking(reasoning: Reasoning, rules: ModelRules) -> Fields:
-    """Return the thinking config: a level, or a budget. There is none without an effort, and of models that cannot think.
-
-    Thoughts are included in the reply whenever thinking was asked for. What cannot be switched off thinks as little as it can.
-    """
+    """Return a level or a budget of thinking; none without an effort. Where it cannot be off, it is as low as it can be."""
     effort = reasoning.effort
     if effort is None:
         return {}

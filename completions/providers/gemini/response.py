@@ -166,10 +166,7 @@ def _call(call: Fields, signature: Any, ids: set[str]) -> Fields:
 
 
 def _finish_reason(response: Fields, *, has_calls: bool) -> tuple[str | None, str]:
-    """Return OpenAI's finish reason, None when the reply continues; and Gemini's own if it is unknown.
-
-    A blocked prompt has no candidates at all. Raises InBandError for a reply that is not complete.
-    """
+    """Return OpenAI's finish reason, None when the reply continues; and an unknown word. Raises InBandError for a failure."""
     if not response.get("candidates"):
         return "content_filter" if (response.get("promptFeedback") or {}).get("blockReason") else None, ""
     candidate = _candidate(response)

@@ -129,10 +129,7 @@ class _Translation:
         return found
 
     def _alternatives(self, schema: Schema, types: list[str], levels: int) -> tuple[list[Schema], bool]:
-        """Return the alternatives for a value without null, and whether null was one of them.
-
-        Alternatives beside properties or items are ignored.
-        """
+        """Return the alternatives without null, and whether null was one. Those beside properties or items are ignored."""
         given = schema.get("anyOf") or schema.get("oneOf")
         if isinstance(given, list) and not ("properties" in schema or "items" in schema):
             others = [alternative for alternative in given if self._resolve(alternative, levels, []).get("type") != "null"]

@@ -43,10 +43,7 @@ def _with_plain_url(part: Fields) -> Fields:
 
 
 def with_reasoning(message: Fields, opened: Callable[[Fields], list[Fields]], *, keeps_shown: bool) -> Fields:
-    """Return a message with reasoning under the names that upstreams know: its text, and the details that they sent, unsealed.
-
-    ``keeps_shown``: details without a secret stay, too.
-    """
+    """Return a message with reasoning as providers know it: text, own details; with ``keeps_shown`` those without a secret."""
     if message.keys().isdisjoint(sealed_reasoning.FIELDS):
         return message
     found, details = opened(message), message.get("reasoning_details") or []

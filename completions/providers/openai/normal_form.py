@@ -82,10 +82,7 @@ class ChoiceNormalizer:
         return {**({"tool_calls": missing} if missing else {}), **({"function_call": {"arguments": "{}"}} if is_old else {})}
 
     def finish_reason(self, reason: Any) -> str:
-        """Return the finish reason in OpenAI's words. An upstream that ended properly without one has stopped.
-
-        Raises InBandError for one that says that the reply is not complete, whatever text came before.
-        """
+        """Return the finish reason in OpenAI's words. Raises InBandError for one that says that the reply is not complete."""
         if reason in finish_reasons.OWN:
             meaning: str = reason
         else:
@@ -191,10 +188,7 @@ class ChoiceNormalizer:
         return call if tool_call.name else None
 
     def _index(self, given: Any, call_id: str, name: str, taken: set[int]) -> int:
-        """Return the index of the tool call that a delta belongs to. The next free index begins a new one.
-
-        Some upstreams give no index, and others give 0 to every call.
-        """
+        """Return the index of the call of a delta; the next free one begins a call. Some upstreams give none, or 0 to each."""
         new = len(self._tool_calls)
         if type(given) is int:
             index = self._places.get(given, new)
@@ -249,11 +243,7 @@ class _ToolCall:
 
 
 class _ThoughtTags:
-    """Splits text that arrives in pieces into the thoughts between tags at its start, and what follows them.
-
-    A piece that may be the start of a tag, or white space before one, is held back until the next one. White space around the
-    tags is dropped, but not the thoughts' own at their end.
-    """
+    """Splits text in pieces into the thoughts between tags at its start, and the rest. What may begin a tag is held back."""
 
     def __init__(self) -> None:
         self.is_content = False  # true when nothing more can be thoughts

@@ -184,10 +184,7 @@ def _unsent_fields(call: Call) -> list[str]:
 
 
 def _lost_reasoning(call: Call) -> list[str]:
-    """Return the field of messages whose reasoning this upstream does not get, if there is one.
-
-    An upstream gets its own details back, unless it refuses fields that its reference does not name.
-    """
+    """Return the field of messages whose reasoning this upstream does not get: its own only if it refuses unknown fields."""
     if "reasoning_details" not in call.request.contents.message_fields:
         return []
     takes_details = not _quirk(call.route).refuses_unknown
@@ -282,10 +279,7 @@ def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
 
 
 def _copied_fields(call: Call, quirk: Quirk) -> Fields:
-    """Return the caller's fields that are paid for and that the upstream is sent.
-
-    A null counts as absent here, and is left out because not every upstream agrees.
-    """
+    """Return the caller's fields that are paid for and that the upstream is sent, without nulls, which not all take."""
     given = call.request.fields
     # Some servers written in Go match names without their case: to them MODEL is the model and Max_Tokens the limit, and the
     # last one wins.

@@ -65,10 +65,7 @@ class StreamReader(EventReader):
         self._before, self._after = b"\x00", b"\x00"  # no event begins or ends with these
 
     def _read_each(self, events: list[bytes]) -> tuple[list[Chunk], UnusableResponse | None]:
-        """Return the chunks of the events up to the first that is unusable, and that failure, or None.
-
-        For plain text it calls no function of Python's: a long reply has thousands of such events.
-        """
+        """Return the chunks of the events up to an unusable one, and that failure. Plain text calls no function of Python's."""
         chunks: list[Chunk] = []
         place, may_run = 0, len(events) > _RUN_MIN
         try:
@@ -100,10 +97,7 @@ class StreamReader(EventReader):
         return chunks, None
 
     def _read_run(self, events: list[bytes]) -> list[Chunk]:
-        """Return the chunks of the plain text that these events begin with; none where it is not sure that all of it is plain.
-
-        One search of all takes half of the time of one for each.
-        """
+        """Return the chunks of the plain text that these events begin with, from one search; none where it is not sure."""
         run = self._choices_of(events)
         while run and not _PLAIN.fullmatch(run[-1]):  # the finish reason
             run.pop()
@@ -116,10 +110,7 @@ class StreamReader(EventReader):
         return list(map(Chunk, run, sizes))
 
     def _choices_of(self, events: list[bytes]) -> list[bytes]:
-        """Return the choices of the events. The last events may have another frame, such as the usage, and are left out.
-
-        Return none if an earlier event has another frame.
-        """
+        """Return the choices of the events, without those at the end that have another frame; none if an earlier one has."""
         run = len(events)
         while run and not (events[run - 1].startswith(self._before) and events[run - 1].endswith(self._after)):
             run -= 1
@@ -280,10 +271,7 @@ def _add_arguments(message: dict[str, Any], missing: dict[str, Any]) -> None:
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:
-    """Return the status that a refusal should have had, and "": no wait is named in its body.
-
-    Some upstreams refuse a wrong API key, or an unpaid bill, with 400, as if the request were at fault.
-    """
+    """Return the status that a refusal should have had: some send 400 for a wrong key or an unpaid bill; and no wait."""
     error = error_body.parse(body) if status == 400 else error_body.UpstreamError()
     if error.code == "invalid_api_key" or error.message.startswith("Incorrect API key"):
         return 401, ""
@@ -294,10 +282,7 @@ def read_refusal(status: int, body: bytes) -> tuple[int, str]:
 
 
 def _generated_bytes(message: Any) -> int:
-    """Return the UTF-8 size of the text that the model generated in a message or a delta: content, reasoning and tool calls.
-
-    Thoughts count once, under whichever name. Raises AttributeError or TypeError for what is neither a message nor a delta.
-    """
+    """Return the UTF-8 size of what the model generated, thoughts once. Raises AttributeError or TypeError for other shapes."""
     texts = [message.get("content"), message.get("refusal"), message.get("reasoning_content") or message.get("reasoning")]
     calls = [call.get("function") or call.get("custom") or {} for call in message.get("tool_calls") or []]
     for called in (*calls, message.get("function_call") or {}):

@@ -49,10 +49,7 @@ _chunk = partial(wire.chunk, logprobs=None)
 
 
 class StreamReader(TranslatedStream):
-    """Converts the data of events to Chunks.
-
-    No chunk is returned before the first item begins: a failure before that can still be reported by its own status.
-    """
+    """Converts the data of events to Chunks: none before the first item, so that a failure before has a status of its own."""
 
     chunk = staticmethod(_chunk)
     form = _FORMAT
