@@ -7,6 +7,7 @@ from completions.request.fields import Fields, check_object, read_boolean, read_
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 BUDGET_TOKENS_MAX = 2**31 - 1
+THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _ENABLED_EFFORT = "medium"  # OpenRouter's, of a model that is only told to reason
 # The effort that is sent where a provider takes no budget, as at Google's OpenAI-compatible endpoint.
 _EFFORT_BY_TOKENS = ((1_024, "low"), (8_192, "medium"), (BUDGET_TOKENS_MAX, "high"))

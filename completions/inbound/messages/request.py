@@ -31,9 +31,9 @@ from completions.request.fields import (
     refuse,
 )
 from completions.request.messages import no_pause
+from completions.request.reasoning import THINKING_TOKENS_MIN
 from gateway_project import errors
 
-THINKING_TOKENS_MIN = 1_024
 TOP_K_MAX = 1_000_000
 STANDARD_ONLY = "standard_only"  # the other tier costs nothing more by the token: see ``providers.served_tiers``
 THINKING_TYPES = ("enabled", "adaptive", "between_tools", "disabled")

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from completions.inbound.messages import content as message_content
 from completions.inbound.messages import request, tools
-from completions.request import schema
+from completions.request import reasoning, schema
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, one_of, optional
 
 DISPLAYS = ("summarized", "omitted")
@@ -60,7 +60,7 @@ class MessageThinkingSerializer(serializers.Serializer[Any]):
     )
     budget_tokens = serializers.IntegerField(
         required=False,
-        min_value=request.THINKING_TOKENS_MIN,
+        min_value=reasoning.THINKING_TOKENS_MIN,
         help_text="Maximum tokens of thinking, less than max_tokens. Where the type is enabled.",
     )
     display = serializers.ChoiceField(choices=DISPLAYS, required=False, help_text="Whether the reply shows the thinking.")

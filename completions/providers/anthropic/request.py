@@ -17,8 +17,8 @@ from completions.providers.ignored_fields import HONOURED, find
 from completions.providers.model_rules import PREFILL, nearest_effort
 from completions.request.fields import Fields, check_object, refuse
 from completions.request.messages import message_text
+from completions.request.reasoning import THINKING_TOKENS_MIN
 
-THINKING_TOKENS_MIN = 1_024  # Anthropic's
 _THINKING_TOKENS_MAX = 32_000  # above this, Anthropic advises against replies that are not streamed
 # reasoning_effort -> percent of ``max_tokens`` that may be spent on thinking, for models that take a budget.
 _BUDGET_PERCENT = {"minimal": 10, "low": 20, "medium": 50, "high": 80, "xhigh": 95, "max": 95}

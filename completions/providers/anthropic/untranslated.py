@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from completions.chat import Call, ModelRules
 from completions.providers import call_ids, sealed_reasoning, wire
 from completions.providers.anthropic import fallbacks, messages
-from completions.providers.anthropic.request import THINKING_TOKENS_MIN, budget_tokens, loses_stops, stop_sequences
+from completions.providers.anthropic.request import budget_tokens, loses_stops, stop_sequences
 from completions.providers.call_ids import OpenCalls
 from completions.providers.model_rules import PREFILL, nearest_effort
 from completions.request import media
 from completions.request.fields import Fields
 from completions.request.messages import as_reminder
+from completions.request.reasoning import THINKING_TOKENS_MIN
 
 _NOT_SENT = frozenset({"context_management", "echo", "models", "provider"})  # the gateway's own, and what asks for nothing
 # The betas that change neither the price nor what is kept, beside those of the computer. Others do, such as a longer context
