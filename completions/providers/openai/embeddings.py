@@ -29,14 +29,11 @@ class OpenAIEmbeddings(Adapter):
 
 
 def _body(call: Call, *, stream: bool) -> dict[str, Any]:
-    fields = call.request.fields
+    fields, inputs = call.request.fields, embeddings.inputs(call.request)
     given = {name: fields[name] for name in _SENT if fields.get(name) is not None}
-    return {"model": call.route.upstream_model, **given, "encoding_format": _encoding(embeddings.inputs(call.request))}
-
-
-def _encoding(inputs: Inputs) -> str:
     numbers = inputs.number * (inputs.dimensions or _COMMON_DIMENSIONS_MAX)
-    return "base64" if numbers * _NUMBER_BYTES_MAX > settings.UPSTREAM_REPLY_BYTES_MAX else "float"
+    encoding = "base64" if numbers * _NUMBER_BYTES_MAX > settings.UPSTREAM_REPLY_BYTES_MAX else "float"
+    return {"model": call.route.upstream_model, **given, "encoding_format": encoding}
 
 
 class _Item(msgspec.Struct):

@@ -16,30 +16,20 @@ FOREIGN_FIELDS = {"cache_control"}  # Anthropic's, in parts and tools; other mak
 _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
 
 
-def keep_accepted(messages: list[Fields], accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> list[Fields]:
-    """Return the messages with the accepted fields only, and with renamed roles."""
-    return [_keep_accepted(message, accepted, renamed_roles) for message in messages]
-
-
 def with_tied_results(messages: list[Fields], rule: call_ids.Rule) -> list[Fields]:
     """Return the messages with the results of a reply right after it, and ids that the upstream takes."""
     return [message for _, message, _ in call_ids.renamed((("", message) for message in messages), rule)]
 
 
-def with_plain_media(messages: list[Fields]) -> list[Fields]:
-    """Return the messages with the data URLs of their images and files in the plainest form: many programs know no other."""
-    return [
-        {**message, "content": [_with_plain_url(part) for part in message["content"]]}
-        if isinstance(message.get("content"), list)
-        else message
-        for message in messages
-    ]
-
-
-def _with_plain_url(part: Fields) -> Fields:
-    kind = part["type"]
-    name = {"image_url": "url", "file": "file_data"}.get(kind)
-    return {**part, kind: {**part[kind], name: media.plain(part[kind][name])}} if name else part
+def with_plain_media(message: Fields) -> Fields:
+    """Return a message with the data URLs of its images and files in the plainest form: many programs know no other."""
+    if not isinstance(message.get("content"), list):
+        return message
+    content = []
+    for part in message["content"]:
+        kind, name = part["type"], {"image_url": "url", "file": "file_data"}.get(part["type"])
+        content.append({**part, kind: {**part[kind], name: media.plain(part[kind][name])}} if name else part)
+    return {**message, "content": content}
 
 
 def with_reasoning(message: Fields, opened: Callable[[Fields], list[Fields]], *, keeps_shown: bool) -> Fields:
@@ -77,26 +67,21 @@ def drop_foreign_fields(items: list[Fields]) -> list[Fields]:
 def without_mark(tool: Fields) -> Fields:
     """Return a tool without the mark that some clients put inside of its function."""
     function = tool.get("function")
-    return (
-        tool
-        if not function or FOREIGN_FIELDS.isdisjoint(function)
-        else {**tool, "function": drop_foreign_fields([function])[0]}
-    )
+    return {**tool, "function": drop_foreign_fields([function])[0]} if function else tool
 
 
-def with_schemas(tools: list[Fields]) -> list[Fields]:
-    """Return the tools without nulls, and with schemas that upstreams take for those of parameters."""
-    return [_with_schema(tool) if tool["type"] == "function" else tool for tool in tools]
-
-
-def _with_schema(tool: Fields) -> Fields:
+def with_schema(tool: Fields) -> Fields:
+    """Return a tool without nulls, and with a schema that providers take for that of parameters."""
+    if tool["type"] != "function":
+        return tool
     function = {name: value for name, value in tool["function"].items() if value is not None}
     if "parameters" in function:
         function["parameters"] = wire.object_schema(function["parameters"])
     return {**tool, "function": function}
 
 
-def _keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:
+def keep_accepted(message: Fields, accepted: frozenset[str], renamed_roles: Mapping[str, str]) -> Fields:
+    """Return a message with the accepted fields only, and with a renamed role."""
     role, content = message["role"], message.get("content")
     # In a message of role "function", the name is the only link to the call that it answers, so it is kept in any case.
     kept = {name: message[name] for name in message if name in accepted or (name == "name" and role == "function")}

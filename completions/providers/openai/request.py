@@ -141,7 +141,9 @@ def body(call: Call, *, stream: bool) -> Fields:
     if call.request.tier or call.request.names_standard_tier:
         fields.update(service_tier(call))
     if stream and quirk.stream_options:
-        fields["stream_options"] = {**_stream_options(call), **quirk.stream_options}
+        given, passes_all = call.request.fields.get("stream_options") or {}, _passes_unknown_fields(call)
+        asked = {name: value for name, value in given.items() if passes_all or name in _STREAM_OPTIONS}
+        fields["stream_options"] = {**asked, **quirk.stream_options}
     return fields
 
 
@@ -188,13 +190,11 @@ def _lost_reasoning(call: Call) -> list[str]:
     if "reasoning_details" not in call.request.contents.message_fields:
         return []
     takes_details = not _quirk(call.route).refuses_unknown
-    is_lost = any(_loses(call, message, takes_details=takes_details) for message in call.request.messages)
-    return ["messages.reasoning_details"] if is_lost else []
-
-
-def _loses(call: Call, message: Fields, *, takes_details: bool) -> bool:
-    opened = [given for given in sealed_reasoning.opened(call, message) if takes_details or "text" in given]
-    return len(opened) < len(sealed_reasoning.secrets(message))
+    for message in call.request.messages:
+        opened = [given for given in sealed_reasoning.opened(call, message) if takes_details or "text" in given]
+        if len(opened) < len(sealed_reasoning.secrets(message)):
+            return ["messages.reasoning_details"]
+    return []
 
 
 def switches_reasoning_off(call: Call) -> bool:
@@ -265,11 +265,6 @@ def _with_honoured(documented_fields: frozenset[str]) -> frozenset[str]:
     return HONOURED | documented_fields
 
 
-def _stream_options(call: Call) -> Fields:
-    given = call.request.fields.get("stream_options") or {}
-    return given if _passes_unknown_fields(call) else {name: given[name] for name in given if name in _STREAM_OPTIONS}
-
-
 def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
     """Return what ``reasoning``, OpenRouter's object, is to this upstream. ``reasoning_effort`` is copied."""
     effort = request.reasoning.effort
@@ -294,15 +289,16 @@ def _copied_fields(call: Call, quirk: Quirk) -> Fields:
     if "tool_call_id" in contents.message_fields or "tool_calls" in contents.message_fields:
         fields["messages"] = messages.with_tied_results(fields["messages"], quirk.ids)
     if contents.image_at or contents.file_at:
-        fields["messages"] = messages.with_plain_media(fields["messages"])
+        fields["messages"] = [messages.with_plain_media(each) for each in fields["messages"]]
     if fields.get("tools"):
-        fields["tools"] = messages.with_schemas(fields["tools"])
+        fields["tools"] = [messages.with_schema(tool) for tool in fields["tools"]]
     if _passes_unknown_fields(call):
         return fields
     documented = _documented_fields(call.request, quirk) if quirk.stores_metadata else quirk.documented_fields
     fields = {quirk.renamed_fields.get(name, name): value for name, value in fields.items() if name in documented}
     if quirk.refuses_unknown:
-        fields["messages"] = messages.keep_accepted(fields["messages"], quirk.documented_message_fields, quirk.renamed_roles)
+        accepted, renamed = quirk.documented_message_fields, quirk.renamed_roles
+        fields["messages"] = [messages.keep_accepted(each, accepted, renamed) for each in fields["messages"]]
         if "tools" in fields:
             fields["tools"] = messages.drop_foreign_fields(fields["tools"])
             fields["tools"] = [messages.without_mark(tool) for tool in fields["tools"]]

@@ -132,9 +132,12 @@ class StreamReader(EventReader):
             return []
         if error_body.is_error(event):
             raise in_band_error(event, self._report.read({**event, "choices": None}))
-        chunks = []
-        if choices := self._normalize(event.get("choices") or []):
-            chunks.append(self._chunk(choices))
+        try:
+            normalized = [self._normalized(choice) for choice in event.get("choices") or []]
+        except (AttributeError, TypeError) as error:
+            raise UnusableResponse("an event's choices are not choices") from error
+        choices = [choice for choice in normalized if choice is not None]
+        chunks = [self._chunk(choices)] if choices else []
         self._keep_frame(data)
         if usage := self._report.read(event):
             chunks.append(Chunk(b"[]", usage=usage))
@@ -146,16 +149,8 @@ class StreamReader(EventReader):
         self._is_plain = normalizer is not None and normalizer.begins_plain(text)
         return self._is_plain
 
-    def _normalize(self, choices: Any) -> list[dict[str, Any]]:
-        """Return the choices in the normal form. Each has one role, at its start, and one finish reason, at its end."""
-        try:
-            normalized = [self._normalized(choice) for choice in choices]
-        except (AttributeError, TypeError) as error:
-            raise UnusableResponse("an event's choices are not choices") from error
-        return [choice for choice in normalized if choice is not None]
-
     def _normalized(self, choice: dict[str, Any]) -> dict[str, Any] | None:
-        """Return one choice in the normal form; None when it only repeats that the choice has finished."""
+        """Return a choice with one role, at its start, and one finish reason, at its end; None when it repeats its end."""
         if choice.get("error"):
             raise in_band_error({"error": choice["error"]})
         index, delta, reason = choice.get("index") or 0, choice.get("delta") or {}, choice.get("finish_reason") or None
