@@ -1,6 +1,6 @@
 """Values that the layers pass on: a chat request, its offers, and the reply. Frozen, and independent of Django.
 
-Only two change: a ``RequestBody``, which is released while its request waits for an upstream, and an ``UpstreamHead``. What
+Only two change: a ``RequestBody``, which is released while its request waits for a provider, and an ``UpstreamHead``. What
 every request makes anew is a struct, which costs no Python call.
 """
 
@@ -46,7 +46,7 @@ class Contents(msgspec.Struct, frozen=True):
 class RequestBody:
     """The fields of a body, which has been validated, and the bytes that they were parsed from, unless it is small.
 
-    Parsed, a body takes up to 30 times as much memory as its bytes. So when a request begins to wait for an upstream, its body
+    Parsed, a body takes up to 30 times as much memory as its bytes. So when a request begins to wait for a provider, its body
     is released: ``fields`` still has every name, but of the values only the short ones. A further attempt restores it.
 
     ``translate`` makes the fields from those of another language. ``original`` has these where a provider may speak it, too;
@@ -185,9 +185,9 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
-    """A validated request. ``fields`` is the body as received, for upstreams that understand more fields than we check.
+    """A validated request. ``fields`` is the body as received, for providers that understand more fields than we check.
 
-    While the request waits for an upstream, the body may be released: then its ``messages`` must not be read.
+    While the request waits for a provider, the body may be released: then its ``messages`` must not be read.
 
     ``prompt_tokens_max`` bounds the tokens of the prompt's text: of the messages, and of every other field that a provider
     may add to the prompt. With ``has_preamble`` a provider adds instructions of its own (``Offer.preamble_tokens_max``).
@@ -345,11 +345,11 @@ class Offer:
 
 
 class UpstreamHead(msgspec.Struct):
-    """The head of an upstream's response: whether it is there, and what it says for the record. None: it says nothing.
+    """The head of a provider's response: whether it is there, and what it says for the record. None: it says nothing.
 
-    ``patience`` ends the wait for a whole reply that another upstream may give; None: it is waited for as long as it takes.
+    ``patience`` ends the wait for a whole reply that another provider may give; None: it is waited for as long as it takes.
     ``served_tier`` and ``unrated_tier`` are what its body says: the service tier that served, of those that have rates, and
-    the upstream's word for one that has none.
+    the provider's word for one that has none.
     """
 
     has_arrived: bool = False
@@ -368,7 +368,7 @@ def no_pace(seconds: float) -> None:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One request to one upstream. ``max_tokens`` is what the hold pays for, so it is always sent."""
+    """One request to one provider. ``max_tokens`` is what the hold pays for, so it is always sent."""
 
     request: ChatRequest
     offer: Offer
@@ -383,10 +383,10 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class WholeReply(msgspec.Struct, frozen=True):
-    """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the upstream reported none, or nonsense.
+    """A whole reply: OpenAI's ``choices`` as parsed JSON; ``usage`` is None when the provider reported none, or nonsense.
 
-    ``message`` is the upstream's own object, where the request and the upstream speak Anthropic's Messages; otherwise None.
-    ``unknown_finish_reason`` is the upstream's word, where it is none that the gateway knows.
+    ``message`` is the provider's own object, where the request and the provider speak Anthropic's Messages; otherwise None.
+    ``unknown_finish_reason`` is the provider's word, where it is none that the gateway knows.
     ``embeddings`` are what a request for embeddings gets instead of choices, in the order of its inputs: arrays of doubles,
     because lists of floats take four times as much memory.
     """
@@ -402,8 +402,8 @@ class WholeReply(msgspec.Struct, frozen=True):
 class Chunk(msgspec.Struct, frozen=True):
     """A piece of a stream: OpenAI's ``choices`` as JSON bytes, ready to be sent.
 
-    ``text_bytes`` is the size of its generated text, for an estimate if the upstream never reports usage. A chunk with
-    ``usage`` has no choices. ``event`` is the upstream's own event, where the request and the upstream speak Anthropic's
+    ``text_bytes`` is the size of its generated text, for an estimate if the provider never reports usage. A chunk with
+    ``usage`` has no choices. ``event`` is the provider's own event, where the request and the provider speak Anthropic's
     Messages; otherwise None.
     """
 

@@ -7,9 +7,9 @@ Owns everything that depends on a provider's wire format. Imports ``completions.
 base            Adapter, ProviderFailed, and the errors that the caller sees
 http_adapter    an Adapter that asks over HTTP
 key_refusals    tells a refusal of our API key from one of a request
-exchange        one HTTP request to an upstream: deadlines, and failures in one form; used by all adapters
+exchange        one HTTP request to a provider: deadlines, and failures in one form; used by all adapters
 reading         a whole response, or events of a stream: heartbeats, bounds, what is forgiven; used by all adapters
-error_body      what an upstream says about an error, in any of the shapes that upstreams use
+error_body      what a provider says about an error, in any of its shapes
 error_meanings  what errors mean to callers: refusals of content and prompts that are too long, in everybody's codes and words
 masking         masks keys, hosts, accounts and the provider's names of models in what it says
 call_ids        ties results to their calls, and makes ids that a provider takes

@@ -23,16 +23,16 @@ class FailureKind(Enum):
 
 
 class ProviderFailed(Exception):
-    """A failed attempt: the upstream sent no reply, or not all of it.
+    """A failed attempt: the provider sent no reply, or not all of it.
 
-    ``error`` is what the caller is told. ``upstream_worked``: the upstream sent a 2xx status, and its reply was readable from
+    ``error`` is what the caller is told. ``upstream_worked``: the provider sent a 2xx status, and its reply was readable from
     the start; or it had the request until a deadline that ends all waiting. Then inference began, and no other one is asked.
     ``is_cut_off``: it had begun, and the gateway closed the connection at a deadline or a bound, so it may have gone on.
-    ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the upstream's
-    Retry-After, if it gave one. ``key_refusal`` is the upstream's status and reason where it refuses our key or account.
+    ``unread_bytes`` is the size of a whole reply that its request made too large. ``wait_seconds`` is the provider's
+    Retry-After, if it gave one. ``key_refusal`` is the provider's status and reason where it refuses our key or account.
     ``is_scripted``: the request told the provider to fail, which says nothing about the provider.
-    ``status`` is the upstream's, if it sent one. ``reason`` may be kept: without one it is what the caller is told, unless that
-    has the upstream's words about the request.
+    ``status`` is the provider's, if it sent one. ``reason`` may be kept: without one it is what the caller is told, unless that
+    has the provider's words about the request.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ def status_error(
     code: str | None = None,
     param: str | None = None,
 ) -> errors.ApiError:
-    """Return the error for an upstream's status that is not 2xx. A 401, 402 or 403 is about our account: it is not passed on.
+    """Return the error for a provider's status that is not 2xx. A 401, 402 or 403 is about our account: it is not passed on.
 
-    ``reason``, the upstream's message, is passed on when the request is invalid, with its ``code`` and its ``param``;
+    ``reason``, the provider's message, is passed on when the request is invalid, with its ``code`` and its ``param``;
     ``headers`` when the caller may retry.
     """
     if status in (400, 413, 422):
@@ -150,14 +150,14 @@ RETRYABLE_STATUSES = (408, 409, 425, 429)  # beside those from 500 on: what fail
 
 
 def failure_kind(status: int) -> FailureKind:
-    """Return what an upstream's status that is not 2xx says about a further attempt."""
+    """Return what a provider's status that is not 2xx says about a further attempt."""
     if status in (400, 413, 422):
         return FailureKind.INVALID_REQUEST
     return FailureKind.RETRYABLE if status in RETRYABLE_STATUSES or status >= 500 else FailureKind.ROUTE_UNUSABLE
 
 
 def shutting_down(*, upstream_worked: bool) -> ProviderFailed:
-    """Return the failure of every request that waits for an upstream when its worker must end."""
+    """Return the failure of every request that waits for a provider when its worker must end."""
     error = errors.ServiceUnavailable("The gateway is being restarted. Try again.")
     return ProviderFailed(error, upstream_worked=upstream_worked, kind=FailureKind.SHUTTING_DOWN)
 

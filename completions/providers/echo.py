@@ -4,7 +4,7 @@ A request may carry an ``echo`` object (with an SDK: ``extra_body={"echo": {...}
 
     reply               the text of the reply, instead of the last user message
     delay_seconds       the delay before each token, 0 to 60
-    status              the upstream status, 400 to 599, that every attempt fails with before the first token
+    status              the status, 400 to 599, that every attempt fails with before the first token
     break_after_tokens  the number of tokens after which to break off
     report_usage        false: report no usage
 

@@ -1,4 +1,4 @@
-"""Reads the body of an upstream's error, whichever shape it has. Pure.
+"""Reads the body of a provider's error, whichever shape it has. Pure.
 
 {"error": {"message", "code", "param"}}      OpenAI and most others; Google's is in a list
 {"error": "text"}
@@ -23,7 +23,7 @@ _TEXT_BYTES_MAX = 10_000  # of a body that is not JSON: a message is at its star
 _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 _GZIP = b"\x1f\x8b"
 
-# The codes that callers act on. Others are an upstream's own: they name its fields, or are about our account there.
+# The codes that callers act on. Others are a provider's own: they name its fields, or are about our account there.
 CALLER_CODES = frozenset(
     (
         *("array_above_max_length", "string_above_max_length", "content_filter", "context_length_exceeded", "invalid_prompt"),
@@ -41,7 +41,7 @@ _RELAYED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UpstreamError:
-    """What an upstream says about an error. ``code`` and ``param`` are as it sent them, "" when there are none.
+    """What a provider says about an error. ``code`` and ``param`` are as it sent them, "" when there are none.
 
     ``names`` are all its codes and types, also of what is inside of it. ``relayed`` is the message of the provider behind it.
     """

@@ -1,4 +1,4 @@
-"""One request to one upstream over HTTP, shared by all adapters: send it, await the response, report every failure alike."""
+"""One request to one provider over HTTP, shared by all adapters: send it, await the response, report every failure alike."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ class BodyBuilder(Protocol):
 
 
 class UnusableResponse(Exception):
-    """What arrived is not a reply in the upstream's format, or it is an error. ``usage``: what that reports."""
+    """What arrived is not a reply in the provider's format, or it is an error. ``usage``: what that reports."""
 
     usage: Usage | None = None
 
@@ -68,7 +68,7 @@ def in_band_error(parsed: Any, usage: Usage | None = None) -> InBandError:
 
 
 class Posted(msgspec.Struct, frozen=True, eq=False):
-    """A request that was sent to an upstream, whose response is awaited."""
+    """A request that was sent to a provider, whose response is awaited."""
 
     call: Call
     awaited: http.AwaitedResponse
@@ -126,7 +126,7 @@ def post(
     try:
         with large_work.turn(call.request.body.size_bytes):
             body = compact_json.dumps(build_fields(call, stream=stream))
-        call.request.body.release()  # nobody may hold on to its parts now: the wait for the upstream may take minutes
+        call.request.body.release()  # nobody may hold on to its parts now: the wait for the provider may take minutes
         call.opened_seals.clear()
         awaited = http.send(url, headers=headers, body=body, deadlines=call.route.deadlines, until=call.until)
     except http.OutboundError as error:
@@ -201,7 +201,7 @@ def _status_error(call: Call, status: int, error: UpstreamError, headers: dict[s
 
 
 def _caller_param(call: Call, param: str) -> str | None:
-    """Return the param of an upstream's error when it names a field of the caller's request."""
+    """Return the param of a provider's error when it names a field of the caller's request."""
     if not _PARAM.fullmatch(param):
         return None
     name, rest = re.split(r"(?=[.\[])", param, maxsplit=1) if re.search(r"[.\[]", param) else (param, "")
@@ -220,7 +220,7 @@ def _kind(response: http.UpstreamResponse, body: bytes) -> str:
 
 
 def _presentable(call: Call, text: str) -> str:
-    """Return the upstream's message as staff see it: on one line of bounded length, and without keys."""
+    """Return the provider's message as staff see it: on one line of bounded length, and without keys."""
     return _printable(call, text)[:_MESSAGE_CHARACTERS_MAX]
 
 

@@ -1,4 +1,4 @@
-"""Masks in an upstream's words what is ours and not the caller's: keys for everybody, hosts, names and accounts for callers."""
+"""Masks in a provider's words what is ours and not the caller's: keys for everybody, hosts, names and accounts for callers."""
 
 import ipaddress
 import re

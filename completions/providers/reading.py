@@ -1,4 +1,4 @@
-"""Reads what an upstream sends, whole or event by event: heartbeats, bounds, what comes before the text. Used by all adapters.
+"""Reads what a provider sends, whole or event by event: heartbeats, bounds, what comes before the text. Used by all adapters.
 
 An adapter adds its wire format: a function that parses a whole reply, and an ``EventReader`` of a stream.
 """
@@ -42,7 +42,7 @@ class PacedReader:
     def read(self) -> bytes | None:
         """Return what arrives next, b"" at the end, and None whenever a heartbeat is due.
 
-        A heartbeat is due whether or not bytes arrive: they may be the upstream's own comments, which are not passed on. Raises
+        A heartbeat is due whether or not bytes arrive: they may be the provider's own comments, which are not passed on. Raises
         TimedOut when nothing arrives for ``idle_seconds``.
         """
         if self._arrived_at is not None:

@@ -33,7 +33,7 @@ class Decoder:
     def feed(self, received: bytes) -> list[bytes]:
         """Return the data of the events that ``received`` completes. Raises EventTooLarge."""
         if not self._rest and not self._data and received.startswith(b"data: ") and received.endswith(b"\n\n"):
-            # Whole events of one line each, which is how nearly all upstreams send them: no line needs to be looked at.
+            # Whole events of one line each, which is how nearly all providers send them: no line needs to be looked at.
             found = received[6:-2].split(b"\n\ndata: ")
             if received.count(b"\n") == 2 * len(found) and b"\r" not in received and b"" not in found:
                 self._follows_cr = self._is_first_line = False
@@ -68,7 +68,7 @@ class Decoder:
         return events
 
     def end(self) -> list[bytes]:
-        """Return the data of the event that the end of the stream completes: some upstreams leave its blank line out."""
+        """Return the data of the event that the end of the stream completes: some providers leave its blank line out."""
         return self.feed(b"\n\n")
 
 

@@ -24,7 +24,7 @@ TOKENS_MAX = 1_000_000_000  # no reply has more; a larger number is not a token 
 
 
 def parse_json(text: bytes) -> Any:
-    """Parse JSON in UTF-8 from an upstream, without NaN and infinities. Raises ValueError, RecursionError.
+    """Parse JSON in UTF-8 from a provider, without NaN and infinities. Raises ValueError, RecursionError.
 
     msgspec takes a third of the time of Python's parser. That reads what msgspec refuses, such as halves of surrogate pairs,
     and what may be nested deeply: msgspec reads some levels more than what comes later can write.
@@ -73,7 +73,7 @@ def replace_lone_surrogates(body: bytes, parsed: Any) -> Any:
 
 
 def token_count(value: Any) -> int | None:
-    """Return a possible number of tokens; None for anything else. Some upstreams send 20.0, and others "20"."""
+    """Return a possible number of tokens; None for anything else. Some providers send 20.0, and others "20"."""
     is_digits = isinstance(value, str) and len(value) <= len(str(TOKENS_MAX)) and value.isascii() and value.isdigit()
     if is_digits or (type(value) is float and value.is_integer()):
         value = int(value)
@@ -90,7 +90,7 @@ def own_id(given: Any, taken: set[str]) -> str:
 
 def text_bytes(text: str) -> int:
     """Return the size of the text in UTF-8. Half a surrogate pair counts three bytes."""
-    # Some upstreams cut their text in the middle of an emoji, and escaped JSON can carry either half.
+    # Some providers cut their text in the middle of an emoji, and escaped JSON can carry either half.
     return len(text.encode("utf-8", "surrogatepass"))
 
 

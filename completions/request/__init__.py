@@ -6,7 +6,7 @@ Owns the rules that hold for every model. Imports ``completions.chat`` and ``gat
 schema     the whole body
 messages   the ``messages`` array: roles, parts, tool calls
 media      media types and data URLs
-prompt     which fields are part of the prompt, and the most tokens that they can be; which fields are never sent upstream
+prompt     which fields are part of the prompt, and the most tokens that they can be; which fields no provider gets
 reasoning  whether a request asks for reasoning, and how much
 serving    its service tier, and what else OpenAI does beside writing the reply; cache_marks  what Anthropic is to cache
 remote_images  images that the gateway fetches

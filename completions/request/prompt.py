@@ -31,7 +31,7 @@ PART_TOKENS = 8
 # blanks and more as one token. Otherwise a blank follows, and one follows a colon in either case.
 LINE_TOKENS = 6
 
-# Never sent to a provider: some upstream reads each as something that the hold does not pay for. The last three change how many
+# Never sent to a provider: some read each as something that the hold does not pay for. The last three change how many
 # tokens an image, a sound or a film is: vLLM's media_io_kwargs and mm_processor_kwargs (its ChatCompletionRequest), and
 # Alibaba's vl_high_resolution_images (up to 16,384 tokens for an image: Model Studio's page on visual understanding).
 UNPAID_FIELDS = frozenset(

@@ -1,4 +1,4 @@
-"""Strips OpenAI messages for upstreams that are not sent unknown fields, or refuse them. Pure.
+"""Strips OpenAI messages for providers that are not sent unknown fields, or refuse them. Pure.
 
 Clients send back the replies they received, and those come from many makers: a field that one maker adds to a message, a part
 or a tool call is unknown to another.
@@ -17,7 +17,7 @@ _TOOL_CALL_FIELDS = {"id", "type", "function", "custom"}
 
 
 def with_tied_results(messages: list[Fields], rule: call_ids.Rule) -> list[Fields]:
-    """Return the messages with the results of a reply right after it, and ids that the upstream takes."""
+    """Return the messages with the results of a reply right after it, and ids that the provider takes."""
     return [message for _, message, _ in call_ids.renamed((("", message) for message in messages), rule)]
 
 

@@ -1,14 +1,14 @@
-"""Brings the choices of OpenAI-compatible upstreams to one form, the one that the API's documentation promises. Pure.
+"""Brings the choices of OpenAI-compatible providers to one form, the one that the API's documentation promises. Pure.
 
-content             text or null; upstreams also send a list of parts
-reasoning_content   what the model thought; upstreams also send ``reasoning``, parts of the type ``thinking``, and
+content             text or null; providers also send a list of parts
+reasoning_content   what the model thought; providers also send ``reasoning``, parts of the type ``thinking``, and
                     <think>...</think> and the like (_TAGS) at the start of the content, after white space at most
-reasoning           the same text again, in OpenRouter's words, with ``reasoning_details``. Upstreams that send details have
+reasoning           the same text again, in OpenRouter's words, with ``reasoning_details``. Providers that send details have
                     secrets in them, which are sealed
 tool_calls          each with an id of its own, a type, and arguments as text, "{}" where there are none; in a stream each with
-                    its index, and with its id, its type and its name once; upstreams omit any of these, and number several
+                    its index, and with its id, its type and its name once; providers omit any of these, and number several
                     calls alike
-finish_reason       one of OpenAI's; "tool_calls" when there are tool calls, which some upstreams call "stop"
+finish_reason       one of OpenAI's; "tool_calls" when there are tool calls, which some providers call "stop"
 """
 
 import json
@@ -42,10 +42,10 @@ class ChoiceNormalizer:
         self._tags = _ThoughtTags()
         self._tool_calls: list[_ToolCall] = []
         self._ids: set[str] = set()
-        self._places: dict[int, int] = {}  # the index that the upstream gave to a tool call -> its index here
+        self._places: dict[int, int] = {}  # the index that the provider gave to a tool call -> its index here
         self._function_call: _ToolCall | None = None
         self.has_calls = False
-        self.unknown_reason = ""  # the upstream's finish reason, if it is in no table
+        self.unknown_reason = ""  # the provider's finish reason, if it is in no table
 
     def begins_plain(self, text: bytes) -> bool:
         """Return whether later text is in the normal form as it is, given the next text as in JSON."""
@@ -116,7 +116,7 @@ class ChoiceNormalizer:
             if (text := message.get(name)) and type(text) is not str:
                 raise TypeError(f"{name} is no text")
         if not self._tags.is_content and (content or thoughts or is_last):
-            # An upstream that tells thoughts apart itself leaves no tags in the content.
+            # A provider that tells thoughts apart itself leaves no tags in the content.
             tagged, text = self._tags.split(content or "", is_last=is_last, has_tags=not thoughts)
             thoughts += tagged
             if text or content:
@@ -188,7 +188,7 @@ class ChoiceNormalizer:
         return call if tool_call.name else None
 
     def _index(self, given: Any, call_id: str, name: str, taken: set[int]) -> int:
-        """Return the index of the call of a delta; the next free one begins a call. Some upstreams give none, or 0 to each."""
+        """Return the index of the call of a delta; the next free one begins a call. Some providers give none, or 0 to each."""
         new = len(self._tool_calls)
         if type(given) is int:
             index = self._places.get(given, new)
@@ -206,7 +206,7 @@ class ChoiceNormalizer:
 
 
 class _ToolCall:
-    """A tool call of which deltas arrive. ``given_id`` is the upstream's, ``id`` its own."""
+    """A tool call of which deltas arrive. ``given_id`` is the provider's, ``id`` its own."""
 
     def __init__(self, own_id: str, kind: str, given_id: str = "") -> None:
         self.id, self.given_id = own_id, given_id
@@ -252,7 +252,7 @@ class _ThoughtTags:
         self._has_thoughts = False
 
     def begins_content(self, text: bytes) -> bool:
-        """Return whether this text, as in JSON, begins the content, and no tag. Some upstreams write "<" as an escape."""
+        """Return whether this text, as in JSON, begins the content, and no tag. Some providers write "<" as an escape."""
         self.is_content = bool(text) and text[:1] not in b"<\\ " and not self._close and not self._held
         return self.is_content
 
@@ -318,7 +318,7 @@ def _texts_of_parts(parts: list[Any]) -> tuple[str, str]:
 
 
 def _with_text_arguments(call: Fields) -> Fields:
-    """Return a copy of a tool call whose arguments are text. Some upstreams send them as an object."""
+    """Return a copy of a tool call whose arguments are text. Some providers send them as an object."""
     call = {**call}
     if isinstance(called := call.get("function"), dict):
         call["function"] = called = {**called}

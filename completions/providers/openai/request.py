@@ -1,6 +1,6 @@
 """Builds the body of an OpenAI chat completion request from ours, which has the same format. Pure.
 
-The format is the caller's own. An upstream is sent the fields that are documented: OpenAI's, and for the hosts in ``QUIRKS``
+The format is the caller's own. A provider is sent the fields that are documented: OpenAI's, and for the hosts in ``QUIRKS``
 what their references say. Other fields may cost money, and no price
 covers them. So they go only to the operator's own servers (``passes_unknown_fields``), which understand more than any reference
 lists. Fields without a share in the hold are never sent.
@@ -42,7 +42,7 @@ _GROQ = _COMMON | {
 _ZAI = _OPENAI | {"do_sample", "request_id", "thinking", "tool_stream", "user_id"}
 _TOGETHER = _OPENAI | {"chat_template_kwargs", "min_p", "reasoning", "repetition_penalty", "top_k"}
 _COMMON_IN_MESSAGES = frozenset({"role", "content", "tool_calls", "tool_call_id"})
-# Upstreams that ignore what they do not know. Models that think want their thoughts back with the calls that they made.
+# Providers that ignore what they do not know. Models that think want their thoughts back with the calls that they made.
 _USUAL_IN_MESSAGES = _COMMON_IN_MESSAGES | {"function_call", "name", "reasoning_content", "refusal"}
 _SENT_IN_BLOCKS = frozenset({"cache_control", "title"})  # as a field of a part, and as the name of a file
 _SAMPLING, _PENALTIES = ("temperature", "top_p"), ("frequency_penalty", "presence_penalty")
@@ -52,14 +52,14 @@ _STREAM_OPTIONS = {"include_obfuscation", "include_usage"}
 
 @dataclass(frozen=True, slots=True)
 class Quirk:
-    """How one upstream differs from OpenAI's reference.
+    """How one provider differs from OpenAI's reference.
 
     ``max_tokens_field``: the only name it accepts for the token limit; None where it accepts the name that the caller used.
     ``stream_options``: what a stream is asked for. That includes its usage whether or not the caller wants it, because we
-    charge by it; None where the upstream refuses the field.
+    charge by it; None where the provider refuses the field.
     ``refuses_unknown``: it refuses requests with unknown fields, also deep inside of messages and tools.
     ``documented_fields``, ``documented_message_fields``: the only fields that it is sent, in the body and in a message.
-    ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the upstream's name.
+    ``renamed_fields`` and ``renamed_roles``: OpenAI's name -> the provider's name.
     ``reasoning_off``: the field that keeps each model that accepts it from reasoning; empty where there is none.
     ``takes_tiers``: its service tiers are OpenAI's.
     ``takes_custom_tools``: it knows tools of the type custom. Who knows only functions refuses them.
@@ -148,18 +148,18 @@ def body(call: Call, *, stream: bool) -> Fields:
 
 
 def takes_tiers(route: Route) -> bool:
-    """Return whether an upstream knows OpenAI's service tiers."""
+    """Return whether a provider knows OpenAI's service tiers."""
     return _quirk(route).takes_tiers
 
 
 def service_tier(call: Call) -> Fields:
-    """Return the field with the tier that was asked for. Told the standard one, an upstream may serve no other."""
+    """Return the field with the tier that was asked for. Told the standard one, a provider may serve no other."""
     tier = call.request.tier or ("default" if call.request.names_standard_tier and takes_tiers(call.route) else "")
     return {"service_tier": tier} if tier else {}
 
 
 def pads_streams(route: Route) -> bool:
-    """Return whether an upstream pads the events of its streams, and can be told not to."""
+    """Return whether a provider pads the events of its streams, and can be told not to."""
     return bool(_quirk(route).stream_options) and "include_obfuscation" in (_quirk(route).stream_options or {})
 
 
@@ -186,7 +186,7 @@ def _unsent_fields(call: Call) -> list[str]:
 
 
 def _lost_reasoning(call: Call) -> list[str]:
-    """Return the field of messages whose reasoning this upstream does not get: its own only if it refuses unknown fields."""
+    """Return the field of messages whose reasoning this provider does not get: its own only if it refuses unknown fields."""
     if "reasoning_details" not in call.request.contents.message_fields:
         return []
     takes_details = not _quirk(call.route).refuses_unknown
@@ -198,7 +198,7 @@ def _lost_reasoning(call: Call) -> list[str]:
 
 
 def switches_reasoning_off(call: Call) -> bool:
-    """Return whether the upstream's own switch is off. Elsewhere a model may ignore it: gpt-oss reasons whatever it is told."""
+    """Return whether the provider's own switch is off. Elsewhere a model may ignore it: gpt-oss reasons whatever it is told."""
     quirk = _quirk(call.route)
     if "none" not in call.route.rules.efforts:
         return False
@@ -250,12 +250,12 @@ def _host(base_url: str) -> str:
 
 
 def _passes_unknown_fields(call: Call) -> bool:
-    """Return whether the upstream gets what the caller sent. A host with a quirk is somebody else's, whatever its row says."""
+    """Return whether the provider gets what the caller sent. A host with a quirk is somebody else's, whatever its row says."""
     return call.route.passes_unknown_fields and _quirk(call.route) is _NO_QUIRK
 
 
 def _documented_fields(request: ChatRequest, quirk: Quirk) -> frozenset[str]:
-    """Return the fields of the body that the upstream takes in this request: metadata only of what it is to store."""
+    """Return the fields of the body that the provider takes in this request: metadata only of what it is to store."""
     is_stored = "metadata" not in request.fields or request.fields.get("store")
     return quirk.documented_fields if is_stored else quirk.documented_fields - {"metadata"}
 
@@ -266,7 +266,7 @@ def _with_honoured(documented_fields: frozenset[str]) -> frozenset[str]:
 
 
 def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
-    """Return what ``reasoning``, OpenRouter's object, is to this upstream. ``reasoning_effort`` is copied."""
+    """Return what ``reasoning``, OpenRouter's object, is to this provider. ``reasoning_effort`` is copied."""
     effort = request.reasoning.effort
     if request.fields.get("reasoning") is None or effort is None:
         return {}
@@ -274,7 +274,7 @@ def _reasoning(request: ChatRequest, quirk: Quirk) -> Fields:
 
 
 def _copied_fields(call: Call, quirk: Quirk) -> Fields:
-    """Return the caller's fields that are paid for and that the upstream is sent, without nulls, which not all take."""
+    """Return the caller's fields that are paid for and that the provider is sent, without nulls, which not all take."""
     given = call.request.fields
     # Some servers written in Go match names without their case: to them MODEL is the model and Max_Tokens the limit, and the
     # last one wins.

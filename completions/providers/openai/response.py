@@ -33,7 +33,7 @@ _TOLD = (
     + FORMAT.encode()
     + b'","index":0}]%b'
 )
-# Of errors about our account at the upstream: OpenAI's, Alibaba's and Groq's.
+# Of errors about our account at the provider: OpenAI's, Alibaba's and Groq's.
 _BILLING_CODES = {
     "Arrearage",
     "account_deactivated",
@@ -126,7 +126,7 @@ class StreamReader(EventReader):
         if data.strip() == b"[DONE]":
             self.has_ended = True
             chunks = self._finish_unfinished()
-            self.has_finish_reason = bool(self._finished)  # an upstream that ignores ``n`` sends one choice only
+            self.has_finish_reason = bool(self._finished)  # a provider that ignores ``n`` sends one choice only
             return chunks
         if (event := self.parse(data)) is None:
             return []
@@ -209,7 +209,7 @@ class StreamReader(EventReader):
         start = len(before) + len(name)
         try:
             _, end = json.JSONDecoder().raw_decode(text, start)
-        except ValueError:  # there is white space before the value: all events of this upstream are parsed
+        except ValueError:  # there is white space before the value: all events of this provider are parsed
             return
         self._before, self._after = text[:start].encode(), text[end:].encode()
 
