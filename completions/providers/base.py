@@ -1,6 +1,7 @@
 """The interface of a provider: reply whole, reply in chunks, and fail in one way."""
 
 from collections.abc import Generator
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 from completions.chat import Call, ChatRequest, Chunk, Route, WholeReply
@@ -22,6 +23,7 @@ class FailureKind(Enum):
     CLIENT_DISCONNECTED = "the client no longer waits for a reply"
 
 
+@dataclass(eq=False, repr=False)
 class ProviderFailed(Exception):
     """A failed attempt: the provider sent no reply, or not all of it.
 
@@ -35,31 +37,21 @@ class ProviderFailed(Exception):
     has the provider's words about the request.
     """
 
-    def __init__(
-        self,
-        error: errors.ApiError,
-        *,
-        upstream_worked: bool,
-        kind: FailureKind = FailureKind.ROUTE_UNUSABLE,
-        is_cut_off: bool = False,
-        unread_bytes: int = 0,
-        wait_seconds: float | None = None,
-        key_refusal: tuple[int, str] | None = None,
-        is_scripted: bool = False,
-        status: int | None = None,
-        reason: str = "",
-    ) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.upstream_worked = upstream_worked
-        self.kind = kind
-        self.is_cut_off = is_cut_off
-        self.unread_bytes = unread_bytes
-        self.wait_seconds = wait_seconds
-        self.key_refusal = key_refusal
-        self.is_scripted = is_scripted
-        self.status = status
-        self.reason = "" if error.quotes_request else reason or error.message
+    error: errors.ApiError
+    _: KW_ONLY
+    upstream_worked: bool
+    kind: FailureKind = FailureKind.ROUTE_UNUSABLE
+    is_cut_off: bool = False
+    unread_bytes: int = 0
+    wait_seconds: float | None = None
+    key_refusal: tuple[int, str] | None = None
+    is_scripted: bool = False
+    status: int | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__(self.error.message)
+        self.reason = "" if self.error.quotes_request else self.reason or self.error.message
 
 
 class Adapter:
@@ -78,10 +70,7 @@ class Adapter:
         """Raise InvalidRequest for a request that this provider cannot fulfil. Called before any money is held."""
 
     def ignored_fields(self, call: Call) -> list[str]:
-        """Return the request's fields that reach the provider neither as they are nor translated.
-
-        A field of messages is named "messages.<field>". Fields deeper than that are not named.
-        """
+        """Return the request's fields that the provider is sent in no form, none deeper than "messages.<field>"."""
         return []
 
     def takes_tiers(self, route: Route) -> bool:
@@ -89,10 +78,7 @@ class Adapter:
         return False
 
     def switches_reasoning_off(self, call: Call) -> bool:
-        """Return whether the request, as this provider is sent it, keeps a model that reasons of itself from it.
-
-        In doubt it does not. Of the fields only short values can be read: the body may be released.
-        """
+        """Return whether the request keeps a model that reasons of itself from it; in doubt False. The body may be released."""
         return True  # it has none
 
     def complete(self, call: Call) -> WholeReply:
