@@ -24,10 +24,7 @@ _OF_MISTRAL = re.compile(r"[A-Za-z0-9]{9}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which ids of calls a provider takes. Of those that it would take for the same, all but the first end in a digest.
-
-    ``spans_turns``: no two calls of a conversation may share an id; otherwise, no two of a reply.
-    """
+    """Which ids of calls a provider takes. ``spans_turns``: no two of a conversation may be alike; else no two of a reply."""
 
     fit: Fit
     spans_turns: bool = True

@@ -64,10 +64,7 @@ class UpstreamError:
         return meaning or (self.code if self.code in CALLER_CODES else None)
 
     def meant_status(self, status: int) -> int:
-        """Return the status that an error should have had: what no provider would do is a 400, whatever this one sent.
-
-        What it says of our key, our account or a rate stays what it is.
-        """
+        """Return the status that an error should have had: 400 for what no provider would do, not of our account or a rate."""
         if status in (401, 402, 429):
             return status
         if self.caller_code in (error_meanings.CONTENT_FILTER, error_meanings.TOO_LONG) or status == 451:

@@ -27,10 +27,7 @@ _BEGIN_EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 class PacedReader:
-    """Reads a response piece by piece, bounds its silence, and says when a heartbeat is due.
-
-    ``pace`` is told how long each piece occupied the process, and may wait before the next one.
-    """
+    """Reads a response piece by piece. ``pace`` is told how long each occupied the process, and may wait before the next."""
 
     __slots__ = ("_arrived_at", "_beat_at", "_heard_at", "_pace", "_response", "_turn_at")
 
@@ -154,10 +151,7 @@ def read_whole(
     response: http.UpstreamResponse | None = None,
     begun: bytes = b"",
 ) -> WholeReply:
-    """Return the reply that ``parse`` makes of the whole body. Closes the response. Raises ProviderFailed.
-
-    Some servers stream unasked: then ``make_reader`` makes what reads the body. ``begun`` is what was read of a ``response``.
-    """
+    """Return the reply that ``parse`` makes of the body; ``make_reader``: for an unasked stream. Raises ProviderFailed."""
     call, response, body = posted.call, response or posted.response(), b""
     try:
         if call.head.patience:

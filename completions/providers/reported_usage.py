@@ -317,16 +317,13 @@ class Report(msgspec.Struct):
         return prompt, stated
 
     def _is_cache_beside(self, prompt: int, stated: int, found: dict[str, int], kept: int) -> bool:
-        """Return whether the prompt leaves out what was read from a cache, or written to it.
-
-        Where the host does not say so, the total may. And what is counted by Anthropic's names is in a prompt only if that has
-        OpenAI's name, and room for it.
-        """
+        """Return whether the prompt leaves out what was read from a cache, or written to it: by the host, else by the total."""
         if self.reading.cached is not Place.BY_TOTAL:
             return self.reading.cached is Place.BESIDE
         more, reasoning = found.get("total", 0) - prompt - stated, found.get("reasoning", 0)
         if more == kept != reasoning or more == kept + reasoning:
             return True
+        # What is counted by Anthropic's names is in a prompt only if that has OpenAI's name, and room for it.
         has_room = "prompt_tokens" in self.counts and kept <= prompt
         return not has_room and not _ANTHROPICS.isdisjoint(self.counts)
 

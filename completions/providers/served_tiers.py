@@ -85,11 +85,7 @@ WORDS_OF_MESSAGES = WORDS | {OF_MESSAGES.name: OF_MESSAGES.words}
 
 
 def read(said: dict[str, str], known: dict[str, Words], rated: tuple[str, ...]) -> tuple[str, str]:
-    """Return the tier to charge: of those that served and have rates the first of PRECEDENCE, else the standard one.
-
-    Return with it a tier that served and has no rates, or the word for an unknown one; "" if there is none. ``said``: words by
-    their places, without those that say nothing.
-    """
+    """Return the tier to charge, by PRECEDENCE, else the standard one; and a tier or a word without rates, or ""."""
     served = [(word, known[name].get(word.lower(), UNKNOWN) or STANDARD) for name, word in said.items()]
     unrated = next((word if tier == UNKNOWN else tier for word, tier in served if tier != STANDARD and tier not in rated), "")
     tiers = {tier for _, tier in served}

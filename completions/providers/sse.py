@@ -15,11 +15,7 @@ class EventTooLarge(Exception):
 
 
 class Decoder:
-    """Decodes bytes to the data of complete events. Lines end in LF, CRLF or CR. Ignores comments and other fields.
-
-    A byte order mark may come before the first line: https://html.spec.whatwg.org/multipage/server-sent-events.html
-    What an event of the name ``error`` says is an error, whatever it looks like.
-    """
+    """Decodes bytes to the data of complete events, after a byte order mark. Lines end in LF, CRLF or CR. Ignores comments."""
 
     def __init__(self, event_bytes_max: int) -> None:
         self._event_bytes_max = event_bytes_max

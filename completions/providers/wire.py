@@ -54,10 +54,7 @@ def parse_arguments(text: str, path: str) -> Fields:
 
 
 def object_schema(parameters: Fields | None) -> Fields:
-    """Return the schema of a function's parameters as that of an object, which every provider requires.
-
-    OpenAI: 'schema must be a JSON Schema of "type: \"object\""'; Anthropic: "input_schema.type: Field required".
-    """
+    """Return the schema of a function's parameters as that of an object, which every provider requires."""
     given = parameters or {}
     kind = given.get("type")
     if kind is not None and not (isinstance(kind, list) and "object" in kind):

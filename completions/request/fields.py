@@ -18,10 +18,7 @@ _NAME = re.compile(NAME_PATTERN)
 
 
 def refuse(path: str, reason: str, *, quotes_request: bool = False) -> NoReturn:
-    """Raise InvalidRequest about one field. ``reason`` continues a sentence that begins with the path.
-
-    ``quotes_request``: the caller chose a name in the path, or a word of the reason.
-    """
+    """Raise InvalidRequest about a field. ``reason`` continues the path. ``quotes_request``: the caller chose some of it."""
     raise errors.wrong(path, reason, quotes_request=quotes_request)
 
 

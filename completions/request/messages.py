@@ -50,11 +50,7 @@ def check(
     fetched_schemes: tuple[str, ...] = (),
     pause: Callable[[], None] = no_pause,
 ) -> Contents:
-    """Return what the messages contain. Raises InvalidRequest.
-
-    ``allow_remote_images`` accepts addresses of images that the provider would fetch. Those that begin with one of
-    ``fetched_schemes`` are for the gateway to fetch.
-    """
+    """Return what the messages contain. ``fetched_schemes``: of images that the gateway fetches. Raises InvalidRequest."""
     checker = _Checker(images_max, allow_remote_images, fetched_schemes, pause)
     for index, message in enumerate(messages):
         if index % _PAUSE_MESSAGES == _PAUSE_MESSAGES - 1:

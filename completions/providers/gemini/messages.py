@@ -41,11 +41,7 @@ def instructions(messages: list[Fields]) -> list[Part]:
 def conversation(
     messages: list[Fields], *, signs_calls: bool, takes_ids: bool = False, signatures_of: Signatures | None = None
 ) -> list[Content]:
-    """Return all other messages; consecutive ones of one role become one content.
-
-    The results of a reply follow it in the order of its calls: Gemini made no ids before 3, and is sent no other maker's.
-    ``signs_calls``: whether the model wants signatures on calls of tools. ``takes_ids``: whether it wants its ids back.
-    """
+    """Return all other messages; consecutive ones of one role become one content, with results in the order of the calls."""
     reader = _Reader(signs_calls, takes_ids, signatures_of)
     contents: list[Content] = []
     for turn in call_ids.tie(wire.conversation(messages), call_ids.ANY):

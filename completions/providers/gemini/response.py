@@ -27,10 +27,7 @@ _chunk = partial(wire.chunk, logprobs=None)
 
 
 class StreamReader(TranslatedStream):
-    """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end.
-
-    ``seal`` seals the signatures of thoughts.
-    """
+    """Converts the data of events to Chunks. The stream has no end marker: ``last`` returns the finish reason at its end."""
 
     chunk = staticmethod(_chunk)
 
@@ -202,10 +199,7 @@ def _token(candidate: Fields) -> Fields:
 
 
 def read_refusal(status: int, body: bytes) -> tuple[int, str]:
-    """Return the status that a refusal should have had, and the seconds to wait as text, "" when it has none.
-
-    Google refuses a wrong API key, an unsupported country and an unpaid bill with 400, as if the request were at fault.
-    """
+    """Return the status that a refusal should have had: Google sends 400 for a wrong key, too; and the seconds to wait."""
     try:
         response = json.loads(body)
         error = (response[0] if isinstance(response, list) else response)["error"]

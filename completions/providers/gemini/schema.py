@@ -46,10 +46,7 @@ class ExpansionBudget:
 
 
 def translate(schema: Schema, param: str, budget: ExpansionBudget, *, takes_json: bool) -> Translated:
-    """Return the schema with references replaced by their definitions, or as JSON Schema if it is recursive.
-
-    Raises InvalidRequest about ``param`` when a definition is missing, or when they exceed ``budget``.
-    """
+    """Return the schema with definitions in place of references, or as JSON Schema. Raises InvalidRequest about ``param``."""
     is_recursive = json_schema.is_recursive(schema)
     if is_recursive and takes_json and (written := json_schema.write(schema, param)):
         return Translated(written.schema, is_json=True, lost="required" if written.is_loosened else "")

@@ -10,10 +10,7 @@ from completions.providers.openai.response import StreamReader, parse_reply, rea
 
 
 class OpenAIAdapter(HttpAdapter):
-    """Speaks the format of this gateway's own API, so the choices of a stream are passed on as the bytes they arrived in.
-
-    It accepts every request: a provider refuses by itself what it cannot do.
-    """
+    """Passes the choices of a stream on as their bytes. It accepts every request: a provider refuses what it cannot do."""
 
     ignored_fields = staticmethod(request.ignored_fields)
     takes_tiers = staticmethod(request.takes_tiers)

@@ -31,10 +31,7 @@ _CUT_OFF = ("length", "content_filter")  # finish reasons after which a call may
 
 
 class ChoiceNormalizer:
-    """Normalizes one choice: the deltas of a stream in turn, or one whole message.
-
-    Its methods raise AttributeError or TypeError for what is neither. Without a ``seal`` the secrets of details are dropped.
-    """
+    """Normalizes the deltas of a choice in turn, or a message. Raises AttributeError or TypeError for what is neither."""
 
     def __init__(self, seal: Seal | None = None) -> None:
         self._seal = seal
