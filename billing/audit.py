@@ -230,7 +230,7 @@ SIGNED_DAYS_ARE_AS_SIGNED = Invariant(
     reach=Reach.DAYS,
 )
 
-# A day that somebody only says is archived would keep the audit from asking for its completions, and all before it.
+# A day that someone only says is archived would keep the audit from asking for its completions, and all before it.
 WHAT_IS_ARCHIVED_WAS_SIGNED = Invariant(
     "what_is_archived_was_signed",
     "A day is archived after the audit signed it off, and sums are dropped of days that are over.",

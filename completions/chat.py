@@ -244,7 +244,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """A provider's time limits: to connect; to connect and begin a streamed reply; between two reads; and in all."""
+    """A provider's time limits: to connect; to connect and begin a streamed reply; between two reads; and in total."""
 
     connect_seconds: int
     first_byte_seconds: int

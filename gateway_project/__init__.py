@@ -27,7 +27,7 @@ package: the contracts are in pyproject.toml.
 - ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
 - ``contributions``     what the apps contribute to the desk, the facts and the audit
-- ``deadline``          deadlines of waits, looked at a few times a second
+- ``deadline``          deadlines of waits, looked at a few times per second
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API
 - ``formats``           how Django writes times and days

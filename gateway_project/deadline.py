@@ -1,4 +1,4 @@
-"""Deadlines of many waits, for the price of one timer: all of them are looked at a few times a second.
+"""Deadlines of many waits, for the price of one timer: all of them are looked at a few times per second.
 
 A timer of gevent for each wait is exact, but costs a completion more than the wait. A deadline noted here is never early,
 and up to TICK_SECONDS late.

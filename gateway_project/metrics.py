@@ -2,7 +2,7 @@
 
 Where PROMETHEUS_MULTIPROC_DIR is set, the processes of a host share what they count through its files. These may vanish at any
 time, so what must outlive a process is in the database. A web process adds up what it counts for each request, and writes the
-sums once a second: the library takes fifty calls to count one request.
+sums once per second: the library takes fifty calls to count one request.
 """
 
 import logging
@@ -118,7 +118,7 @@ def observe_attempt(provider: str, outcome: str, seconds: float) -> None:
 
 
 def write_regularly() -> None:
-    """Write once a second what this process counts from now on, for the life of this worker."""
+    """Write once per second what this process counts from now on, for the life of this worker."""
     global _writes_regularly
     _writes_regularly = True
 

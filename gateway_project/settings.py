@@ -221,7 +221,7 @@ MFA_RATE_LIMITS = False
 # Sign-in with accounts at others: see billing.sign_in.identities.
 SOCIALACCOUNT_ADAPTER = "billing.sign_in.identities.IdentityAdapter"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION = False  # that an address is the same joins nobody to a user
-SOCIALACCOUNT_LOGIN_ON_GET = False  # another site could sign somebody in
+SOCIALACCOUNT_LOGIN_ON_GET = False  # another site could sign someone in
 SOCIALACCOUNT_STORE_TOKENS = False
 IDENTITY_CLIENTS = {
     "google": (environment.text("GATEWAY_GOOGLE_CLIENT_ID"), environment.text("GATEWAY_GOOGLE_CLIENT_SECRET")),

@@ -228,7 +228,7 @@ def build_chart(account: Account, today: date) -> bar_chart.Chart | None:
 
 
 def describe_pace(account: Account, chart: bar_chart.Chart | None) -> str:
-    """Return how long the balance lasts at the pace of the last whole days; empty if there is too little to go on."""
+    """Return how long the balance lasts at the pace of the last whole days; empty if there is too little to continue."""
     if chart is None:
         return ""
     latest = [bar.value for bar in chart.bars[-1 - warnings.PACE_DAYS : -1]]  # today is not over

@@ -5,7 +5,7 @@ release it, or a later run replaces it.
 
 One process at a time runs a source, by an advisory lock of the session, which ends with a process that dies. INTERNAL is
 published again after every snapshot, because it is computed from them. Before that, its next run is set to soon: if the
-process dies, or waits in vain for a lock, the next run publishes what this one could not.
+process dies, or waits without success for a lock, the next run publishes what this one could not.
 """
 
 import hashlib

@@ -14,7 +14,7 @@ from billing.models import Account, AccountClosing, Membership, Role, User
 from gateway_project.cells import directory
 from gateway_project.db import cell
 
-# Says of each account in a query whether somebody who can sign in is a member of it.
+# Says of each account in a query whether someone who can sign in is a member of it.
 HAS_ACTIVE_MEMBER = Exists(Membership.objects.filter(account=OuterRef("pk"), user__is_active=True))
 
 
@@ -94,7 +94,7 @@ def closing_abandoned(account_ids: Iterable[UUID]) -> Iterator[list[Account]]:
     """Close those of the accounts that lose their last active member in this block, in the same transaction.
 
     Their keys could go on spending while nobody can see or stop it. Yields the list of the closed accounts, complete when the
-    block ends. An account that had no active member before stays as it is: somebody opened it on purpose.
+    block ends. An account that had no active member before stays as it is: someone opened it on purpose.
     """
     with transaction.atomic():
         ids = sorted(filter(_has_active_member, account_ids))

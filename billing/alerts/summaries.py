@@ -130,7 +130,7 @@ def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> EndpointRow:
 
 
 def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
-    """Return in words how long the balance lasts; empty if there is too little to go on."""
+    """Return in words how long the balance lasts; empty if there is too little to continue."""
     match estimate_days(balance_nanos, spent_nanos):
         case None:
             return ""

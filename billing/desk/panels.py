@@ -16,7 +16,7 @@ from gateway_project.monitoring.models import TaskRun
 from gateway_project.text import dollars
 
 _DAY = timedelta(days=1)
-_AUDIT_MAX_AGE = timedelta(days=1, hours=2)  # it runs once a day
+_AUDIT_MAX_AGE = timedelta(days=1, hours=2)  # it runs once per day
 
 
 def _credits(now: datetime) -> Content:

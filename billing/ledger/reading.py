@@ -38,7 +38,7 @@ class EntryFilter:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """Entries, newest first, and the seqs from which the pages beside this one go on; None where there is none.
+    """Entries, newest first, and the seqs from which the pages beside this one continue; None where there is none.
 
     ``searched_to`` is how far a search for a model came, if it ended before it filled the page.
     """

@@ -11,7 +11,7 @@ The audit checks in three ways that signed entries are unchanged:
   everything.
 - It reads some signed days again each night and checks all that they say. Each day has its turn within ``AUDIT_REPEAT_DAYS``.
 
-Somebody may disable the triggers, change a signed day and reset the statistics. The audit finds that when it reads the day
+Someone may disable the triggers, change a signed day and reset the statistics. The audit finds that when it reads the day
 again. ``verify_ledger`` finds it at once, because it always checks everything.
 """
 
@@ -50,7 +50,7 @@ SEAL = """encode(sha256(convert_to(
 def verify(now: datetime) -> list[Violation]:
     """Check what was booked since the last signed day, sign off the days that have ended, and read some again.
 
-    Without violations, each step is committed: a run that is interrupted goes on where it was. Returns each invariant once.
+    Without violations, each step is committed: a run that is interrupted continues where it was. Returns each invariant once.
     """
     found = [_verify_since_signed((now - _SETTLED_AFTER).astimezone(UTC).date())]
     for day in _due():

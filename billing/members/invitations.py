@@ -98,7 +98,7 @@ def accept(request: HttpRequest, key: str, user: User) -> Account:
         invitation = _find(key)
         locks.lock_users([user.pk, invitation.invited_by_id])
         account = locks.lock_account(invitation.account_id)
-        invitation = _find(key)  # again: somebody may have used or ended it before the locks
+        invitation = _find(key)  # again: someone may have used or ended it before the locks
         if not User.objects.filter(pk=user.pk, email=invitation.email, is_active=True).exists():
             raise InvitationEnded
         if refusal := staff_permissions.credit_refusal(user, account):
@@ -137,7 +137,7 @@ def revoke(request: HttpRequest, invitation: Invitation) -> bool:
 
 
 def revoke_those_by(request: HttpRequest, account: Account, inviter: User) -> None:
-    """Revoke what somebody has sent who is no owner any more: nobody comes back by it. The account is locked."""
+    """Revoke what someone has sent who is no owner any more: nobody comes back by it. The account is locked."""
     for invitation in find_waiting(account).filter(invited_by=inviter):
         revoke(request, invitation)
 

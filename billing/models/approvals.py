@@ -120,7 +120,7 @@ class CreditRequest(AccountAct):
 
 
 class OwnerRequest(AccountAct):
-    """Somebody whom staff want to make an owner of an account, which waits for a second person. Written by ``owners``."""
+    """Someone whom staff want to make an owner of an account, which waits for a second person. Written by ``owners``."""
 
     kept = Kept(NOTES_OF_STAFF, EVIDENCE)
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")

@@ -13,7 +13,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``booking``           compares a report with its payment and books the difference; no other module books them
 - ``reports``           asks the processor for the report of one payment and books it
 - ``purchases``         writes the payment, and opens the processor's page for it
-- ``reconciliation``    compares both books once a day, books what was missed, and keeps what contradicts
+- ``reconciliation``    compares both books once per day, books what was missed, and keeps what contradicts
 - ``cards``             the card that an automatic top-up pays with
 - ``top_ups``           buys credit with it when an account runs low; ``stops`` says what stops that, and what starts it again
 - ``events``            what a signed event leads to

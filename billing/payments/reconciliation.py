@@ -1,4 +1,4 @@
-"""Compares the processor's book with this one, once a day.
+"""Compares the processor's book with this one, once per day.
 
 If an event is missing, the reconciliation asks the processor and books the report, as the event would have done. It keeps each
 contradiction as a PaymentDifference, which staff see until a run no longer finds it. The audit compares the ledger with the

@@ -24,7 +24,7 @@ def bring_up_to_date(
             return None
         try:
             return booking.book(payment, report, event)
-        except ReportOutdated:  # somebody else booked meanwhile, maybe a newer report
+        except ReportOutdated:  # someone else booked meanwhile, maybe a newer report
             continue
     raise ProcessorUnavailable("the payment changed each time that the processor was asked")
 

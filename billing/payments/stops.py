@@ -36,7 +36,7 @@ class Cause(StrEnum):
     MONTH = "month_maximum"
 
 
-# These let an attempt that is under way go on, and end by themselves.
+# These let an attempt that is under way continue, and end by themselves.
 PAUSING = (Cause.SILENT, Cause.MONTH)
 
 _STORED = "{rule.stopped_because}"

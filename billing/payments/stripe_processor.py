@@ -285,7 +285,7 @@ def _withdrawn_cents(dispute: Any) -> int:
     """Return what the bank has withdrawn for a dispute and not reinstated.
 
     A dispute's transactions are in the currency of the seller's bank account. In another one than the payment's they say only
-    whether the money is away.
+    whether the money has left.
     """
     net = -sum(_whole(transaction.amount) for transaction in dispute.balance_transactions)
     if net <= 0:

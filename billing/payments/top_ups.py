@@ -3,7 +3,7 @@
 One attempt is under way at a time. The rule names it, and changes only under the lock of its account. An attempt is a payment,
 and its id is the idempotency key: when an answer is lost, the same charge is requested again, and the card is charged once.
 After each decline the next attempt waits longer. After the last decline, after a final one, or when the bank asks for the
-payer, the attempts stop; ``stops`` has all causes. Members are told once, and the attempts go on when a member acts.
+payer, the attempts stop; ``stops`` has all causes. Members are told once, and the attempts continue when a member acts.
 """
 
 import logging
@@ -114,7 +114,7 @@ def find_rule(account: Account, processor: Processor | None) -> TopUpRule | None
 
 
 def has_working_card(rule: TopUpRule) -> bool:
-    """Say of an annotated rule whether it goes on without another payment by a member."""
+    """Say of an annotated rule whether it continues without another payment by a member."""
     stop = stops.describe(rule)
     return rule.is_on and not (stop and stop.needs_card)
 

@@ -36,7 +36,7 @@ def may_sign_up(email: str) -> bool:
 
 
 def is_invited(email: str) -> bool:
-    """Return whether an invitation to join an account waits for somebody with this address."""
+    """Return whether an invitation to join an account waits for someone with this address."""
     waiting = Invitation.objects.filter(email=email, accepted_at=None, revoked_at=None)
     return any(everywhere.run(waiting.filter(expires_at__gt=pool.database_time()).exists, may_miss=True))
 
@@ -63,7 +63,7 @@ def read_sign_up(key: str) -> str | None:
 
 
 def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
-    """Make the user and an account. Return False if somebody has done so meanwhile."""
+    """Make the user and an account. Return False if someone has done so meanwhile."""
     try:
         with transaction.atomic():
             user = User.objects.create(email=email, password=password_hash)
@@ -175,7 +175,7 @@ def read_undo(key: str, *, locks_user: bool = False) -> AddressChange | None:
 
 
 def undo(request: HttpRequest, key: str) -> User | None:
-    """Give the user the former address back, and end all access that somebody else may have: sessions, password and links.
+    """Give the user the former address back, and end all access that someone else may have: sessions, password and links.
 
     Undo later changes of the address as well, and remove the identities and second factors that were added since the change was
     requested. Return the user, who has no password now, or None if the link ended. Raises IntegrityError if another user has

@@ -51,7 +51,7 @@ def use_step(user: User, step: int) -> bool:
 
 
 def tell_of_second_use(user: User) -> None:
-    """Log that a code was tried a second time, and tell the user: somebody else may have read it."""
+    """Log that a code was tried a second time, and tell the user: someone else may have read it."""
     logger.warning("a code of %s was tried a second time", user.email, extra={"user": user.email})
     if settings.SENDS_MAIL:
         mails.send(user.email, "code_used_again")

@@ -1,7 +1,7 @@
 """Identities: accounts of people at Google or GitHub, by which they sign in. Each provider is there if it is configured.
 
 An identity belongs to the user who proved it while signed in (``connect``), or who signed up with it. The same email address
-does not suffice: its user signs in as before, and connects the identity. So somebody who uses another person's
+does not suffice: its user signs in as before, and connects the identity. So someone who uses another person's
 address, here or at the provider, gains nothing. Only addresses that the provider has verified count.
 """
 
@@ -148,7 +148,7 @@ def _open_account(user: User) -> UUID | None:
 
 
 def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
-    """Make the identity one of the signed-in user, unless it is somebody else's."""
+    """Make the identity one of the signed-in user, unless it is someone else's."""
     identity, text = sociallogin.account, describe(sociallogin.account)
     if not isinstance(request.user, User):
         return redirect("account_login")

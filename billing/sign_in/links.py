@@ -48,7 +48,7 @@ class Link:
 
 
 def make(purpose: Purpose, facts: dict[str, Any], *, bound_to: User | None) -> str:
-    """Return the key of a link. It is bound to None if it is for somebody who is no user yet, or if no user may void it."""
+    """Return the key of a link. It is bound to None if it is for someone who is no user yet, or if no user may void it."""
     binding = None if bound_to is None else [bound_to.pk, _stamp(bound_to)]
     return _signer(purpose).sign_object([facts, binding])
 

@@ -37,7 +37,7 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
 
 
 def send_reset(request: HttpRequest, email: str) -> None:
-    """Send the user with this address a link. Somebody who is no user gets a mail, too, so that nobody learns who is one.
+    """Send the user with this address a link. Someone who is no user gets a mail, too, so that nobody learns who is one.
 
     Both cost the same: no row is written, and the link of nobody is made as well.
     """
@@ -89,7 +89,7 @@ def use(request: HttpRequest, key: str, password_hash: str) -> bool:
 
 
 def _other_ways(user: User) -> list[str]:
-    """Say what else signs the user in: somebody else may have connected it."""
+    """Say what else signs the user in: someone else may have connected it."""
     found = [identities.describe(identity) for identity in SocialAccount.objects.filter(user=user)]
     return [f"Anyone signed in at {' or '.join(found)} can sign in as you."] if found else []
 

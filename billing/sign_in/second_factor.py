@@ -63,7 +63,7 @@ def remove_all(user: User) -> int:
 
 
 def remove_those(user: User, *, since: datetime) -> int:
-    """Remove the second factors that were added since then, perhaps by somebody else. Return how many."""
+    """Remove the second factors that were added since then, perhaps by someone else. Return how many."""
     return _remove(Authenticator.objects.filter(user=user, created_at__gte=since))
 
 

@@ -198,7 +198,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
 
     @admin.action(description="Remove two-factor authentication of selected users", permissions=["change"])
     def remove_second_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """For somebody who has lost the device. Staff must set one up at once; see ``second_factor``, which records the act."""
+        """For someone who has lost the device. Staff must set one up at once; see ``second_factor``, which records the act."""
         for user in queryset:
             if not self._may_set_credentials(request, user):
                 messages.error(request, f"You may not remove the two-factor authentication of {user}.")
@@ -208,7 +208,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
                 messages.warning(request, f"{user} has no two-factor authentication.")
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
-        """Refuse: nobody types a password for somebody else. There are links, and an operator has ``changepassword``."""
+        """Refuse: nobody types a password for someone else. There are links, and an operator has ``changepassword``."""
         raise PermissionDenied
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
@@ -284,7 +284,7 @@ class StaffGroupAdmin(RecordedAdmin, GroupAdmin):
 
 @admin.register(Membership)
 class MembershipAdmin(ShowsCreation, ClosesAbandonedAccounts, RecordedAdmin):
-    """Who is a member of what. Somebody is added on the page of the account or of the user, and waits for a second person."""
+    """Who is a member of what. Someone is added on the page of the account or of the user, and waits for a second person."""
 
     list_display = ("user", "account", "role", "created")
     list_select_related = ("user", "account")

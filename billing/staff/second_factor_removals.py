@@ -1,6 +1,6 @@
-"""Removes somebody's two-factor authentication because the phone is lost: support asks, a second person approves.
+"""Removes someone's two-factor authentication because the phone is lost: support asks, a second person approves.
 
-Otherwise somebody who has the password could talk support into letting them in. So a removal needs two members of staff, and
+Otherwise someone who has the password could talk support into letting them in. So a removal needs two members of staff, and
 the person and the owners of the account get an email when it is requested and when it is done.
 """
 

@@ -17,7 +17,7 @@ from completions.request import serving
 from gateway_project import errors
 from keys.authentication import Caller
 
-# The gateway heeds them: what it keeps of a request, and what it does not keep.
+# The gateway honours them: what it keeps of a request, and what it does not keep.
 _LABELS = frozenset({"metadata", "prompt_cache_key", "safety_identifier", "store", "user"})
 
 

@@ -179,7 +179,7 @@ def _pinned(row: RoutableAlias) -> str:
     return row.pk if "@" in row.pk or not row.ranked_on else f"{row.pk}@{row.ranked_on}"
 
 
-_reported: TTLCache[str, bool] = TTLCache(seconds=60, entries_max=1_000)  # providers, so that each is logged once a minute
+_reported: TTLCache[str, bool] = TTLCache(seconds=60, entries_max=1_000)  # providers, so that each is logged once per minute
 
 
 def _report_unreadable_keys(model: LanguageModel) -> None:

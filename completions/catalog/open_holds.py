@@ -9,7 +9,7 @@ from gateway_project.db import everywhere
 
 @dataclass(frozen=True)
 class OpenHolds:
-    """How many requests run now, and what they hold in all."""
+    """How many requests run now, and what they hold in total."""
 
     number: int
     nanos: int

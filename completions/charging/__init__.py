@@ -12,7 +12,7 @@ nothing of the relay, which calls it.
 - ``resolution``     how a completion ends, decided in a batch
 - ``records``        the values of a completion's row, and their SQL
 - ``idempotency``    idempotency keys and the replies stored for them
-- ``stored_responses`` the responses that later requests may go on from
+- ``stored_responses`` the responses that later requests may continue from
 - ``stored_rows``    deletes what an account has stored, and counts its bytes
 - ``recovery``       what is owed that the database does not know, after it, a process or a disk failed
 """

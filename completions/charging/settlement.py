@@ -185,7 +185,7 @@ def _resolve_or_store(resolution: Resolution) -> int | None:
             outbox.store_forgotten(resolution, error)
             return None
         except outbox.UNAVAILABLE as error:
-            if time.monotonic() + pause_seconds > deadline or outbox.has_waiting():  # others have waited in vain
+            if time.monotonic() + pause_seconds > deadline or outbox.has_waiting():  # others have waited without success
                 outbox.store(resolution, error)
                 return None
             facts = {"completion": resolution.completion.id}

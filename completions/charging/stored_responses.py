@@ -1,4 +1,4 @@
-"""Stored responses: what later requests of the account may go on from, and read again.
+"""Stored responses: what later requests of the account may continue from, and read again.
 
 A response is sealed for its account, and stored in the transaction that settles it: a request that comes right after the reply
 finds it. One that would hold up a batch is written before, by itself, and is only made readable there. So to store costs no
@@ -191,7 +191,7 @@ def end(completion_id: str, account_id: UUID, reply: bytes) -> None:
 
 
 def cancel(response: StoredResponse) -> None:
-    """Cancel a response that runs in the background: what it says is not stored. Its completion goes on, and is charged."""
+    """Cancel a response that runs in the background: what it says is not stored. Its completion continues, and is charged."""
     running = StoredResponse.objects.filter(pk=response.pk, stored_bytes=0, cancelled_at=None, completion__settlement=None)
     with pool.time_limit(), transaction.atomic():
         locks.lock_account(response.account_id)  # as settlements do: the update below sees all of one, or nothing
@@ -243,7 +243,7 @@ class Link:
 def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[Link]:
     """Return the responses that lead to one, and that one, the oldest first; of a longer chain the newest.
 
-    Where one is not there any more, the first link has a ``previous_id``. A chain has no cycles: what is written goes on from
+    Where one is not there any more, the first link has a ``previous_id``. A chain has no cycles: what is written continues from
     what was there before.
     """
     if not are_kept() or "\x00" in response_id:
@@ -294,7 +294,7 @@ def read(response_ids: Collection[str], account_id: UUID, *columns: str) -> dict
 
 
 def delete(response: StoredResponse) -> None:
-    """Delete a response. Those that go on from it stay, and nothing can go on from them."""
+    """Delete a response. Those that continue from it stay, and nothing can continue from them."""
     _counted.delete(response.account_id, StoredResponse.objects.filter(pk=response.pk))
 
 

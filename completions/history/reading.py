@@ -5,7 +5,7 @@ key. An index over whole accounts would cost every admission a write. A page beg
 page costs as much as the first.
 
 Model, status, end user and tag have no index beside the order. A page with one of these filters searches SEARCHED_MAX
-completions at most, and says how far it came; the next one goes on from there.
+completions at most, and says how far it came; the next one continues from there.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Page:
-    """Completions, newest first, and the ids from which the pages beside this one go on; None where there is none.
+    """Completions, newest first, and the ids from which the pages beside this one continue; None where there is none.
 
     ``searched_to`` is how far a search came that ended before it filled the page: an id on the page's far side.
     """

@@ -337,7 +337,7 @@ class Price(TokenPrices):
 
 
 class PriceRequest(TokenPrices, WaitingAct):
-    """A price that somebody wants to set, which waits for a second person. Written by ``catalog.price_requests``."""
+    """A price that someone wants to set, which waits for a second person. Written by ``catalog.price_requests``."""
 
     reason = models.CharField(max_length=500, blank=True)
     model = models.ForeignKey(LanguageModel, on_delete=models.PROTECT, related_name="+")

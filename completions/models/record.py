@@ -161,7 +161,7 @@ class IdempotentRequest(OwnedModel):
 
 
 class StoredResponse(OwnedModel):
-    """A response that later requests of its account may go on from, encrypted: the items of its input and of its output, and
+    """A response that later requests of its account may continue from, encrypted: the items of its input and of its output, and
     the reply without these.
 
     ``previous_id`` is the response that it went on from, which may be deleted. Until the settlement of its completion,

@@ -64,5 +64,5 @@ ADAPTERS: dict[str, Adapter] = {
 
 
 def unsent_fields(call: Call) -> list[str]:
-    """Return the request's fields that its provider is not sent, and that the gateway does not heed itself."""
+    """Return the request's fields that its provider is not sent, and that the gateway does not honour itself."""
     return ADAPTERS[call.route.kind].ignored_fields(call)

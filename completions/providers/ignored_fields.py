@@ -7,7 +7,7 @@ from completions.chat import ChatRequest
 from completions.request.serving import USUAL_TIERS
 
 # Heeded by the gateway and by every kind of provider. ``n`` and ``modalities`` are refused where more is asked than there is.
-# Adapters name ``reasoning`` where a model cannot heed it.
+# Adapters name ``reasoning`` where a model cannot honour it.
 HONOURED = frozenset(
     (
         *("max_completion_tokens", "max_tokens", "messages", "modalities", "model", "models", "n", "provider", "reasoning"),

@@ -61,7 +61,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Sums:
-    """What was counted of a model or a provider in the last DAYS days: in all, and by how many days ago."""
+    """What was counted of a model or a provider in the last DAYS days: in total, and by how many days ago."""
 
     whole: Count
     ago: tuple[int, ...] = ()

@@ -80,7 +80,7 @@ def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what a report costs above the hold if no request can cause it, and count both; 0 for a possible report."""
     admitted, call = dispatch.admitted, dispatch.call
     request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
-    tokens_max = request.choices * offer.max_output_tokens  # a provider may not heed max_tokens
+    tokens_max = request.choices * offer.max_output_tokens  # a provider may not honour max_tokens
     if usage.completion_tokens <= tokens_max and not cost.is_above_what_is_read(usage.prompt_tokens, request, offer):
         return 0
     metrics.usage_contradictions_total.labels(provider_slug).inc()

@@ -257,7 +257,7 @@ def _applying(route: chat.Route, account_id: UUID) -> list[_Circuit]:
 
 
 def _heeds_hint(route: chat.Route) -> bool:
-    """Whether a circuit is open in another process, and this one had no success of late that outweighs it."""
+    """Whether a circuit is open in another process, and this one had no success recently that outweighs it."""
     now = time.monotonic()
     return route.hinted_until > now and now - _succeeded_at.get(route.id, -math.inf) > settings.CIRCUIT_OPEN_SECONDS
 

@@ -30,7 +30,7 @@ class _Queue:
     waiting: deque[Event] = field(default_factory=deque)
 
     def admit(self, number: int) -> None:
-        """Let up to so many of those that wait longest go on."""
+        """Let up to so many of those that wait longest continue."""
         while self.waiting and number > 0:
             self.running += 1
             number -= 1
@@ -63,7 +63,7 @@ def _turn(route: Route, account_id: UUID, client: Any) -> Iterator[None]:
 
 
 def record_paid(account_id: UUID) -> None:
-    """Let all requests of the account go on: it has paid."""
+    """Let all requests of the account continue: it has paid."""
     for (_, waiting_id), queue in _queues.items():
         if waiting_id == account_id:
             queue.admit(len(queue.waiting))

@@ -1,6 +1,6 @@
 """Notes which routes serve a service tier that the price has no rates for. Such replies are charged at the standard rates.
 
-A metric counts the replies. The row of the route has the last tier, for the desk, written at most once a minute by a process.
+A metric counts the replies. The row of the route has the last tier, for the desk, written at most once per minute by a process.
 """
 
 import logging

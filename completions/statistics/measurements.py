@@ -1,4 +1,4 @@
-"""How often providers, routes and models failed of late, and how fast they answered, from what completions recorded.
+"""How often providers, routes and models failed recently, and how fast they answered, from what completions recorded.
 
 Only the newest completions are read, so that a busy gateway's pages take no longer.
 """

@@ -27,7 +27,7 @@ HOURS_KEPT = timedelta(days=3)
 ENTRIES_MAX = 10_000  # of an account in one statement, and as many failures
 _ROWS_MAX = 10_000  # that are moved in one statement
 _ACCOUNTS_MAX = 20  # in one statement
-_RUN_SECONDS = 45  # the next run goes on
+_RUN_SECONDS = 45  # the next run continues
 END_USER = ""  # instead of the name of a tag, which is never empty
 
 # What is not summed up of accounts, for a query with a table ``span`` that says from where to where, for each account.

@@ -19,7 +19,7 @@ def make(apps: Any) -> None:
 
 
 def extend(apps: Any, app_label: str, codenames: Mapping[str, Collection[str]]) -> None:
-    """Add permissions of one app to groups, by the groups' names. Groups that somebody deleted are not made again."""
+    """Add permissions of one app to groups, by the groups' names. Groups that someone deleted are not made again."""
     _create_permissions(apps, app_label)
     for name, wanted in codenames.items():
         group = apps.get_model("auth", "Group").objects.filter(name=name).first()

@@ -2,7 +2,7 @@
 
 What all cells share stays on the coordinator, which clients connect to, as do the tables of the first cell. Only the tables of
 the catalog to which cells refer by foreign keys are on each node, because writing those needs all nodes. So a cell has no
-foreign keys to users: people sign in while a node is away.
+foreign keys to users: people sign in while a node is unavailable.
 """
 
 from django.db import transaction

@@ -1,7 +1,7 @@
 """Finds the cell of an account. It is written with what it is about, in the same transaction.
 
 While there is one cell, nothing is looked up. A process remembers where accounts are. An account that has moved since is not
-found in its former cell: whoever finds that calls ``has_moved``, and goes on in the new one.
+found in its former cell: whoever finds that calls ``has_moved``, and continues in the new one.
 """
 
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""Does in each cell what is about all accounts. A cell that is away holds up no other."""
+"""Does in each cell what is about all accounts. A cell that is unavailable holds up no other."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence

@@ -5,7 +5,7 @@ and the first of them leads it. There is no extra thread and no timer: a lone ca
 is, the larger the batches become. This module does not know what it commits. Under gevent it serves greenlets of one
 thread instead of threads: only how a ticket waits differs.
 
-Each item belongs to a partition, of which rows may be locked by somebody else. A batch does not wait for them: it skips
+Each item belongs to a partition, of which rows may be locked by someone else. A batch does not wait for them: it skips
 the items of that partition, and they are in the next batch again. If their rows are locked still, the partition is isolated:
 from then on its items have batches and leaders of their own, which wait for the rows. The partition returns to the shared
 batches when none of its items waits. The items of a partition are committed in the order of their arrival throughout.

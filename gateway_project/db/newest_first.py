@@ -14,7 +14,7 @@ from gateway_project.db import pool
 
 @dataclass(frozen=True)
 class Page:
-    """Rows, and the keys from which the pages beside this one go on; None where there is none."""
+    """Rows, and the keys from which the pages beside this one continue; None where there is none."""
 
     rows: list[Any]
     newer: Any

@@ -361,7 +361,7 @@ class _Pipeline:
 
 
 class NotPermitted(psycopg.OperationalError):
-    """Our role may not do what it must: a settlement waits for its rights, as for a database that is away."""
+    """Our role may not do what it must: a settlement waits for its rights, as for a database that is unavailable."""
 
     sqlstate = psycopg.errors.InsufficientPrivilege.sqlstate
 

@@ -1,4 +1,4 @@
-"""The cell whose lists staff see. The page of an object is found in whichever cell it is, and the search looks in all.
+"""The cell whose lists staff see. The page of an object is found in whichever cell it is, and the search looks in every cell.
 
 While there is one cell, pages say nothing of it.
 """

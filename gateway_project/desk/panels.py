@@ -27,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Content:
-    """One figure, rounded, its exact value and an explanation. ``needs_attention`` marks a figure for somebody to look at."""
+    """One figure, rounded, its exact value and an explanation. ``needs_attention`` marks a figure for someone to look at."""
 
     figure: str
     words: str = ""

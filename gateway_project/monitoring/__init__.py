@@ -7,7 +7,7 @@ as they declare invariants in ``audit``. So every process can show the facts of 
 - ``task_runs``        records that a periodic task ended, and with which result
 - ``facts``            Fact and HostGauge: what the apps declare; the facts of this app
 - ``readings``         a reading with a time limit, shared by all who ask within a few seconds
-- ``collector``        the facts as Prometheus metrics, read when somebody asks for ``/metrics``
+- ``collector``        the facts as Prometheus metrics, read when someone asks for ``/metrics``
 - ``processes``        the regular report of each process: host, secrets by fingerprint, and what only its host can measure
 - ``steps``            declares which functions a trace shows
 - ``rotation``         finds a secret that one process uses and another does not have

@@ -26,7 +26,7 @@ class TaskRun(models.Model):
 
 class ProcessQuerySet(models.QuerySet["Process"]):
     def alive(self) -> Self:
-        """Select those that reported of late, by the database's clock."""
+        """Select those that reported recently, by the database's clock."""
         return self.filter(seen_at__gt=Now() - Process.ALIVE)
 
 

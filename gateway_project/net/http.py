@@ -90,7 +90,7 @@ class ResponseTooLarge(OutboundError):
 
 
 class Deadlines(Protocol):
-    """Time limits in seconds: to connect; to connect, send and receive the whole head; between two reads; and in all."""
+    """Time limits in seconds: to connect; to connect, send and receive the whole head; between two reads; and in total."""
 
     @property
     def connect_seconds(self) -> int: ...

@@ -21,7 +21,7 @@ from gateway_project.cache import TTLCache
 from gateway_project.db import pool
 from gateway_project.web.next_layer import without_conversion
 
-_WAIT_SECONDS = 1.0  # for a place; a client that asks again and again is refused once a second on each connection
+_WAIT_SECONDS = 1.0  # for a place; a client that asks again and again is refused once per second on each connection
 _PAGE_WAIT_SECONDS = 10.0  # for a place and the pace, such as that of the last of many tabs that a browser opens at once
 _PAGES_WAITING_MAX = 64  # of an owner
 # What a page counts at least, for each part of its reply: it stands for what the server does beside the page, and for sending.

@@ -34,7 +34,7 @@ from gateway_project.web.gunicorn import bodies
 
 logger = logging.getLogger("gateway.request")
 
-FORM_BYTES_MAX = large_work.LARGE_BYTES  # of a form that somebody sends who is not signed in
+FORM_BYTES_MAX = large_work.LARGE_BYTES  # of a form that someone sends who is not signed in
 _CANCEL_SECONDS = 2
 _WORK_PER_BYTE = 8  # a form takes at least so many times as long to parse as JSON
 _NOT_PUBLIC = {"accounts", "admin", "dashboard"}  # first segments of paths
@@ -104,7 +104,7 @@ def _length(request: HttpRequest) -> int:
 
 
 def _counted(request: HttpRequest, length: int) -> AbstractContextManager[Arrived]:
-    """Count a large form of somebody who is signed in. Raises RequestTooLarge for others, and what counting raises."""
+    """Count a large form of someone who is signed in. Raises RequestTooLarge for others, and what counting raises."""
     if length <= FORM_BYTES_MAX:
         return nullcontext(strict_json.uncounted)
     if length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
@@ -199,7 +199,7 @@ def _query(
 
 
 class PageUserInFlightMiddleware(MiddlewareMixin):
-    """Counts the page under its user instead, if somebody is signed in."""
+    """Counts the page under its user instead, if someone is signed in."""
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         if not asks_who(request):

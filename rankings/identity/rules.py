@@ -1,6 +1,6 @@
 """The rules that map a name at a source to one of our models. Pure, and exact: a guess would put one model's score on another.
 
-In this order: an alias that somebody wrote (confidence 1.0); a link that the source declares (0.95); names equal after
+In this order: an alias that someone wrote (confidence 1.0); a link that the source declares (0.95); names equal after
 ``normalized``, of the same maker, with exactly one candidate (0.9). Every other name waits for a person.
 """
 

@@ -1,7 +1,7 @@
 """The published rankings in memory, with what the catalog says of each model and whether it can be called now.
 
-They are made anew when the publication number has changed, checked once a second, or what they show of the catalog, checked
-every few seconds. So a reply costs no query, and goes on while the database is unavailable.
+They are made anew when the publication number has changed, checked once per second, or what they show of the catalog, checked
+every few seconds. So a reply costs no query, and continues while the database is unavailable.
 """
 
 from bisect import bisect_left

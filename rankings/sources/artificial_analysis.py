@@ -16,7 +16,7 @@ BOARDS = {
 }
 KEY_KIND = "aa_id"
 PAGES_MAX = 20
-QUOTA_LEFT_MIN = 10  # the key belongs to the organisation, and others may need some of its 100 requests a day
+QUOTA_LEFT_MIN = 10  # the key belongs to the organisation, and others may need some of its 100 requests per day
 PRECISION = 0.95
 ATTRIBUTION = "Artificial Analysis, https://artificialanalysis.ai"
 

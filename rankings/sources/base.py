@@ -60,7 +60,7 @@ class FetchedSnapshot:
     """Everything that a source said at one time, not stored yet. ``as_of`` is the source's own date, if it gives one.
 
     ``revision`` is the source's name for this state of its data: the same name later means that nothing has changed.
-    ``notes`` tell people what was left out. ``doubt``: why it must not be published before somebody has seen it. ``stopped``:
+    ``notes`` tell people what was left out. ``doubt``: why it must not be published before someone has seen it. ``stopped``:
     the boards that the source refuses, and how; they stay as they were. ``unread``: those that this gateway does not ask for.
     """
 

@@ -100,7 +100,7 @@ def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found
 
     Safe while the gateway serves, and safe to repeat: a hold is resolved once. Waits for another process of this host that
     does the same: else it might give back what the dead letters of the first have counted as lost. Raises the database's error
-    when it is away.
+    when it is unavailable.
     """
     if not _directory().exists():
         return Counter()

@@ -300,7 +300,7 @@ def drain(
 
 
 def _drain_all(resolve_all: ResolveAll, outcomes: Counter[Outcome], progress: Callable[[str], None]) -> None:
-    """Drain the files of each cell. That one cell is away holds up no other, and is raised at the end."""
+    """Drain the files of each cell. That one cell is unavailable holds up no other, and is raised at the end."""
     failures = []
     for number, paths in _by_cell(waiting_files()).items():
         with cell.use(number):

@@ -85,7 +85,7 @@ class _Block:
     arguments: str = ""  # as far as they are sent
 
     def is_complete(self) -> bool:
-        """Return whether the block is complete, once another one has begun. A call may go on, beside others."""
+        """Return whether the block is complete, once another one has begun. A call may continue, beside others."""
         return isinstance(self.key, str) or (bool(self.arguments) and isinstance(_parsed(self.arguments), dict))
 
     def opening(self, index: int) -> bytes:

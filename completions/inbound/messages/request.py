@@ -97,7 +97,7 @@ def _translate(body: Fields, pause: Callable[[], None]) -> tuple[Fields, Convers
 
 
 def _refuse_thread(body: Fields) -> None:
-    """Refuse a conversation that the server is to keep. After this error Anthropic's SDKs go on without one."""
+    """Refuse a conversation that the server is to keep. After this error Anthropic's SDKs continue without one."""
     if body.get("thread") is not None:
         refusal = errors.wrong("thread", "is not supported: nothing is kept here; send the whole conversation as messages")
         refusal.details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
@@ -115,7 +115,7 @@ def _check_numbers(body: Fields) -> None:
 
 
 def _check_edits(body: Fields) -> None:
-    """Refuse edits of the conversation. After this error Claude Code goes on without them."""
+    """Refuse edits of the conversation. After this error Claude Code continues without them."""
     path = "context_management"
     management = read_object(body, path)
     check_members(management, {"edits"}, path)

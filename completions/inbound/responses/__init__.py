@@ -5,7 +5,7 @@ tools        the tools, as functions and custom tools of the chat request; and w
 items        the items of the input, as messages of the chat request
 places       which field of the caller's each field of the chat request comes from, for errors
 output       the items of the output: of a whole reply, and one after another as a stream's events
-compaction   sums a conversation up, and goes on from the summary
+compaction   sums a conversation up, and continues from the summary
 keeping      what is stored of a response
 history      puts into a request the conversation and the items that it only names
 background   responses that run when their request is answered

@@ -1,4 +1,4 @@
-"""Compaction: a model sums a conversation up, and its caller goes on from the sealed summary instead of the conversation.
+"""Compaction: a model sums a conversation up, and its caller continues from the sealed summary instead of the conversation.
 
 A request asks for it with ``compaction_trigger`` as its last item, as Codex does, or at POST /v1/responses/compact, as OpenAI's
 SDKs do. It is a completion as any other: the model is asked for a summary, and the tokens are charged. ENCRYPTION_KEYS seal the

@@ -25,7 +25,7 @@ _ENCRYPTED = "encrypted_content"  # of an item of reasoning
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """The input of a response that is to be stored, sealed, and the id of the response that it goes on from."""
+    """The input of a response that is to be stored, sealed, and the id of the response that it continues from."""
 
     previous_id: str | None
     sealed_input: str

@@ -62,7 +62,7 @@ class _Item:
     is_done: bool = False
 
     def is_whole(self) -> bool:
-        """Return whether the item is complete, once another one has begun. A call may go on, beside others."""
+        """Return whether the item is complete, once another one has begun. A call may continue, beside others."""
         is_object = self.kind.text == "arguments" and isinstance(_parsed(self.received.getvalue()), dict)
         return isinstance(self.key, str) or is_object
 

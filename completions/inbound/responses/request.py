@@ -130,7 +130,7 @@ def _of_summary(said: Fields) -> Fields:
 
 
 def _check_state(body: Fields, earlier: int) -> None:
-    """Check what says whether the response is stored. What it goes on from must be part of the input by now."""
+    """Check what says whether the response is stored. What it continues from must be part of the input by now."""
     if body.get("previous_response_id") is not None and not earlier:
         refuse("previous_response_id", "is not supported here; send the whole conversation as input")
     if body.get("conversation") is not None:

@@ -1,4 +1,4 @@
-"""OpenAI's Responses: the API with which its models go on with their reasoning. A route's ``api`` says so.
+"""OpenAI's Responses: the API with which its models continue with their reasoning. A route's ``api`` says so.
 
 POST {base_url}/responses; a stream is server-sent events that end with response.completed. Nothing is stored there: what the
 model reasoned comes encrypted, and is sent back.
