@@ -1,8 +1,26 @@
-from django.apps import AppConfig
+from collections.abc import Iterable
+from typing import Any
+
+from gateway_project import app_config
 
 
-class BillingConfig(AppConfig):
+class BillingConfig(app_config.GatewayApp):
     name = "billing"
 
     def ready(self) -> None:
         from billing.payments import checks as payment_checks  # noqa: F401  registers its checks
+
+    def desk(self) -> app_config.Desk:
+        from billing.desk import panels, search, sections
+
+        return app_config.Desk(panels.PANELS, sections.SECTIONS, search.FINDERS)
+
+    def facts(self) -> Iterable[Any]:
+        from billing import facts
+
+        return facts.FACTS
+
+    def audit(self) -> app_config.Audit:
+        from billing import audit
+
+        return app_config.Audit(audit.INVARIANTS, audit.DAY_TABLES, audit.LATE_IDS)

@@ -14,7 +14,7 @@ from gateway_project.db.cell import FIRST
 #
 # OFFSET 0 has PostgreSQL look the entries of each account up in the index: it cannot know that a span is short, and would read
 # the whole ledger.
-_LEDGER_DAY_TABLES = {
+DAY_TABLES = {
     "span": f"""
         SELECT account.id AS account_id, coalesce(first.last_seq, 0) AS after_seq, first.last_at,
             coalesce(first.balance_nanos, 0) AS balance_nanos, coalesce(first.debited_nanos, 0) AS debited_nanos,
@@ -54,7 +54,6 @@ _LEDGER_DAY_TABLES = {
         UNION ALL SELECT * FROM billing_hold WHERE reference = ANY(%(late_ids)s)""",
 }
 CELL = "%(cell)s::integer"  # on Citus, no function knows it where the rows are
-DAY_TABLES = [_LEDGER_DAY_TABLES]
 # Completions whose ids are not of the time of the days, and that ended on them, or run.
 LATE_IDS = [
     "SELECT reference FROM entry WHERE type = 'USAGE_DEBIT' AND NOT (reference >= %(since_id)s AND reference < %(until_id)s)",

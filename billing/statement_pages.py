@@ -58,7 +58,8 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     older_than = opened.seq + 1 if opened else form.cleaned_data["older"]
     newer_than = None if opened else form.cleaned_data["newer"]
     page = reading.read_beside(account, form.entry_filter, limit=ENTRIES_PER_PAGE, older_than=older_than, newer_than=newer_than)
-    names = spenders.named(account, {entry.spender for entry in page.entries if entry.spender})
+    spent = {entry.spender for entry in page.entries if entry.spender}
+    names = spenders.find_names(account, ids=spent, limit=len(spent))
     rows = [statement.format_entry(entry, names=names) for entry in page.entries]
     searched = LedgerEntry.objects.filter(account=account, seq=page.searched_to) if page.searched_to else None
     context |= {

@@ -1,32 +1,50 @@
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.apps import AppConfig
-
-from gateway_project.web import health
+from gateway_project import app_config
 
 
-class CompletionsConfig(AppConfig):
+class CompletionsConfig(app_config.GatewayApp):
     name = "completions"
 
     def ready(self) -> None:
-        from billing.account_settings import contributions
         from completions import checks  # noqa: F401  registers them
+
+    def desk(self) -> app_config.Desk:
+        from completions.desk import panels, search, sections
+
+        return app_config.Desk(panels.PANELS, sections.SECTIONS, search.FINDERS)
+
+    def facts(self) -> Iterable[Any]:
+        from completions import facts
+
+        return facts.FACTS
+
+    def host_gauges(self) -> Iterable[Any]:
+        from completions import facts
+
+        return facts.HOST_GAUGES
+
+    def audit(self) -> app_config.Audit:
+        from completions import audit
+
+        return app_config.Audit(audit.INVARIANTS, audit.DAY_TABLES, audit.LATE_IDS)
+
+    def require_ready(self) -> None:
         from completions.charging import batch
         from completions.charging.recovery import reserve
 
-        contributions.register_table("requests", _read_requests)
-        contributions.register_table("responses", _read_responses)
-        health.readiness_checks += [reserve.require, batch.require_ready]
+        reserve.require()
+        batch.require_ready()
 
+    def known_models(self, ids: Collection[str]) -> set[str]:
+        from completions.models import LanguageModel, RoutableAlias
 
-def _read_requests(account: Any) -> Iterator[dict[str, Any]]:
-    from completions.history import files  # here, because few processes export
+        found = (table.objects.filter(pk__in=ids).values_list("pk", flat=True) for table in (LanguageModel, RoutableAlias))
+        return {model_id for each in found for model_id in each}
 
-    return files.read_all(account)
+    def exported_tables(self) -> app_config.Tables:
+        from completions.history import files
+        from completions.inbound.responses import keeping
 
-
-def _read_responses(account: Any) -> Iterator[dict[str, Any]]:
-    from completions.inbound.responses import keeping
-
-    return keeping.read_all(account)
+        return {"requests": files.read_all, "responses": keeping.read_all}

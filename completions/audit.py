@@ -17,7 +17,7 @@ COMPLETION_TABLES = {
     "completion": "SELECT * FROM completions_completion WHERE %(account)s::uuid IS NULL OR account_id = %(account)s::uuid",
 }
 
-_DAY_TABLES = {
+DAY_TABLES = {
     "completion": """
         SELECT * FROM completions_completion WHERE id >= %(since_id)s AND id < %(until_id)s
         UNION ALL SELECT * FROM completions_completion WHERE id = ANY(%(late_ids)s)""",
@@ -25,7 +25,6 @@ _DAY_TABLES = {
         SELECT usage.* FROM span JOIN completions_usagehour AS usage ON usage.account_id = span.account_id
             AND hour >= %(since)s::timestamp AT TIME ZONE 'UTC' AND hour < %(until)s::timestamp AT TIME ZONE 'UTC'""",
 }
-DAY_TABLES = [_DAY_TABLES]
 # Corrections count on the day of what they correct.
 LATE_IDS = [
     "SELECT id FROM completions_completion WHERE repeats IS NOT NULL"

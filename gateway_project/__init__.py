@@ -24,9 +24,9 @@ package: the contracts are in pyproject.toml.
 - ``urls``              which app serves a path, for each kind of host
 - ``command_line``      ``model-gateway`` and ``manage.py``
 - ``text``              how values are written: amounts, times, JSON, CSV; and web addresses read
+- ``app_config``        the base class of the apps: what each adds to the desk, the metrics, the audit and exports
 - ``bar_chart``         the geometry of bar charts
 - ``cache``             an in-process cache whose entries expire
-- ``contributions``     what the apps contribute to the desk, the facts and the audit
 - ``deadline``          deadlines of waits, looked at a few times per second
 - ``environment``       typed readers of environment variables
 - ``errors``            every error reply of the API

@@ -1,14 +1,32 @@
-from django.apps import AppConfig
+from typing import Any
+
+from gateway_project import app_config
 
 
-class KeysConfig(AppConfig):
+class KeysConfig(app_config.GatewayApp):
     name = "keys"
 
-    def ready(self) -> None:
-        from billing.account_settings import contributions
-        from billing.accounts import spenders
-        from keys import lifecycle, summaries
+    def desk(self) -> app_config.Desk:
+        from keys.desk import panels, search, sections
 
-        spenders.register(summaries.find_names)
-        contributions.register_erasure(lifecycle.erase_keys)
-        contributions.register_table("keys", summaries.read_all)
+        return app_config.Desk(panels.PANELS, sections.SECTIONS, search.FINDERS)
+
+    def audit(self) -> app_config.Audit:
+        from keys import audit
+
+        return app_config.Audit(audit.INVARIANTS)
+
+    def spender_names(self, account: Any, **asked: Any) -> dict[str, str]:
+        from keys import summaries
+
+        return summaries.find_names(account, **asked)
+
+    def exported_tables(self) -> app_config.Tables:
+        from keys import summaries
+
+        return {"keys": summaries.read_all}
+
+    def erase(self, account: Any) -> None:
+        from keys import lifecycle
+
+        lifecycle.erase_keys(account)

@@ -100,7 +100,7 @@ def select_keys(account: Account, *, search: str = "", tag: str = "", spent_unti
 
 
 def find_names(account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None) -> dict[str, str]:
-    """Return the names of keys of the account by their ids, the newest first: a ``billing.accounts.spenders.Finder``."""
+    """Return the names of keys of the account by their ids, the newest first."""
     keys = account.keys.order_by("-id")
     if ids is not None:
         keys = keys.filter(pk__in=ids)

@@ -36,8 +36,8 @@ from completions.models import Completion, Price, Provider
 from completions.pricing import meters
 from completions.providers import finish_reasons, reported_usage, served_tiers
 from completions.providers.base import RETRYABLE_STATUSES
-from gateway_project import contributions, errors, logs, metrics
-from gateway_project.monitoring import collector
+from gateway_project import errors, logs, metrics
+from gateway_project.monitoring import collector, facts
 from gateway_project.urls import health
 from keys import management_keys
 from keys.key_api.request_fields import NewKeySerializer, RotationSerializer
@@ -195,8 +195,8 @@ def declared_metrics() -> dict[str, str]:
         if isinstance(metric, MetricWrapperBase):
             [family] = metric.describe()
             declared[family.name + ("_total" if family.type == "counter" else "")] = ", ".join(metric._labelnames)
-    declared |= {fact.name: ", ".join(fact.labels) for fact in contributions.collect("facts", "FACTS")}
-    declared |= {gauge.name: "host" for gauge in contributions.collect("facts", "HOST_GAUGES")}
+    declared |= {fact.name: ", ".join(fact.labels) for fact in facts.declared()}
+    declared |= {gauge.name: "host" for gauge in facts.host_gauges()}
     gauge = re.compile(r'_gauge\("(gateway_\w+)".*?(?:\["(\w+)"\]\))?$', re.MULTILINE)
     declared |= dict(gauge.findall(Path(collector.__file__).read_text()))
     return declared

@@ -3,7 +3,6 @@
 - ``activity``        what was done to the account, in the words of its owners
 - ``activity_pages``  /dashboard/settings/activity/, with its CSV file
 - ``email_pages``     /dashboard/settings/emails/: which emails about money are sent
-- ``contributions``   what other apps erase and export
 - ``closing``         closes an account and opens it again; pays back what is left
 - ``erasure``         erases personal data some time after
 - ``tables``          the tables of billing in an export

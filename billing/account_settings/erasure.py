@@ -1,6 +1,6 @@
 """Erases the personal data of accounts that were closed long enough ago. What the books need stays.
 
-Erased are the name of the account, the rows of which ``own_tables`` says so, and what other apps name in ``contributions``.
+Erased are the name of the account, the rows of which ``own_tables`` says so, and what other apps erase.
 Users who are members of nothing else cannot sign in any more, and their address is replaced by one that leads nowhere. The
 ledger, receipts and the activity log stay as they are: bookkeeping and evidence.
 """
@@ -15,9 +15,9 @@ from django.db import transaction
 from django.db.models import Q
 
 from billing import locks
-from billing.account_settings import contributions, own_tables
+from billing.account_settings import own_tables
 from billing.models import Account, AccountClosing, Membership, TopUpRule, User
-from gateway_project import identifiers
+from gateway_project import app_config, identifiers
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import everywhere, pool
@@ -58,8 +58,8 @@ def _erase_account(account: Account) -> None:
     users = list(members.exclude(pk__in=set(chain.from_iterable(everywhere.run(lambda: list(of_others.all()))))))
     TopUpRule.objects.filter(account=account).update(is_on=False, customer_id="", method_id="", card="")
     own_tables.delete_rows(account)
-    for erase in contributions.erasures:
-        erase(account)
+    for app in app_config.installed():
+        app.erase(account)
     for user in users:
         _erase_user(user)
     account.name, account.keeps_responses = f"Closed account {identifiers.ending(account.pk)}", False

@@ -13,11 +13,10 @@ from uuid import UUID
 from django.apps import apps
 from django.db.models import ForeignKey, Model
 
-from billing.account_settings import contributions
-from billing.account_settings.contributions import Read
-from billing.account_settings.tables import TABLES, in_batches
+from billing.account_settings.tables import TABLES, Read, in_batches
 from billing.alerts.payload import camel_case
 from billing.models import Account, User
+from gateway_project import app_config
 from gateway_project.db.owned import DELETED, EVIDENCE, Kept, OwnedModel
 from gateway_project.text import timestamps
 
@@ -68,7 +67,10 @@ def readers() -> dict[str, Read]:
     """Return the readers of all files of an export by their names: those that apps have, and for the others the columns."""
     files = {model: kept for model, kept in of_accounts().items() if kept and is_file(kept)}
     made = {kept.exported: partial(_read, model, kept.unread) for model, kept in files.items()}
-    return {**made, **TABLES, **contributions.tables}
+    readers: dict[str, Read] = {**made, **TABLES}
+    for app in app_config.installed():
+        readers |= app.exported_tables()
+    return readers
 
 
 def is_file(kept: Kept) -> bool:

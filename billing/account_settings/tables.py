@@ -1,6 +1,6 @@
 """The tables of billing in an export: rows as they are read by people and programs, with amounts in dollars."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -8,14 +8,14 @@ from django.db.models import QuerySet
 
 from billing.account_settings import activity
 from billing.account_settings.activity import ActFilter
-from billing.account_settings.contributions import Read
 from billing.ledger import credit_notes, reading
 from billing.models import Account, BillingDetails
 from gateway_project.db import newest_first
 from gateway_project.text import dollars, timestamps
 
 _ROWS_AT_ONCE = 500
-Rows = Iterator[dict[str, Any]]
+Rows = Iterator[dict[str, Any]]  # each with the same names
+Read = Callable[[Account], Rows]
 
 
 def in_batches(rows: QuerySet[Any]) -> Iterator[Any]:

@@ -71,7 +71,7 @@ class ListForm(forms.Form):
 
 def spender_field(account: Account) -> forms.Field:
     """Return a field for the id of one of the account's spenders: a list of them, or a text where there are many."""
-    names = spenders.newest(account, OFFERED_MAX + 1)
+    names = spenders.find_names(account, limit=OFFERED_MAX + 1)
     if len(names) > OFFERED_MAX:
         return _SpenderField(account)
     return forms.ChoiceField(required=False, choices=[("", "All keys"), *names.items()])
@@ -86,7 +86,7 @@ class _SpenderField(forms.CharField):
 
     def clean(self, value: Any) -> str:
         text = str(super().clean(value))
-        found = spenders.search(self._account, text, _SAME_NAME_MAX) if text else {"": ""}
+        found = spenders.find_names(self._account, text=text, limit=_SAME_NAME_MAX) if text else {"": ""}
         if not found:
             raise forms.ValidationError("No key has this name or ID.")
         if text not in found and len(found) > 1:

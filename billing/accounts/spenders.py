@@ -1,41 +1,12 @@
-"""The names of those who spent: the ``spender`` of usage entries. Other apps know what a spender is, and register a finder."""
+"""The names of those who spent: the ``spender`` of usage entries. Other apps know what a spender is."""
 
 from collections.abc import Collection
-from typing import Protocol
 
 from billing.models import Account
-
-Names = dict[str, str]  # by id
-
-
-class Finder(Protocol):
-    """Returns the names of at most ``limit`` spenders of an account, the newest first.
-
-    With ``ids``, of these; with ``text``, of those with this id, or this name in any case.
-    """
-
-    def __call__(
-        self, account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None
-    ) -> Names: ...
+from gateway_project import app_config
 
 
-_finders: list[Finder] = []
-
-
-def register(find: Finder) -> None:
-    _finders.append(find)
-
-
-def newest(account: Account, limit: int) -> Names:
-    """Return the names of the account's newest spenders."""
-    return {id: name for find in _finders for id, name in find(account, limit=limit).items()}
-
-
-def named(account: Account, ids: Collection[str]) -> Names:
-    """Return the names of these spenders, if they are the account's."""
-    return {id: name for find in _finders for id, name in find(account, limit=len(ids), ids=ids).items()}
-
-
-def search(account: Account, text: str, limit: int) -> Names:
-    """Return the names of the account's spenders with this id or name."""
-    return {id: name for find in _finders for id, name in find(account, limit=limit, text=text).items()}
+def find_names(account: Account, *, limit: int, ids: Collection[str] | None = None, text: str | None = None) -> dict[str, str]:
+    """Return what ``GatewayApp.spender_names`` of all apps finds."""
+    found = [app.spender_names(account, limit=limit, ids=ids, text=text) for app in app_config.installed()]
+    return {id: name for names in found for id, name in names.items()}

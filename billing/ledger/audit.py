@@ -1,14 +1,13 @@
 """What an invariant is, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
 
-An app with invariants has a module ``audit`` with a list INVARIANTS. ``invariants`` collects them from the installed apps, so
-that billing checks keys and completions without importing them.
+Each app names its own in the method ``audit`` of its ``apps.py``: billing checks keys and completions without importing them.
 
 One query checks an invariant for all accounts at once: on millions of rows that costs scans, not round trips. First the
 violating rows are counted, which PostgreSQL does in parallel, and in one scan for all invariants that share a query. The rows
 themselves are read only where the count is not zero.
 
 A check of some days reads what was booked on them, instead of everything: the tables that invariants select from are then
-those of the app's DAY_TABLES. ``signed_days`` has the days checked one after the other.
+the apps' ``day_tables``. ``signed_days`` has the days checked one after the other.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from django.db.backends.utils import CursorWrapper
 
 from billing.ledger import archived_days
 from billing.ledger.archived_days import Kept
-from gateway_project import contributions, identifiers
+from gateway_project import app_config, identifiers
 from gateway_project.db import cell
 
 ROWS_SHOWN_MAX = 100  # of each violation: enough to see what happened
@@ -172,11 +172,11 @@ def invariants(account_id: UUID | None = None) -> list[Invariant]:
 
 
 def _covered(scope: Scope) -> list[Invariant]:
-    return [each for each in contributions.collect("audit", "INVARIANTS") if scope.covers(each)]
+    return [each for app in app_config.installed() for each in app.audit().invariants if scope.covers(each)]
 
 
 def _day_tables() -> dict[str, str]:
-    return dict(pair for tables in contributions.collect("audit", "DAY_TABLES") for pair in tables.items())
+    return dict(pair for app in app_config.installed() for pair in app.audit().day_tables.items())
 
 
 @contextmanager
@@ -197,7 +197,7 @@ class _Check:
         self._replaced = {} if scope.is_whole else _day_tables()
         self._values = scope.values(archived_days.read_kept(cursor))
         if not scope.is_whole:
-            late_ids = " UNION ALL ".join(contributions.collect("audit", "LATE_IDS"))
+            late_ids = " UNION ALL ".join(chain.from_iterable(app.audit().late_ids for app in app_config.installed()))
             self._select(f"DISTINCT reference FROM ({late_ids}) AS late", LEDGER_TABLES)
             self._values["late_ids"] = [reference for (reference,) in cursor.fetchall()]
 

@@ -3,6 +3,5 @@
 - ``account_admin``, ``key_admin``  what completions add to the support pages of an account and of a key
 - ``search``    finds completions
 - ``sections``  the latest completions on an account's page
-- ``known_models``  which models there are, for those who restrict a key to some
 - ``panels``    spending, time to first token, routes, proposals and accounts near zero, on the home page
 """

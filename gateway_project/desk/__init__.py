@@ -1,7 +1,6 @@
 """The support desk: what the admin shows that several apps contribute to.
 
-An app has a package ``desk`` for what it contributes, in modules with the names of those here. They are collected as the facts
-of monitoring are (``gateway_project.contributions``): nothing here imports an app.
+Nothing here imports an app: each names its panels, sections and finders in the method ``desk`` of its ``apps.py``.
 
 - ``panels``         what the home page shows
 - ``cells``          the cell whose lists staff see

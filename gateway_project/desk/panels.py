@@ -1,7 +1,6 @@
 """The panels of the admin's home page: what matters today, each in one figure, with the list behind it.
 
-An app with panels has a module ``desk.panels`` with a list PANELS. A panel is read only for those who may see the list behind
-it, by a query that stays short however many rows there are.
+A panel is read only for those who may see the list behind it, by a query that stays short however many rows there are.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from datetime import datetime
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gateway_project import bar_chart, contributions
+from gateway_project import app_config, bar_chart
 from gateway_project.db import pool
 
 
@@ -57,7 +56,7 @@ class Panel:
 
 def declared() -> list[Panel]:
     """Return the panels of all apps, in the order of their places."""
-    return sorted(contributions.collect("desk.panels", "PANELS"), key=lambda panel: panel.place)
+    return sorted((panel for app in app_config.installed() for panel in app.desk().panels), key=lambda panel: panel.place)
 
 
 def read(request: HttpRequest) -> list[tuple[Panel, Content]]:

@@ -1,7 +1,6 @@
 """The sections of an account's page in the admin. Each app adds those of its own.
 
-An app with sections has a module ``desk.sections`` with a list SECTIONS. A section runs a fixed number of queries, each of
-which reads an index, however many rows the account has.
+A section runs a fixed number of queries, each of which reads an index, however many rows the account has.
 """
 
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from gateway_project import contributions
+from gateway_project import app_config
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,8 @@ class ShownSection:
 
 def declared() -> list[Section]:
     """Return the sections of all apps in their order."""
-    return sorted(contributions.collect("desk.sections", "SECTIONS"), key=lambda section: section.place)
+    sections = (section for app in app_config.installed() for section in app.desk().sections)
+    return sorted(sections, key=lambda section: section.place)
 
 
 def read(request: HttpRequest, account: Any) -> list[ShownSection]:

@@ -1,9 +1,10 @@
-from django.apps import AppConfig
+from collections.abc import Iterable
+from typing import Any
 
-from gateway_project import metrics
+from gateway_project import app_config, metrics
 
 
-class MonitoringConfig(AppConfig):
+class MonitoringConfig(app_config.GatewayApp):
     name = "gateway_project.monitoring"
     label = "monitoring"
 
@@ -11,3 +12,8 @@ class MonitoringConfig(AppConfig):
         from gateway_project.monitoring import checks, collector  # noqa: F401  the first registers what it declares
 
         metrics.shared.register(collector.FactsCollector())
+
+    def facts(self) -> Iterable[Any]:
+        from gateway_project.monitoring import facts
+
+        return facts.FACTS

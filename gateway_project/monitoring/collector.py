@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gateway_project import contributions, installation
+from gateway_project import installation
 from gateway_project.db import everywhere, pool
 from gateway_project.monitoring import facts, processes
 from gateway_project.monitoring.models import Process
@@ -63,7 +63,7 @@ def _gauge(name: str, help: str, rows: Iterable[Sequence[Any]], labels: Sequence
 def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFamily]:
     """Yield what hosts measured: this one now, the others when they last reported."""
     hosts = {**reported, processes.host(): processes.measure()}
-    for gauge in contributions.collect("facts", "HOST_GAUGES"):
+    for gauge in facts.host_gauges():
         rows = [[host, values[gauge.name]] for host, values in sorted(hosts.items()) if gauge.name in values]
         yield _gauge(gauge.name, gauge.help, rows, ["host"])
 
@@ -71,8 +71,7 @@ def _host_gauges(reported: dict[str, dict[str, int]]) -> Iterator[GaugeMetricFam
 def _read_facts() -> Facts:
     try:
         with pool.time_limit():
-            declared = contributions.collect("facts", "FACTS")
-            return Facts([read(fact) for fact in declared], _reported_gauges(), everywhere.answers())
+            return Facts([read(fact) for fact in facts.declared()], _reported_gauges(), everywhere.answers())
     finally:
         pool.release_connection()
 

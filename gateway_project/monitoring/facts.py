@@ -1,7 +1,7 @@
 """Facts about the whole gateway, each with the SQL that reads it. They are metrics that no process keeps in its memory.
 
-An app with facts has a module ``facts`` with a list FACTS, and HOST_GAUGES for what only a host itself can measure. A process
-measures these when it reports. A statement must be short however many rows there are: it reads an index or a small table.
+A statement must be short however many rows there are: it reads an index or a small table. A process measures the gauges of its
+host when it reports.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
+from gateway_project import app_config
 from gateway_project.monitoring import task_runs
 from gateway_project.monitoring.models import Process
 
@@ -35,6 +36,15 @@ class HostGauge:
     name: str
     help: str
     read: Callable[[], int]
+
+
+def declared() -> list[Fact]:
+    """Return the facts of all apps, in the apps' order."""
+    return [fact for app in app_config.installed() for fact in app.facts()]
+
+
+def host_gauges() -> list[HostGauge]:
+    return [gauge for app in app_config.installed() for gauge in app.host_gauges()]
 
 
 def last_end_statement(task: str) -> str:
@@ -80,5 +90,3 @@ FACTS = [
         ("secret",),
     ),
 ]
-
-HOST_GAUGES: list[HostGauge] = []

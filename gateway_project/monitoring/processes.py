@@ -11,9 +11,8 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from gateway_project import contributions
 from gateway_project.db import pool, repetition
-from gateway_project.monitoring import rotation
+from gateway_project.monitoring import facts, rotation
 from gateway_project.monitoring.models import Process
 
 logger = logging.getLogger("gateway.processes")
@@ -28,7 +27,7 @@ def host() -> str:
 
 def measure() -> dict[str, int]:
     """Return what only this host can measure, by the name of the metric."""
-    return {gauge.name: gauge.read() for gauge in contributions.collect("facts", "HOST_GAUGES")}
+    return {gauge.name: gauge.read() for gauge in facts.host_gauges()}
 
 
 def this_process(role: str) -> Process:

@@ -1,6 +1,5 @@
 """Probes for liveness and readiness, and the metrics page."""
 
-from collections.abc import Callable
 from functools import cache
 from ipaddress import ip_address
 
@@ -11,7 +10,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.crypto import constant_time_compare
 
-from gateway_project import errors, installation, logs, metrics
+from gateway_project import app_config, errors, installation, logs, metrics
 from gateway_project.db import cell, everywhere, pool
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
 from gateway_project.deadline import ends_within
@@ -21,10 +20,6 @@ READY_SECONDS = 1.5  # a probe of two seconds must get the reply
 
 def alive(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "alive"})
-
-
-# Apps add what their requests need; each raises the database's errors, or ServiceUnavailable for the disk.
-readiness_checks: list[Callable[[], object]] = []
 
 
 def ready(request: HttpRequest) -> HttpResponse:
@@ -44,8 +39,8 @@ def _unreadiness() -> Exception | None:
                 cursor.execute("SELECT 1")
             require_migrated()
         pool.release_connection()
-        for require in readiness_checks:
-            require()
+        for app in app_config.installed():
+            app.require_ready()
     except (*pool.DATABASE_ERRORS, OutcomeUnknown, WaitTimedOut, NotMigrated, errors.ServiceUnavailable) as error:
         return error
     finally:

@@ -8,6 +8,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from gevent.event import Event
 
+from completions.apps import CompletionsConfig
 from gateway_project.web import health
 from tests import chat, factories, outage
 from tests.conftest import client_for
@@ -65,7 +66,7 @@ def test_not_ready_while_the_database_is_unavailable_and_ready_afterwards(db, pr
 )
 def test_not_ready_while_what_is_asked_takes_too_long(db, probe, monkeypatch):
     answered = Event()
-    monkeypatch.setattr(health, "readiness_checks", [answered.wait])
+    monkeypatch.setattr(CompletionsConfig, "require_ready", lambda app: answered.wait())
     error = chat.assert_error(probe.get("/readyz"), 503, "service_unavailable")
     assert error["message"] == "Not ready: the database does not answer."
     answered.set()

@@ -1,0 +1,71 @@
+"""An app of the gateway: what it adds to what knows no app, such as the desk, the metrics, the audit and the readiness probe.
+
+Each ``apps.py`` overrides the methods of what it adds. They import when they are called: a web process loads no pages of staff.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.apps import AppConfig, apps
+
+Tables = dict[str, Callable[[Any], Iterator[dict[str, Any]]]]  # by the names of files
+
+
+class Desk(NamedTuple):
+    """What the admin shows: panels of its home page, sections of an account's page, finders of the search."""
+
+    panels: Sequence[Any] = ()
+    sections: Sequence[Any] = ()
+    finders: Sequence[Any] = ()
+
+
+class Audit(NamedTuple):
+    """What ``billing.ledger.audit`` checks, and how it finds what was booked on some days."""
+
+    invariants: Sequence[Any] = ()
+    day_tables: Mapping[str, str] = {}
+    late_ids: Sequence[str] = ()
+
+
+class GatewayApp(AppConfig):
+    def desk(self) -> Desk:
+        return Desk()
+
+    def facts(self) -> Iterable[Any]:
+        """Return the ``monitoring.facts.Fact`` of the database."""
+        return ()
+
+    def host_gauges(self) -> Iterable[Any]:
+        """Return the ``monitoring.facts.HostGauge`` of what only a host itself can measure."""
+        return ()
+
+    def audit(self) -> Audit:
+        return Audit()
+
+    def require_ready(self) -> None:
+        """Raise the database's errors, or ServiceUnavailable for the disk, if the app's requests cannot be served."""
+
+    def known_models(self, ids: Collection[str]) -> Iterable[str]:
+        """Return those of the ids that are models or aliases of the catalog."""
+        return ()
+
+    def spender_names(
+        self, account: Any, *, limit: int, ids: Collection[str] | None = None, text: str | None = None
+    ) -> dict[str, str]:
+        """Return the names of at most ``limit`` spenders of an account by their ids, the newest first.
+
+        With ``ids``, of these; with ``text``, of those with this id, or this name in any case.
+        """
+        return {}
+
+    def exported_tables(self) -> Tables:
+        """Return the tables of an account's export: each reads the account's rows a few at a time."""
+        return {}
+
+    def erase(self, account: Any) -> None:
+        """Erase the personal data of an account that ``OwnedModel.kept`` does not tell of, in the transaction that locks it."""
+
+
+def installed() -> list[GatewayApp]:
+    """Return the apps in the order of the settings."""
+    return [app for app in apps.get_app_configs() if isinstance(app, GatewayApp)]
