@@ -349,8 +349,8 @@ SPECTACULAR_SETTINGS = {
         "ModelCategory": "completions.models.Category.values",
         "RankingSource": "rankings.models.Source.values",
         "LedgerEntryType": "billing.models.LedgerEntry.Type",
-        "SpendingType": "keys.models.SpendingType.values",
-        "SpendingPeriod": "keys.models.SpendingPeriod.values",
+        "SpendingType": "keys.spending_limit.SpendingType.values",
+        "SpendingPeriod": "keys.spending_limit.SpendingPeriod.values",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -3,6 +3,7 @@
 Owns keys with their secrets, authentication, spending limits, limits per minute, and the dashboard where owners manage keys.
 May import ``billing`` and ``gateway_project``. In reading order:
 
+- ``spending_limit``     an amount, a type and a period: what is a limit, when it resets, how it is said
 - ``models``             ApiKey; FormerSecret, of before a rotation; SpendingDay, what a key spent on one UTC day
 - ``secret``             the format of a secret: mint, parse, digest, compare; pure
 - ``authentication``     ``Authorization: Bearer`` -> caller, or account and key; caches whose key it is, never its status

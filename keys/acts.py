@@ -16,6 +16,7 @@ from gateway_project.db import pool
 from gateway_project.text import timestamps
 from keys import lifecycle, locks, management_keys, maxima, rotation, summaries
 from keys.models import ApiKey, ManagementKey
+from keys.spending_limit import SpendingLimit
 
 _LIMIT = ("spending_limit_cents", "spending_type", "spending_period", "raised_limit_cents", "raised_until")
 _RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
@@ -49,10 +50,8 @@ def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[Api
         _require_open(account)
         maxima.require_room_for_key(account)
         key, minted = lifecycle.issue_key(account, **fields)
-        limit = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
-        _record(
-            request, Activity.Act.KEY_MADE, key, f"Created the key with {limit}.", after=_values(key, *_LIMIT, "expires_at")
-        )
+        summary = f"Created the key with {key.spending_limit}."
+        _record(request, Activity.Act.KEY_MADE, key, summary, after=_values(key, *_LIMIT, "expires_at"))
     return key, minted
 
 
@@ -62,26 +61,18 @@ def _require_open(account: Account) -> None:
         raise AccountClosed
 
 
-def set_spending_limit(request: HttpRequest, key: ApiKey, limit: dict[str, Any], **notes: str) -> str:
-    """Set the limit, which is given as the arguments of ``lifecycle.set_spending_limit``. Return it in words.
-
-    ``notes`` of these functions: the reason and the ticket, if there are any.
-    """
-    before, before_words = _values(key, *_LIMIT), summaries.describe_limit_of(key, pool.database_time())
+def set_spending_limit(request: HttpRequest, key: ApiKey, limit: SpendingLimit, **notes: str) -> None:
+    """Set the limit. ``notes`` of these functions: the reason and the ticket, if there are any."""
+    former, before, before_words = (
+        key.spending_limit,
+        _values(key, *_LIMIT),
+        summaries.describe_limit_of(key, pool.database_time()),
+    )
     with transaction.atomic():
-        lifecycle.set_spending_limit(key, **limit)
-        words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
-        summary = f"Set the spending limit to {words}; it was {before_words}."
+        lifecycle.set_spending_limit(key, limit)
+        summary = f"Set the spending limit to {limit}; it was {before_words}."
         values = {"before": before, "after": _values(key, *_LIMIT)}
-        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=_is_lower(**values), **values, **notes)
-    return words
-
-
-def _is_lower(*, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Return whether a key may plainly spend less: it had no limit, or a higher one of the same type and period."""
-    was, now = before["spending_limit_cents"], after["spending_limit_cents"]
-    is_same_kind = all(before[name] == after[name] for name in ("spending_type", "spending_period"))
-    return now is not None and (was is None or (is_same_kind and now < was))
+        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=limit.is_lower(former), **values, **notes)
 
 
 def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **notes: str) -> str:

@@ -147,7 +147,8 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Set, change or clear the spending limit."""
 
         def act(form: SupportLimitForm) -> str:
-            return f"The spending limit is now: {acts.set_spending_limit(request, form.key, form.limit, **form.notes)}."
+            acts.set_spending_limit(request, form.key, form.limit, **form.notes)
+            return f"The spending limit is now: {form.limit}."
 
         return self._act_view(request, object_id, "limit", "Spending limit", SupportLimitForm, act)
 

@@ -16,7 +16,8 @@ from gateway_project.desk.forms import ActForm
 from gateway_project.text import number_fields
 from keys import allowed_models, summaries
 from keys.limits import rate_limits
-from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType
+from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
+from keys.spending_limit import PERIODS, Flaw, SpendingLimit, SpendingType, find_flaws
 
 SECRET_CHARACTERS_MAX = 200
 NO_LIMIT = "NONE"  # a value of its own: a form that lost its fields must not clear a limit
@@ -25,7 +26,11 @@ TYPES = [
     (SpendingType.FIXED.value, "One-time limit"),
     (SpendingType.RECURRING.value, "Limit that resets"),
 ]
-_PERIODS = [("", "—"), *((period.value, capfirst(summaries.describe_reset(period))) for period in SpendingPeriod)]
+_PERIODS = [("", "—"), *((str(name), capfirst(period.resets)) for name, period in PERIODS.items())]
+_FLAWS = {
+    Flaw.NO_AMOUNT: ("spending_limit", "Enter the amount that the key can spend."),
+    Flaw.NO_PERIOD: ("spending_period", "Choose when the limit resets."),
+}
 
 
 class KeyListForm(forms.Form):
@@ -72,23 +77,24 @@ class LimitForm(forms.Form):
     def clean(self) -> Any:
         # "No limit" together with a newly typed amount is a contradiction. The form shows it and does not guess: dropping a
         # limit silently costs money. Together with the amount that the key already has, it clears the limit.
-        limit_cents = self.cleaned_data.get("spending_limit")
-        type, period = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_period")
-        if type == NO_LIMIT and limit_cents is not None and "spending_limit" in self.changed_data:
+        type, cents = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_limit")
+        if type == NO_LIMIT and cents is not None and "spending_limit" in self.changed_data:
             self.add_error("spending_type", "Choose a kind of limit or leave the amount empty.")
-        if type in SpendingType.values and limit_cents is None and "spending_limit" not in self.errors:
-            self.add_error("spending_limit", "Enter the amount that the key can spend.")
-        if type == SpendingType.RECURRING and not period:
-            self.add_error("spending_period", "Choose when the limit resets.")
+        for flaw in find_flaws(*self._typed()) if type in SpendingType.values else []:
+            if flaw is not Flaw.NO_AMOUNT or "spending_limit" not in self.errors:
+                self.add_error(*_FLAWS[flaw])
+
+    def _typed(self) -> tuple[int | None, str | None, str | None]:
+        """Return the amount, the type and the period, of which fields that do not belong to the chosen type are left out."""
+        type = self.cleaned_data.get("spending_type")
+        if type == NO_LIMIT:
+            return None, None, None
+        period = self.cleaned_data.get("spending_period") if type == SpendingType.RECURRING else None
+        return self.cleaned_data.get("spending_limit"), type, period
 
     @property
-    def limit(self) -> dict[str, Any]:
-        """``limit_cents``, ``type`` and ``period``: arguments of ``lifecycle.set_spending_limit``."""
-        type = self.cleaned_data["spending_type"]
-        if type == NO_LIMIT:
-            return {"limit_cents": None, "type": None, "period": None}
-        period = self.cleaned_data["spending_period"] if type == SpendingType.RECURRING else None
-        return {"limit_cents": self.cleaned_data["spending_limit"], "type": type, "period": period}
+    def limit(self) -> SpendingLimit:
+        return SpendingLimit(*self._typed())
 
 
 class DetailsForm(forms.Form):
@@ -182,7 +188,7 @@ class KeyForm(SelectedAccountForm, DetailsForm, LimitForm):
     @property
     def new_key(self) -> dict[str, Any]:
         """What a valid form says of the key, as arguments of ``lifecycle.issue_key``."""
-        return {**self.details, **self.limit}
+        return {**self.details, "limit": self.limit}
 
 
 class ChangeForm(DetailsForm):

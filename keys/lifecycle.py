@@ -12,15 +12,12 @@ from billing import money
 from billing.models import Account, User
 from gateway_project.db import cell
 from keys import locks, secret
-from keys.models import ApiKey, RefusedRequest, SpendingPeriod, SpendingType
+from keys.models import ApiKey, RefusedRequest
+from keys.spending_limit import NO_LIMIT, SpendingLimit
 
 CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "requests_per_minute", "tokens_per_minute"}
 
 ERASED = "erased"  # the name of keys of accounts that are closed for good
-
-
-class InvalidLimit(ValueError):
-    """The limit is out of range, has no type, is RECURRING without a period, or FIXED with one."""
 
 
 def issue_key(
@@ -29,26 +26,21 @@ def issue_key(
     name: str,
     created_by: User | None = None,
     expires_at: datetime | None = None,
-    limit_cents: int | None = None,
-    type: str | None = None,
-    period: str | None = None,
+    limit: SpendingLimit = NO_LIMIT,
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
     requests_in_flight_max: int | None = None,
     allowed_models: list[str] | None = None,
     tags: list[str] | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make a key. Return it and its secret, which cannot be shown again. Raises InvalidLimit."""
-    _require_valid(limit_cents, type, period)
+    """Make a key. Return it and its secret, which cannot be shown again."""
     key = ApiKey(
         id=secret.new_key_id(cell.current()),
         account=account,
         name=name,
         created_by=created_by,
         expires_at=expires_at,
-        spending_limit_cents=limit_cents,
-        spending_type=type,
-        spending_period=period,
+        **limit.columns,
         requests_per_minute=requests_per_minute,
         tokens_per_minute=tokens_per_minute,
         requests_in_flight_max=requests_in_flight_max,
@@ -61,20 +53,15 @@ def issue_key(
     return key, minted
 
 
-def set_spending_limit(key: ApiKey, *, limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Set the key's spending limit, or clear it with three Nones. It applies from the next request. Raises InvalidLimit.
-
-    A raise of the former limit ends.
-    """
-    _require_valid(limit_cents, type, period)
-    limit = {"spending_limit_cents": limit_cents, "spending_type": type, "spending_period": period}
-    _write(key, **limit, raised_limit_cents=None, raised_until=None)
+def set_spending_limit(key: ApiKey, limit: SpendingLimit) -> None:
+    """Set or clear the key's spending limit from the next request on. A raise of the former limit ends."""
+    _write(key, **limit.columns, raised_limit_cents=None, raised_until=None)
 
 
 def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> None:
-    """Let ``limit_cents`` be the limit until that moment, by the database's clock: no task ends it. Raises InvalidLimit."""
+    """Let ``limit_cents`` be the limit until that moment, by the database's clock: no task ends it. Raises ValueError."""
     if key.spending_limit_cents is None or not key.spending_limit_cents < limit_cents <= money.CENTS_MAX:
-        raise InvalidLimit("a raise is above the key's limit")
+        raise ValueError("a raise is above the key's limit")
     _write(key, raised_limit_cents=limit_cents, raised_until=until)
 
 
@@ -122,20 +109,6 @@ def erase_keys(account: Account) -> None:
     account.keys.update(name=ERASED, tags=None)
     account.management_keys.update(name=ERASED)
     RefusedRequest.objects.filter(key__account=account).delete()
-
-
-def _require_valid(limit_cents: int | None, type: str | None, period: str | None) -> None:
-    """Raises InvalidLimit with the reason."""
-    if limit_cents is None and (type or period):
-        raise InvalidLimit("a type or period needs a spending limit")
-    if limit_cents is not None and not 0 <= limit_cents <= money.CENTS_MAX:
-        raise InvalidLimit(f"a spending limit is between 0 and {money.CENTS_MAX} cents")
-    if limit_cents is not None and type not in SpendingType.values:
-        raise InvalidLimit("a spending limit needs a type, FIXED or RECURRING")
-    if type == SpendingType.RECURRING and period not in SpendingPeriod.values:
-        raise InvalidLimit("a RECURRING limit needs a period: DAILY, WEEKLY or MONTHLY")
-    if type == SpendingType.FIXED and period:
-        raise InvalidLimit("a FIXED limit has no period")
 
 
 def _write(key: ApiKey, **fields: object) -> None:

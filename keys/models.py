@@ -15,21 +15,11 @@ from gateway_project.cells.models import Reference
 from gateway_project.cells.referred import ReferredModel
 from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import timestamps
+from keys.spending_limit import HAS_NO_FLAWS, SpendingLimit, SpendingPeriod, SpendingType
 
 RATE_MAX = 2**31 - 1  # of the columns
 TAGS_MAX = 10
 TAG_CHARACTERS_MAX = 40
-
-
-class SpendingType(models.TextChoices):
-    FIXED = "FIXED", "one-time limit"
-    RECURRING = "RECURRING", "resets each period"
-
-
-class SpendingPeriod(models.TextChoices):
-    DAILY = "DAILY", "per day"
-    WEEKLY = "WEEKLY", "per week"
-    MONTHLY = "MONTHLY", "per month"
 
 
 class ApiKey(ReferredModel):
@@ -87,15 +77,7 @@ class ApiKey(ReferredModel):
         verbose_name = "API key"
         indexes = [models.Index(fields=["last_four"], name="keys_by_last_four")]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(spending_limit_cents__isnull=True, spending_type__isnull=True, spending_period__isnull=True)
-                # isnull beside each comparison: a CHECK accepts a condition that is NULL.
-                | Q(spending_limit_cents__isnull=False, spending_type__isnull=False, spending_type="FIXED")
-                & Q(spending_period__isnull=True)
-                | Q(spending_limit_cents__isnull=False, spending_type__isnull=False, spending_type="RECURRING")
-                & Q(spending_period__isnull=False, spending_period__in=["DAILY", "WEEKLY", "MONTHLY"]),
-                name="a_limit_has_a_type_and_only_a_recurring_one_a_period",
-            ),
+            models.CheckConstraint(condition=HAS_NO_FLAWS, name="a_limit_has_a_type_and_only_a_recurring_one_a_period"),
             models.CheckConstraint(
                 condition=Q(spending_limit_cents__isnull=True) | Q(spending_limit_cents__lte=money.CENTS_MAX),
                 name="a_limit_fits_in_nanodollars",
@@ -124,6 +106,10 @@ class ApiKey(ReferredModel):
 
     def __str__(self) -> str:
         return f"{self.name} (...{self.last_four})"
+
+    @property
+    def spending_limit(self) -> SpendingLimit:
+        return SpendingLimit(self.spending_limit_cents, self.spending_type, self.spending_period)
 
     @property
     def spending_limit_nanos(self) -> int | None:

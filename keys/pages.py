@@ -111,8 +111,8 @@ def limit_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespon
     key = get_object_or_404(account.keys, pk=key_id, revoked_at=None)
     form = LimitForm(request.POST if request.method == "POST" else None, initial=LimitForm.initial_of(key))
     if request.method == "POST" and form.is_valid():
-        limit = acts.set_spending_limit(request, key, form.limit)
-        messages.success(request, f"The spending limit of {key.name} is now: {limit}.")
+        acts.set_spending_limit(request, key, form.limit)
+        messages.success(request, f"The spending limit of {key.name} is now: {form.limit}.")
         return redirect("keys")
     [summary] = summaries.summarize_keys([key], pool.database_time())
     return render(request, "dashboard/key_limit.html", {"form": form, "key": summary})

@@ -16,7 +16,7 @@ from gateway_project.text.dollars import Amount
 from keys import secret
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.limits.spending import SpendingWindow
-from keys.models import ApiKey, SpendingDay, SpendingPeriod
+from keys.models import ApiKey, SpendingDay
 
 CHART_DAYS = 30
 RECENT_DAYS = 30
@@ -130,36 +130,13 @@ def describe_state(key: ApiKey, now: datetime) -> str:
     return "Paused" if key.paused_at is not None else "Active"
 
 
-def describe_limit(limit_cents: int | None, period: str | None) -> str:
-    """Return a spending limit in words: "$5.00 per day", "$5.00 in total", "no limit"."""
-    if limit_cents is None:
-        return "no limit"
-    return f"{dollars.format_cents(limit_cents)} {_terms(period)}"
-
-
 def describe_limit_of(key: ApiKey, now: datetime) -> str:
     """Return the key's limit in words, with its raise unless that has ended: "$5.00 per day, raised to $20.00 until ..."."""
-    words = describe_limit(key.spending_limit_cents, key.spending_period)
+    words = str(key.spending_limit)
     if key.raised_until is None or key.raised_limit_cents is None or key.raised_until <= now:
         return words
     raised = dollars.format_cents(key.raised_limit_cents)
     return f"{words}, raised to {raised} until {timestamps.in_words(key.raised_until)}"
-
-
-def _terms(period: str | None) -> str:
-    return SpendingPeriod(period).label if period else "in total"
-
-
-_RESETS = {
-    SpendingPeriod.DAILY: "every day",
-    SpendingPeriod.WEEKLY: "every Monday",
-    SpendingPeriod.MONTHLY: "on the first of every month",
-}
-
-
-def describe_reset(period: str | None) -> str:
-    """Return when a limit resets, in words: "every day at 00:00 UTC"; "" for one without a period."""
-    return f"{_RESETS[SpendingPeriod(period)]} at 00:00 UTC" if period else ""
 
 
 def describe_rates(key: ApiKey) -> str:
@@ -196,7 +173,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
     spent, held, left = dollars.show_parts(parts_nanos)
     return Limit(
         amount_nanos=window.limit_nanos,
-        terms=_terms(key.spending_period),
+        terms=key.spending_limit.terms,
         spent_nanos=window.spent_nanos,
         held_nanos=window.held_nanos,
         left_nanos=window.available_nanos,
@@ -204,7 +181,7 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
         held=held,
         left=left,
         used_percent=used_nanos * 100 // window.limit_nanos if window.limit_nanos else 100,
-        resets=describe_reset(key.spending_period),
+        resets=key.spending_limit.resets,
         resets_at=window.resets_at,
         raised_until=key.raised_until if key.raised_until is not None and key.raised_until > now else None,
     )

@@ -14,6 +14,7 @@ from completions.pricing.rates import RateSheet
 from gateway_project import identifiers
 from keys import lifecycle
 from keys.models import ApiKey
+from keys.spending_limit import SpendingLimit
 
 PASSWORD = "correct horse battery staple"
 
@@ -41,8 +42,10 @@ def credit(account: Account, cents: int) -> None:
     account.refresh_from_db()
 
 
-def make_key(account: Account, name: Any = "test", **fields: Any) -> tuple[ApiKey, str]:
-    return lifecycle.issue_key(account, name=name, **fields)
+def make_key(
+    account: Account, name: Any = "test", *, limit_cents: Any = None, type: Any = None, period: Any = None, **fields: Any
+) -> tuple[ApiKey, str]:
+    return lifecycle.issue_key(account, name=name, limit=SpendingLimit(limit_cents, type, period), **fields)
 
 
 def make_provider(slug: str = "echo", *, kind: str = "echo", **fields: Any) -> Provider:

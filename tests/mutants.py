@@ -1121,15 +1121,15 @@ mutant(
     "A WEEKLY limit counts from Sunday.",
     code(
         "keys.limits.spending:select_spending_statement",
-        "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
-        "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC' + interval '1 day')::date - 1",
+        "END, statement_timestamp() AT TIME ZONE 'UTC')::date",
+        "END, statement_timestamp() AT TIME ZONE 'UTC' + interval '1 day')::date - 1",
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[WEEKLY]",
 )
 mutant(
     "a_week_resets_on_sunday",
     "A WEEKLY limit is said to reset on Sunday.",
-    code("keys.limits.spending:resets_at", "timedelta(days=7)", "timedelta(days=6)"),
+    code("keys.limits.spending:resets_at", ".days_max)", ".days_max - 1)"),
     f"{SPENDING}::test_a_week_is_from_monday_to_sunday[18]",
 )
 mutant(
@@ -1137,8 +1137,8 @@ mutant(
     "A spending limit counts the days of the server's own time zone.",
     code(
         "keys.limits.spending:select_spending_statement",
-        "'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date",
-        f"'DAILY' THEN (statement_timestamp() AT TIME ZONE '{ELSEWHERE}')::date",
+        "END, statement_timestamp() AT TIME ZONE 'UTC')::date",
+        f"END, statement_timestamp() AT TIME ZONE '{ELSEWHERE}')::date",
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[DAILY]",
 )
@@ -1240,8 +1240,8 @@ mutant(
     "What is spent on a Monday does not count against a WEEKLY limit.",
     code(
         "keys.limits.spending:select_spending_statement",
-        "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date",
-        "date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date + 1",
+        "END, statement_timestamp() AT TIME ZONE 'UTC')::date",
+        "END, statement_timestamp() AT TIME ZONE 'UTC')::date + 1",
     ),
     f"{ADMISSION}::test_a_recurring_limit_counts_from_the_first_day_of_its_window[WEEKLY]",
 )
@@ -1250,8 +1250,8 @@ mutant(
     "A FIXED limit counts from the first of the month, as if it were a MONTHLY one.",
     code(
         "keys.limits.spending:select_spending_statement",
-        "ELSE '0001-01-01'",
-        "ELSE date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date",
+        "'0001-01-01'",
+        "date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date",
     ),
     f"{ADMISSION}::test_spending_before_the_window_counts_against_a_fixed_limit_only[FIXED-None-True]",
 )

@@ -24,6 +24,7 @@ from gateway_project import errors
 from gateway_project.db import pool
 from keys import lifecycle, rotation, secret
 from keys.models import ApiKey, SpendingDay
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, outage, usage
 from tests.cases import undone
 from tests.completions.rows import lost_nanos
@@ -70,7 +71,7 @@ class Scenario:
 
     def spend_limit(self, type: str, period: str | None = None, *, left_nanos: int = 0) -> Request:
         """Set a limit of one cent, all of it spent today but ``left_nanos``."""
-        lifecycle.set_spending_limit(self.key, limit_cents=1, type=type, period=period)
+        lifecycle.set_spending_limit(self.key, SpendingLimit(1, type, period))
         today = pool.database_time().date()
         spent_nanos = 10_000_000 - left_nanos
         usage.reserve(self.key, day=today, amount_nanos=spent_nanos)
@@ -190,7 +191,7 @@ def all_in_flight_of_the_account(scenario: Scenario) -> Request:
 
 
 def tied_up_window(scenario: Scenario) -> Request:
-    lifecycle.set_spending_limit(scenario.key, limit_cents=100, type="FIXED", period=None)
+    lifecycle.set_spending_limit(scenario.key, SpendingLimit(100, "FIXED"))
     usage.reserve(scenario.key, day=pool.database_time().date(), amount_nanos=1_000_000_000)
     return scenario.request()
 

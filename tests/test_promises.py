@@ -13,8 +13,8 @@ from completions.models import LanguageModel
 from completions.request import schema
 from gateway_project import errors
 from gateway_project.db import pool
-from keys import lifecycle
-from keys.models import ApiKey, SpendingDay, SpendingPeriod, SpendingType
+from keys.models import ApiKey, SpendingDay
+from keys.spending_limit import InvalidLimit, SpendingPeriod, SpendingType
 from rankings.models import Source
 from rankings.publishing import publication
 from tests import chat, factories
@@ -382,14 +382,14 @@ def test_spending_types_and_periods_are_the_documented_ones():
     [(None, None), ("FIXED", "DAILY"), ("RECURRING", None), ("RECURRING", "YEARLY"), ("fixed", None), ("MONTHLY", "MONTHLY")],
 )
 def test_a_spending_limit_without_a_matching_type_and_period_is_refused(alice, type, period):
-    with pytest.raises(lifecycle.InvalidLimit):
+    with pytest.raises(InvalidLimit):
         factories.make_key(alice, limit_cents=1, type=type, period=period)
     assert not ApiKey.objects.exists()
 
 
 @pytest.mark.parametrize("limit_cents", [-1, 2**63, money.CENTS_MAX + 1])
 def test_a_spending_limit_out_of_bounds_is_refused(alice, limit_cents):
-    with pytest.raises(lifecycle.InvalidLimit):
+    with pytest.raises(InvalidLimit):
         factories.make_key(alice, limit_cents=limit_cents, type="FIXED")
 
 

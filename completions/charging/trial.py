@@ -126,7 +126,7 @@ def _funds(account: Account) -> str:
 
 
 def _limit(key: ApiKey, window: SpendingWindow | None) -> str:
-    words = summaries.describe_limit(key.spending_limit_cents, key.spending_period)
+    words = str(key.spending_limit)
     if window is None:
         return words.capitalize()
     spent, held, left = map(dollars.format_usd, (window.spent_nanos, window.held_nanos, window.available_nanos))

@@ -8,7 +8,8 @@ from django.http import HttpRequest
 from billing import locks as account_locks
 from billing.models import Account
 from keys import acts
-from keys.models import ApiKey, SpendingPeriod, SpendingType
+from keys.models import ApiKey
+from keys.spending_limit import SpendingLimit, SpendingPeriod, SpendingType
 
 NAME = "Playground"
 LIMIT_CENTS = 500  # a month; owners and developers change it among the keys
@@ -36,5 +37,5 @@ def _usable(account: Account) -> ApiKey | None:
 
 
 def _make(request: HttpRequest, account: Account) -> ApiKey:
-    limit = {"limit_cents": LIMIT_CENTS, "type": SpendingType.RECURRING.value, "period": SpendingPeriod.MONTHLY.value}
-    return acts.make_key(request, account, name=NAME, created_by=request.user, **limit)[0]
+    limit = SpendingLimit(LIMIT_CENTS, SpendingType.RECURRING.value, SpendingPeriod.MONTHLY.value)
+    return acts.make_key(request, account, name=NAME, created_by=request.user, limit=limit)[0]

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 import requests
 from playwright.sync_api import Page, sync_playwright
 
+from keys.spending_limit import SpendingLimit
+
 if TYPE_CHECKING:
     from billing.models import Account
 
@@ -31,9 +33,9 @@ ROOT = HERE.parent.parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 DAYS = 27
 KEYS: list[dict[str, Any]] = [
-    {"name": "production", "limit_cents": 80, "type": "RECURRING", "period": "MONTHLY"},
-    {"name": "laptop", "limit_cents": 15, "type": "RECURRING", "period": "WEEKLY"},
-    {"name": "workshop", "limit_cents": 12, "type": "FIXED"},
+    {"name": "production", "limit": SpendingLimit(80, "RECURRING", "MONTHLY")},
+    {"name": "laptop", "limit": SpendingLimit(15, "RECURRING", "WEEKLY")},
+    {"name": "workshop", "limit": SpendingLimit(12, "FIXED")},
 ]
 WORDS_MAX = 4_000
 # Invented models: name, rating, dollars per million tokens in and out, seconds a word.

@@ -11,7 +11,8 @@ from gateway_project.text import dollars, timestamps
 from keys import summaries
 from keys.limits import spending
 from keys.limits.spending import SpendingWindow
-from keys.models import ApiKey, SpendingPeriod, SpendingType
+from keys.models import ApiKey
+from keys.spending_limit import SpendingPeriod, SpendingType
 
 STATES = ("active", "paused", "expired", "revoked")
 

@@ -14,11 +14,18 @@ from gateway_project.db import pool
 from gateway_project.web.openapi.fields import optional
 from keys import allowed_models, lifecycle
 from keys.limits import rate_limits
-from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey, SpendingPeriod, SpendingType
+from keys.models import RATE_MAX, TAG_CHARACTERS_MAX, TAGS_MAX, ApiKey
+from keys.spending_limit import Flaw, InvalidLimit, SpendingLimit, SpendingPeriod, SpendingType
 
 GRACE_SECONDS_MAX = 7 * 86_400
 GRACE_SECONDS_DEFAULT = 86_400
-_LIMIT = {"spendingLimit": "limit_cents", "spendingType": "type", "spendingPeriod": "period"}
+_LIMIT = ("spendingLimit", "spendingType", "spendingPeriod")
+_FLAWS = {
+    Flaw.NO_AMOUNT: ("spendingLimit", "must be given with spendingType"),
+    Flaw.NO_TYPE: ("spendingType", "must be given with spendingLimit: FIXED or RECURRING"),
+    Flaw.NO_PERIOD: ("spendingPeriod", "must be given for a RECURRING limit: DAILY, WEEKLY or MONTHLY"),
+    Flaw.NEEDLESS_PERIOD: ("spendingPeriod", "must be null for a FIXED limit"),
+}
 _FIELDS = {
     "name": "name",
     "expiresAt": "expires_at",
@@ -121,20 +128,14 @@ def read(serializer: type[serializers.Serializer[Any]], body: Any) -> dict[str, 
     return dict(reader.validated_data)
 
 
-def limit(fields: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the spending limit as arguments of ``lifecycle.set_spending_limit``; None if the request has nothing of it."""
-    if not fields.keys() & _LIMIT.keys():
+def limit(fields: dict[str, Any]) -> SpendingLimit | None:
+    """Return the spending limit; None if the request has nothing of it."""
+    if fields.keys().isdisjoint(_LIMIT):
         return None
-    cents, type, period = (fields.get(name) for name in _LIMIT)
-    if cents is None and (type or period):
-        raise errors.wrong("spendingLimit", "must be given with spendingType")
-    if cents is not None and type is None:
-        raise errors.wrong("spendingType", "must be given with spendingLimit: FIXED or RECURRING")
-    if type == SpendingType.RECURRING and period is None:
-        raise errors.wrong("spendingPeriod", "must be given for a RECURRING limit: DAILY, WEEKLY or MONTHLY")
-    if type == SpendingType.FIXED and period is not None:
-        raise errors.wrong("spendingPeriod", "must be null for a FIXED limit")
-    return {"limit_cents": cents, "type": type, "period": period}
+    try:
+        return SpendingLimit(*(fields.get(name) for name in _LIMIT))
+    except InvalidLimit as refusal:
+        raise errors.wrong(*_FLAWS[refusal.flaw]) from None
 
 
 def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from keys.key_api.authentication import ManagementAuthentication
 from keys.key_api.key_object import ApiKeyPageSerializer, ApiKeySerializer, ApiKeyWithSecretSerializer, describe_keys
 from keys.key_api.request_fields import ChangeSerializer, NewKeySerializer, RotationSerializer
 from keys.models import ApiKey
+from keys.spending_limit import NO_LIMIT
 
 LIMIT_DEFAULT, LIMIT_MAX = 10, 100
 _IDEMPOTENCY_KEY = OpenApiParameter(
@@ -92,8 +93,9 @@ class KeyListView(FilteredView):
 
         def act() -> tuple[int, dict[str, Any]]:
             account = _account(request)
-            given = request_fields.details(fields, account) | (request_fields.limit(fields) or {})
-            key, minted = acts.make_key(request._request, account, **given)
+            given = request_fields.details(fields, account)
+            limit = request_fields.limit(fields) or NO_LIMIT
+            key, minted = acts.make_key(request._request, account, limit=limit, **given)
             return 201, {**_describe(account, key.pk), "secret": minted}
 
         return idempotency.once(request, act)

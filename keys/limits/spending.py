@@ -20,7 +20,10 @@ from gateway_project import errors
 from gateway_project.db import pipelined_transaction
 from gateway_project.db.pipelined_transaction import Statement
 from gateway_project.text import dollars, timestamps
-from keys.models import ApiKey, SpendingPeriod
+from keys.models import ApiKey
+from keys.spending_limit import PERIODS, SpendingPeriod
+
+_UNITS = " ".join(f"WHEN '{name}' THEN '{period.unit}'" for name, period in PERIODS.items())
 
 
 @dataclass
@@ -68,7 +71,7 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
     Open holds are of today and yesterday, because no completion runs for a day.
     """
     return Statement(
-        """
+        f"""
         SELECT json_build_array(
             counted.id, coalesce(sum(open_holds) FILTER (WHERE day >= yesterday), 0), limit_cents, first_day,
             coalesce(sum(spent_nanos) FILTER (WHERE day >= first_day), 0),
@@ -77,17 +80,15 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
             SELECT id, (statement_timestamp() AT TIME ZONE 'UTC')::date - 1 AS yesterday,
                 CASE WHEN raised_until > statement_timestamp() THEN raised_limit_cents ELSE spending_limit_cents END
                     AS limit_cents,
-                CASE WHEN spending_limit_cents IS NOT NULL THEN CASE spending_period
-                    WHEN 'DAILY' THEN (statement_timestamp() AT TIME ZONE 'UTC')::date
-                    WHEN 'WEEKLY' THEN date_trunc('week', statement_timestamp() AT TIME ZONE 'UTC')::date
-                    WHEN 'MONTHLY' THEN date_trunc('month', statement_timestamp() AT TIME ZONE 'UTC')::date
-                    ELSE '0001-01-01' END END AS first_day
+                CASE WHEN spending_limit_cents IS NOT NULL THEN coalesce(
+                    date_trunc(CASE spending_period {_UNITS} END, statement_timestamp() AT TIME ZONE 'UTC')::date,
+                    '0001-01-01') END AS first_day
             FROM keys_apikey
             WHERE id = ANY (ARRAY(SELECT json_array_elements_text($1::json)))
         ) AS counted
         LEFT JOIN keys_spendingday ON key_id = counted.id AND day >= least(first_day, yesterday)
         GROUP BY counted.id, limit_cents, first_day, yesterday
-        """,
+        """,  # noqa: S608  constants of this code
         list(key_ids),
     )
 
@@ -117,15 +118,11 @@ def _build_window(key: ApiKey, columns: Sequence[Any]) -> SpendingWindow:
 
 def resets_at(period: str | None, first_day: date) -> datetime | None:
     """Return when the window that begins on ``first_day`` ends, 00:00 UTC; None for a FIXED limit, which has no period."""
-    match period:
-        case SpendingPeriod.DAILY:
-            next_day = first_day + timedelta(days=1)
-        case SpendingPeriod.WEEKLY:
-            next_day = first_day + timedelta(days=7)
-        case SpendingPeriod.MONTHLY:
-            next_day = (first_day + timedelta(days=31)).replace(day=1)
-        case _:
-            return None
+    if period is None:
+        return None
+    next_day = first_day + timedelta(days=PERIODS[period].days_max)
+    if period == SpendingPeriod.MONTHLY:
+        next_day = next_day.replace(day=1)
     return datetime.combine(next_day, time.min, UTC)
 
 

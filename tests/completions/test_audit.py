@@ -14,6 +14,7 @@ from gateway_project import identifiers
 from keys import lifecycle
 from keys.limits import spending
 from keys.models import ApiKey
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.billing import guards
 from tests.conftest import client_for
@@ -75,12 +76,12 @@ def test_a_limit_changed_within_its_window_is_no_violation(alice):
     key, secret = factories.make_key(alice, limit_cents=3, type="FIXED")
     factories.make_model("demo/free", input="0", output="0")
     assert [ask(secret) for _ in range(3)] == [200] * 3
-    lifecycle.set_spending_limit(key, limit_cents=1, type="RECURRING", period="MONTHLY")
+    lifecycle.set_spending_limit(key, SpendingLimit(1, "RECURRING", "MONTHLY"))
     assert ask(secret) == 402
     assert ask(secret, "demo/free") == 200  # a free completion fits a limit that is exceeded already
-    lifecycle.set_spending_limit(key, limit_cents=4, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(4, "RECURRING", "DAILY"))
     assert ask(secret) == 200
-    lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit())
     assert ask(secret) == 200
     limits = Completion.objects.order_by("created_at").values_list("limit_nanos", flat=True)
     assert list(limits) == [3 * CENT] * 3 + [CENT, 4 * CENT, None]

@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from billing import money
 from keys import lifecycle, secret
 from keys.models import ApiKey, SpendingDay
+from keys.spending_limit import InvalidLimit, SpendingLimit
 from tests import factories
 
 LIMITS = ("spending_limit_cents", "spending_type", "spending_period")
@@ -58,9 +59,9 @@ def test_issuing_a_key_does_not_store_its_secret(alice):
 
 @pytest.mark.parametrize(("limit_cents", "type", "period"), GOOD)
 def test_valid_limits_are_accepted(alice, limit_cents, type, period):
-    issued, _ = lifecycle.issue_key(alice, name="k", limit_cents=limit_cents, type=type, period=period)
+    issued, _ = lifecycle.issue_key(alice, name="k", limit=SpendingLimit(limit_cents, type, period))
     limited, _ = factories.make_key(alice)
-    lifecycle.set_spending_limit(limited, limit_cents=limit_cents, type=type, period=period)
+    lifecycle.set_spending_limit(limited, SpendingLimit(limit_cents, type, period))
     assert limits(issued) == limits(limited) == (limit_cents, type, period)
     assert limited.spending_limit_cents == limit_cents
 
@@ -68,10 +69,10 @@ def test_valid_limits_are_accepted(alice, limit_cents, type, period):
 @pytest.mark.parametrize(("limit_cents", "type", "period"), BAD)
 def test_invalid_limits_are_refused(alice, limit_cents, type, period):
     key, _ = factories.make_key(alice, limit_cents=7, type="FIXED")
-    with pytest.raises(lifecycle.InvalidLimit):
-        lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=type, period=period)
-    with pytest.raises(lifecycle.InvalidLimit):
-        lifecycle.issue_key(alice, name="k", limit_cents=limit_cents, type=type, period=period)
+    with pytest.raises(InvalidLimit):
+        lifecycle.set_spending_limit(key, SpendingLimit(limit_cents, type, period))
+    with pytest.raises(InvalidLimit):
+        lifecycle.issue_key(alice, name="k", limit=SpendingLimit(limit_cents, type, period))
     assert limits(ApiKey.objects.get()) == (7, "FIXED", None)
 
 
@@ -107,7 +108,7 @@ def test_setting_a_limit_writes_no_other_column(alice):
     key, _ = factories.make_key(alice, requests_per_minute=5)
     stale = ApiKey.objects.get(pk=key.pk)
     ApiKey.objects.filter(pk=key.pk).update(requests_full_at="2026-11-21T00:00:00Z", requests_per_minute=9)
-    lifecycle.set_spending_limit(stale, limit_cents=5, type="FIXED", period=None)
+    lifecycle.set_spending_limit(stale, SpendingLimit(5, "FIXED"))
     row = ApiKey.objects.get(pk=key.pk)
     assert (row.requests_per_minute, row.requests_full_at is not None, row.spending_limit_cents) == (9, True, 5)
 
@@ -131,7 +132,7 @@ def test_revoking_affects_one_key_only(alice):
 def test_a_key_is_locked_after_its_account_before_it_is_written(alice):
     key, _ = factories.make_key(alice)
     with CaptureQueriesContext(connection) as captured:
-        lifecycle.set_spending_limit(key, limit_cents=5, type="FIXED", period=None)
+        lifecycle.set_spending_limit(key, SpendingLimit(5, "FIXED"))
     locked = [query["sql"].rpartition(" FOR NO KEY UPDATE OF ") for query in captured]
     tables = [table.strip('"') for _, found, table in locked if found]
     assert tables == ["billing_account", "keys_apikey"]

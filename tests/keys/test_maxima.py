@@ -18,6 +18,7 @@ from gateway_project.activity.models import Activity
 from gateway_project.web.request_notes import RequestNotes
 from keys import acts, lifecycle, management_keys, rotation
 from keys.models import ApiKey, FormerSecret, ManagementKey, ManagementReply
+from keys.spending_limit import SpendingLimit
 from tests import factories
 from tests.keys.key_api.conftest import _nothing_is_counted, api, manager  # noqa: F401  fixtures
 from tests.pages.conftest import owner  # noqa: F401  a fixture
@@ -130,7 +131,7 @@ def test_programs_use_up_nothing_of_people(alice, api, owner, settings):  # noqa
 
 def test_what_people_do_in_defence_is_never_refused(alice, settings, rf):
     key, _ = factories.make_key(alice)
-    acts.set_spending_limit(None, key, {"limit_cents": 500, "type": "FIXED", "period": None})
+    acts.set_spending_limit(None, key, SpendingLimit(500, "FIXED"))
     developer, user = factories.make_user("developer@example.org"), alice.members.get()
     member = factories.add_member(account=alice, user=developer, role=Role.DEVELOPER)
     request = rf.post("/")
@@ -140,7 +141,7 @@ def test_what_people_do_in_defence_is_never_refused(alice, settings, rf):
         _record(act="CHANGED", account_id=account_id, actor=user, object_type="x", object_id="1", summary="Changed.")
 
     def limit(cents):
-        acts.set_spending_limit(request, key, {"limit_cents": cents, "type": "FIXED", "period": None})
+        acts.set_spending_limit(request, key, SpendingLimit(cents, "FIXED"))
 
     limit(400)
     acts.rotate(request, key, timedelta())

@@ -7,6 +7,7 @@ import pytest
 from gateway_project.db import pool
 from keys import lifecycle
 from keys.models import SpendingDay
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -98,7 +99,7 @@ def test_usage_is_of_the_key_and_the_balance_of_the_account(alice, program, echo
 
 
 def test_running_requests_are_reported_as_held(alice, key, program):
-    lifecycle.set_spending_limit(key[0], limit_cents=100, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], SpendingLimit(100, "FIXED"))
     now = pool.database_time()
     usage.place(alice, 1, reference="running", expires_at=now + timedelta(hours=1))
     usage.reserve(key[0], day=now.date(), amount_nanos=1)
@@ -115,7 +116,7 @@ def test_running_requests_are_reported_as_held(alice, key, program):
 
 
 def test_a_fixed_limit_counts_all_days_and_never_resets(key, program):
-    lifecycle.set_spending_limit(key[0], limit_cents=500, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], SpendingLimit(500, "FIXED"))
     SpendingDay.objects.create(key=key[0], day=pool.database_time().date() - timedelta(days=4_000), spent_nanos=10_000_001)
     assert usage_of(program)["limit"] == {
         "spendingLimit": 500,
@@ -131,7 +132,7 @@ def test_a_fixed_limit_counts_all_days_and_never_resets(key, program):
 
 @pytest.mark.parametrize("period", ["DAILY", "WEEKLY", "MONTHLY"])
 def test_a_recurring_limit_counts_its_window_and_says_when_it_resets(key, program, period):
-    lifecycle.set_spending_limit(key[0], limit_cents=500, type="RECURRING", period=period)
+    lifecycle.set_spending_limit(key[0], SpendingLimit(500, "RECURRING", period))
     today = pool.database_time().date()
     SpendingDay.objects.create(key=key[0], day=today, spent_nanos=7)
     SpendingDay.objects.create(key=key[0], day=today - timedelta(days=31), spent_nanos=1_000)
@@ -156,7 +157,7 @@ def test_it_answers_when_limit_and_account_are_exhausted(bob, echo_model):
 
 def test_a_limit_lowered_below_what_is_spent_leaves_nothing(key, program):
     SpendingDay.objects.create(key=key[0], day=pool.database_time().date(), spent_nanos=50_000_000)
-    lifecycle.set_spending_limit(key[0], limit_cents=1, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], SpendingLimit(1, "FIXED"))
     limit = usage_of(program)["limit"]
     assert (limit["remainingInCents"], limit["remainingInDollars"], limit["spentInDollars"]) == (0, "0.00", "0.05")
 

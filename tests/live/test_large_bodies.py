@@ -12,6 +12,7 @@ import pytest
 from billing.models import Hold
 from completions.models import Completion
 from keys import lifecycle
+from keys.spending_limit import SpendingLimit
 from tests import factories, waiting
 from tests.live.conftest import REQUEST_BYTES_MAX
 from tests.live.gateway import Answer, answer, eventually, head, read_all, read_until, wait_until_settled
@@ -35,7 +36,7 @@ def refuse_revoked(key, alice) -> int:
 
 
 def refuse_broke(key, alice) -> int:
-    lifecycle.set_spending_limit(key[0], limit_cents=0, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key[0], SpendingLimit(0, "FIXED"))
     return 402
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from completions.models import Provider
 from keys import lifecycle
+from keys.spending_limit import SpendingLimit
 from tests import factories
 from tests.completions.routes import let_providers_cancel
 from tests.completions.rows import assert_charged
@@ -162,7 +163,7 @@ def test_an_empty_account_is_tried_once(gateway, sdk, bob, stream):
 @pytest.mark.parametrize(("type", "period"), [("FIXED", None), ("RECURRING", "MONTHLY")])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_reached_spending_limit_is_tried_once(gateway, sdk, key, type, period, stream):
-    lifecycle.set_spending_limit(key[0], limit_cents=0, type=type, period=period)
+    lifecycle.set_spending_limit(key[0], SpendingLimit(0, type, period))
     error, attempts = refused(gateway, sdk, openai.APIStatusError, stream=stream)
     assert (error.status_code, error.code, error.body["limit_source"], attempts) == (402, "insufficient_quota", "key", 1)
     assert ("resets_at" in error.body) == (type == "RECURRING")

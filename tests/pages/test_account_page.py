@@ -20,6 +20,7 @@ from billing.models import Account, CreditRequest, LedgerEntry, PasswordLink, Us
 from gateway_project import identifiers
 from gateway_project.activity.models import Activity
 from keys import lifecycle
+from keys.spending_limit import SpendingLimit
 from tests import factories, usage
 from tests.conftest import client_for
 from tests.pages.conftest import make_staff, owner_of, signed_in
@@ -430,7 +431,7 @@ def until(**ahead):
 
 
 def limited(key):
-    lifecycle.set_spending_limit(key, limit_cents=500, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(500, "RECURRING", "DAILY"))
     return key
 
 
@@ -506,7 +507,7 @@ def test_a_keys_form_that_was_opened_before_a_change_says_what_changed(desk, key
     limited(key)
     page = key_page(key, act)
     form = open_form(desk, page, **fields)
-    lifecycle.set_spending_limit(key, limit_cents=700, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(700, "RECURRING", "DAILY"))
     lifecycle.set_rates(key, requests_per_minute=9, tokens_per_minute=None, requests_in_flight_max=None)
     before = rows()
     assert "Changed since you opened this page: it was" in errors_of(desk.post(page, form))[at_fault]

@@ -11,6 +11,7 @@ from billing.models import LedgerEntry, User
 from completions import tasks
 from completions.models import Completion, ProviderPrice, Route
 from keys import lifecycle
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.conftest import client_for
 from tests.pages import figures
@@ -37,7 +38,7 @@ def volume(alice):
     usage.pay(alice, 3_000, "pi_1")
     keys = [factories.make_key(alice, name) for name in ("laptop", "server", "idle")]
     for key, _ in keys:
-        lifecycle.set_spending_limit(key, limit_cents=2_000, type="FIXED", period=None)
+        lifecycle.set_spending_limit(key, SpendingLimit(2_000, "FIXED"))
     for number in range(18):
         client = client_for(keys[number % 2][1])
         words = " ".join(f"word{each}" for each in range(1 + number * 37 % 200))

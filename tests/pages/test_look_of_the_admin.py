@@ -22,6 +22,7 @@ from gateway_project import identifiers
 from keys import lifecycle
 from keys.models import ApiKey, RefusalCount
 from keys.refusal_history import collector
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.browser import faults, faults_everywhere, faults_in_the_dark, found_on, sign_in
 from tests.conftest import client_for
@@ -123,7 +124,7 @@ def ids(root, alice):
     asked = CreditRequest.objects.create(
         reference="form", account=alice, amount_cents=20_000, reason="Sorry", requested_by=factories.make_user("s@example.org")
     )
-    lifecycle.set_spending_limit(key, limit_cents=500, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(500, "RECURRING", "DAILY"))
     usage.buy(alice, 2_000, "pi_1")
     with transaction.atomic():
         use(key, cost_nanos=1_234_567_891)

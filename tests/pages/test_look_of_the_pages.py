@@ -17,6 +17,7 @@ from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle, management_keys
 from keys.refusal_history import collector
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.browser import faults, faults_in_the_dark, faults_on_a_dark_phone, found_on, sign_in
 from tests.conftest import client_for
@@ -137,7 +138,7 @@ def owners_paths(transactional_db, alice):
     facts.forget()
     public_page.forget()
     key, secret = factories.make_key(alice, "laptop")
-    lifecycle.set_spending_limit(key, limit_cents=500, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(500, "RECURRING", "DAILY"))
     factories.make_key(alice, "W" * 100, limit_cents=922_337_203_685, type="FIXED")
     payment = usage.pay(alice, 900_000_000_000, "pi_1")
     asked = chat.ask(client_for(secret), model="acme/large", user="u" * 200, metadata={"team": "W" * 100})

@@ -23,6 +23,7 @@ from gateway_project.text import timestamps
 from keys import lifecycle
 from keys.models import ApiKey
 from keys.refusal_history import collector
+from keys.spending_limit import SpendingLimit
 from tests import browser, chat, factories, second_factors, usage
 from tests.conftest import client_for
 from tests.gateway_project.activity.test_staff_groups import fill as make_groups
@@ -221,7 +222,7 @@ def test_a_credit_above_the_threshold_takes_two_people_and_is_corrected_once(des
 
 def test_a_refusal_is_explained_and_mended_with_a_raise_that_ends_by_itself(desk_of, alice, echo_model):
     key, secret = factories.make_key(alice, "laptop")
-    lifecycle.set_spending_limit(key, limit_cents=0, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "RECURRING", "DAILY"))
     refused = chat.ask(client_for(secret))
     assert refused.status_code == 402
     collector.write()

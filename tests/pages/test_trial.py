@@ -13,6 +13,7 @@ from keys import lifecycle
 from keys.limits import refusal_cache
 from keys.models import ApiKey
 from keys.refusal_history.collector import process_collector
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories
 from tests.completions.conftest import impatient
 from tests.conftest import client_for
@@ -75,7 +76,7 @@ def test_what_would_be_held_is_what_the_request_then_holds(support, alice, echo_
 
 def test_the_figures_behind_it_are_shown(support, alice, echo_model):
     key, _ = factories.make_key(alice)
-    lifecycle.set_spending_limit(key, limit_cents=250, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(250, "RECURRING", "DAILY"))
     lifecycle.set_rates(key, requests_per_minute=60, tokens_per_minute=1_000, requests_in_flight_max=7)
     LanguageModel.objects.update(requests_in_flight_max=2)
     page = text(try_it(support, key, max_tokens=100))

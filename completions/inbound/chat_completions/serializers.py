@@ -20,7 +20,7 @@ from completions.request.messages import AUDIO_FORMATS, IMAGE_DETAILS, ROLES
 from gateway_project.text import dollars
 from gateway_project.web.openapi import specification
 from gateway_project.web.openapi.fields import Constant, OneOf, SchemaField, TextOr, optional
-from keys.models import SpendingPeriod, SpendingType
+from keys.spending_limit import SpendingPeriod, SpendingType
 
 CHARGED_TIERS = (*meters.TIERS, "default")  # that a completion or a quote names
 

@@ -9,7 +9,8 @@ from billing.management import arguments
 from billing.models import User
 from gateway_project.operator_command import OperatorCommand
 from keys import lifecycle
-from keys.models import RATE_MAX, ApiKey, SpendingPeriod, SpendingType
+from keys.models import RATE_MAX, ApiKey
+from keys.spending_limit import InvalidLimit, SpendingLimit, SpendingPeriod, SpendingType
 
 
 class Command(OperatorCommand):
@@ -28,27 +29,24 @@ class Command(OperatorCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = arguments.text("--name", options["name"], characters_max=100)
-        limits = _limits(options)
+        cents = _optional("--limit", options["limit"], minimum=0, maximum=money.CENTS_MAX)
+        rates = {
+            "requests_per_minute": _optional("--rpm", options["rpm"], minimum=1, maximum=RATE_MAX),
+            "tokens_per_minute": _optional("--tpm", options["tpm"], minimum=1, maximum=RATE_MAX),
+            "requests_in_flight_max": _optional("--in-flight", options["in_flight"], minimum=1, maximum=RATE_MAX),
+        }
         account = arguments.account(options)
         owner = User.objects.get(email=arguments.email("EMAIL", options["email"]))
         try:
-            key, secret = lifecycle.issue_key(account, name=name, created_by=owner, **limits)
-        except lifecycle.InvalidLimit as error:
+            limit = SpendingLimit(
+                cents, options["type"] and options["type"].upper(), options["period"] and options["period"].upper()
+            )
+        except InvalidLimit as error:
             raise CommandError(f"--limit, --type, --period: {error}.") from None
+        key, secret = lifecycle.issue_key(account, name=name, created_by=owner, limit=limit, **rates)
         self.write_result(
             options, {"key": key.pk, "secret": secret}, f"{_sentence(key)} Keep its secret, it is shown once:\n{secret}"
         )
-
-
-def _limits(options: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "limit_cents": _optional("--limit", options["limit"], minimum=0, maximum=money.CENTS_MAX),
-        "type": options["type"] and options["type"].upper(),
-        "period": options["period"] and options["period"].upper(),
-        "requests_per_minute": _optional("--rpm", options["rpm"], minimum=1, maximum=RATE_MAX),
-        "tokens_per_minute": _optional("--tpm", options["tpm"], minimum=1, maximum=RATE_MAX),
-        "requests_in_flight_max": _optional("--in-flight", options["in_flight"], minimum=1, maximum=RATE_MAX),
-    }
 
 
 def _optional(argument: str, typed: str | None, *, minimum: int, maximum: int) -> int | None:

@@ -20,6 +20,7 @@ from gateway_project.text import dollars
 from keys import lifecycle
 from keys.limits import limit_state_cache
 from keys.models import ApiKey, SpendingDay
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -393,11 +394,11 @@ def test_without_max_tokens_a_nearly_spent_limit_shortens_the_reply(alice, echo_
 def test_a_changed_limit_applies_to_the_next_request(alice, echo_model):
     key, client = caller(alice, limit_cents=0, type="FIXED")
     assert chat.ask(client, max_tokens=1).status_code == 402
-    lifecycle.set_spending_limit(key, limit_cents=1, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(1, "FIXED"))
     assert chat.ask(client, max_tokens=1).status_code == 200
-    lifecycle.set_spending_limit(key, limit_cents=0, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "RECURRING", "DAILY"))
     assert chat.ask(client, max_tokens=1).status_code == 402
-    lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit())
     assert chat.ask(client, max_tokens=1).status_code == 200
 
 

@@ -34,6 +34,7 @@ from keys.authentication import Caller
 from keys.limits import refusal_cache, spending
 from keys.limits.spending import SpendingWindow
 from keys.models import SpendingDay
+from keys.spending_limit import SpendingLimit
 from tests import cells, factories, state_machines, stepped_clock, usage
 from tests.completions import settlements
 from tests.completions.charging.spending_model import AccountModel, CompletionModel, KeyModel, Model
@@ -141,7 +142,7 @@ class BatchStateMachine(state_machines.StateMachine):
     def limit(self, key: int, given: tuple[int, str | None] | None) -> None:
         cents, period = given or (None, None)
         type = None if cents is None else "RECURRING" if period else "FIXED"
-        lifecycle.set_spending_limit(self.keys[key], limit_cents=cents, type=type, period=period)
+        lifecycle.set_spending_limit(self.keys[key], SpendingLimit(cents, type, period))
         self.key_models[key].limit = None if cents is None else cents * CENT
         self.key_models[key].period = period
 

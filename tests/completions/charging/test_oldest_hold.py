@@ -14,6 +14,7 @@ from gateway_project.db import pool
 from gateway_project.text import timestamps
 from keys import lifecycle
 from keys.models import ApiKey
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, usage
 from tests.conftest import client_for
 
@@ -49,11 +50,11 @@ def nothing_left(account: Account, key: ApiKey) -> None:
 
 
 def fixed_limit(account: Account, key: ApiKey) -> None:
-    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "FIXED"))
 
 
 def limit_of_the_month(account: Account, key: ApiKey) -> None:
-    lifecycle.set_spending_limit(key, limit_cents=0, type="RECURRING", period="MONTHLY")
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "RECURRING", "MONTHLY"))
 
 
 def all_funds_held(account: Account, key: ApiKey) -> None:
@@ -62,7 +63,7 @@ def all_funds_held(account: Account, key: ApiKey) -> None:
 
 
 def all_of_the_limit_held(account: Account, key: ApiKey) -> None:
-    lifecycle.set_spending_limit(key, limit_cents=5, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(5, "FIXED"))
 
 
 def first_of_next_month() -> str:

@@ -13,6 +13,7 @@ from completions.models import RoutableAlias
 from keys import lifecycle
 from keys.limits import refusal_cache
 from keys.models import ApiKey
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories, waiting
 from tests.completions.conftest import impatient
 from tests.completions.rows import MESSAGES
@@ -105,7 +106,7 @@ def test_the_affordable_tokens_are_the_most_that_are_admitted(alice, echo_model)
 
 def test_a_spending_limit_bounds_what_is_available(alice, echo_model):
     key, secret = factories.make_key(alice)
-    lifecycle.set_spending_limit(key, limit_cents=250, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(250, "RECURRING", "DAILY"))
     assert quote(client_for(secret))["available"] == Decimal("2.50")
 
 

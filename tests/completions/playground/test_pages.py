@@ -16,6 +16,7 @@ from gateway_project.text import dollars
 from keys import lifecycle
 from keys.models import ApiKey, RefusedRequest, SpendingDay
 from keys.refusal_history import collector
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories
 from tests.pages.conftest import owner_of, signed_in
 
@@ -182,7 +183,7 @@ def test_revoked_key_ends_the_playground_until_a_member_makes_another(owner, ali
 def test_limit_of_the_key_ends_what_the_playground_spends(owner, alice):
     owner.post(PATH, form(alice))
     key = playground_keys(alice).get()
-    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "FIXED"))
     reply = owner.post(PATH, form(alice))
     assert reply.status_code == 402
     assert "spending limit" in text(reply)
@@ -278,7 +279,7 @@ def test_paused_key_spends_nothing_and_says_so(owner, alice):
 def test_refusals_are_in_the_history_of_the_key(owner, alice):
     owner.post(PATH, form(alice))
     key = playground_keys(alice).get()
-    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "FIXED"))
     collector.process_collector.take()
     owner.post(PATH, form(alice))
     collector.write()

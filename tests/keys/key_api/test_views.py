@@ -12,6 +12,7 @@ from billing.models import Account
 from gateway_project.activity.models import Activity
 from keys import lifecycle, rotation, secret
 from keys.models import ApiKey, FormerSecret
+from keys.spending_limit import SpendingLimit
 from tests import factories
 from tests.cases import undone
 from tests.conftest import client_for
@@ -196,7 +197,7 @@ def test_a_key_shows_what_it_spent(api, alice):
 
 
 def test_only_what_is_given_is_changed(api, manager, key, echo_model):
-    lifecycle.set_spending_limit(key, limit_cents=700, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(700, "FIXED"))
     reply = api.patch(f"{KEYS}/{key.pk}", {"name": "server", "tags": ["web"], "allowedModels": ["demo/echo"]})
     assert reply.status_code == 200
     shown = reply.json()

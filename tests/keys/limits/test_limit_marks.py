@@ -9,6 +9,7 @@ from keys import lifecycle
 from keys.limits import limit_marks, spending
 from keys.limits.spending import SpendingWindow
 from keys.models import SpendingDay
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories
 from tests.conftest import client_for
 
@@ -88,7 +89,7 @@ def test_a_completion_that_takes_its_key_past_a_mark_is_told(key, echo_model):
 def test_a_limit_that_was_set_while_the_request_ran_counts(echo_model):
     key, secret = factories.make_key(factories.make_account(cents=1_000))
     reply = chat.send(client_for(secret), chat.body(max_tokens=1, stream=True))
-    lifecycle.set_spending_limit(key, limit_cents=10, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(10, "FIXED"))
     key.refresh_from_db()
     SpendingDay.objects.update(spent_nanos=8 * CENT - 1)
     assert reply.getvalue()

@@ -18,6 +18,7 @@ from keys.limits.limit_state_cache import CachedRateLimit
 from keys.limits.rate_limits import RateLimits, RateLimitState
 from keys.limits.refusal_cache import FLOOD_REFUSALS, AdmissionDemand, RefusalCache
 from keys.models import ApiKey
+from keys.spending_limit import SpendingLimit
 from tests import chat, factories
 from tests.conftest import client_for
 from tests.monotonic_clock import use_clock
@@ -279,7 +280,7 @@ def not_allowed(account: Account, key: ApiKey) -> None:
 
 
 def limit_reached(account: Account, key: ApiKey) -> None:
-    lifecycle.set_spending_limit(key, limit_cents=0, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(0, "FIXED"))
 
 
 def without_credit(account: Account, key: ApiKey) -> None:
@@ -319,7 +320,7 @@ def test_a_replayed_refusal_for_money_names_no_figure_of_another_request(charlie
     factories.make_model("acme/large", input="3", output="15")
     key, secret = factories.make_key(bob if source == "account" else charlie)
     if source == "key":
-        lifecycle.set_spending_limit(key, limit_cents=1, type="FIXED", period=None)
+        lifecycle.set_spending_limit(key, SpendingLimit(1, "FIXED"))
     client = client_for(secret)
     decided = [chat.ask(client, model="acme/large", max_tokens=3_000) for _ in range(FLOOD_REFUSALS)]
     assert all("may cost up to $0.045" in chat.assert_error(reply, *TOO_LITTLE)["message"] for reply in decided)

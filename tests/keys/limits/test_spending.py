@@ -11,7 +11,8 @@ from gateway_project.db import pipelined_transaction
 from keys import lifecycle
 from keys.limits import spending
 from keys.limits.spending import SpendingChange
-from keys.models import ApiKey, SpendingDay, SpendingPeriod
+from keys.models import ApiKey, SpendingDay
+from keys.spending_limit import SpendingLimit, SpendingPeriod
 from tests import factories, stepped_clock, usage
 
 CENT = money.NANOS_PER_CENT
@@ -69,7 +70,7 @@ def refused(key, need_nanos, now=NOW):
     ],
 )
 def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, resets_at):
-    lifecycle.set_spending_limit(key, limit_cents=100, type=type, period=period)
+    lifecycle.set_spending_limit(key, SpendingLimit(100, type, period))
     window = spending.read_window(key)
     assert (window.limit_nanos, window.spent_nanos, window.held_nanos) == (100 * CENT, cents * CENT, 0)
     assert window.resets_at == resets_at
@@ -85,7 +86,7 @@ def test_the_window_counts_the_days_of_its_limit(key, type, period, cents, reset
     ],
 )
 def test_a_recurring_limit_restarts_at_midnight_without_a_write(key, period, last_moment, next_moment, before):
-    lifecycle.set_spending_limit(key, limit_cents=100, type="RECURRING", period=period)
+    lifecycle.set_spending_limit(key, SpendingLimit(100, "RECURRING", period))
     rows = list(SpendingDay.objects.order_by("day").values())
     assert (spent_cents(key, last_moment), spent_cents(key, next_moment)) == (before, 0)
     assert list(SpendingDay.objects.order_by("day").values()) == rows
@@ -175,16 +176,16 @@ def test_a_changed_limit_counts_what_was_really_spent(key):
     limits = [(100, "FIXED", None), (2, "RECURRING", "DAILY"), (2, "RECURRING", "WEEKLY"), (40, "FIXED", None)]
     seen = []
     for limit_cents, type, period in limits:
-        lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=type, period=period)
+        lifecycle.set_spending_limit(key, SpendingLimit(limit_cents, type, period))
         window = spending.read_window(key)
         seen.append((window.spent_nanos // CENT, window.available_nanos // CENT))
     assert seen == [(63, 37), (1, 1), (3, 0), (63, 0)]
-    lifecycle.set_spending_limit(key, limit_cents=None, type=None, period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit())
     assert spending.read_window(key) is None
 
 
 def test_reserved_money_is_neither_available_nor_spent(key):
-    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(10, "RECURRING", "DAILY"))
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     window = spending.read_window(key)
     assert (window.spent_nanos, window.held_nanos) == (1 * CENT, 6 * CENT)
@@ -194,7 +195,7 @@ def test_reserved_money_is_neither_available_nor_spent(key):
 
 
 def test_a_completion_counts_on_the_day_it_was_admitted(key):
-    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(10, "RECURRING", "DAILY"))
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     tomorrow = NOW + timedelta(days=1)
     usage.commit(key, day=TODAY, held_nanos=6 * CENT, spent_nanos=5 * CENT, prompt_tokens=1, completion_tokens=1)
@@ -202,7 +203,7 @@ def test_a_completion_counts_on_the_day_it_was_admitted(key):
 
 
 def test_a_completion_of_an_earlier_window_does_not_change_this_one(key):
-    lifecycle.set_spending_limit(key, limit_cents=63, type="RECURRING", period="WEEKLY")
+    lifecycle.set_spending_limit(key, SpendingLimit(63, "RECURRING", "WEEKLY"))
     window = spending.read_window(key)
     before = (window.spent_nanos, window.held_nanos)
     window.settle(date(2026, 11, 15), held_nanos=5, spent_nanos=3)  # on Sunday
@@ -241,7 +242,7 @@ def test_the_days_of_another_key_do_not_count(key, alice):
 
 
 def test_a_limit_held_by_running_requests_is_refused_as_tied_up(key):
-    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(10, "RECURRING", "DAILY"))
     usage.reserve(key, day=TODAY, amount_nanos=6 * CENT)
     refusal = refused(key, 9 * CENT)
     assert type(refusal) is errors.TiedUp
@@ -250,7 +251,7 @@ def test_a_limit_held_by_running_requests_is_refused_as_tied_up(key):
 
 
 def test_a_recurring_limit_with_too_little_left_says_when_it_resets(key):
-    lifecycle.set_spending_limit(key, limit_cents=10, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(10, "RECURRING", "DAILY"))
     refusal = refused(key, 9 * CENT + 1)
     assert type(refusal) is errors.SpendingLimitReached
     assert (refusal.status, refusal.code, refusal.limit_source) == (402, "insufficient_quota", "key")
@@ -261,7 +262,7 @@ def test_a_recurring_limit_with_too_little_left_says_when_it_resets(key):
 
 
 def test_a_fixed_limit_that_is_reached_never_resets(key):
-    lifecycle.set_spending_limit(key, limit_cents=63, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(63, "FIXED"))
     refusal = refused(key, 1)
     assert type(refusal) is errors.SpendingLimitReached
     assert refusal.headers == {"x-should-retry": "false"}
@@ -269,7 +270,7 @@ def test_a_fixed_limit_that_is_reached_never_resets(key):
 
 
 def test_a_raise_is_the_limit_until_its_moment_and_ends_by_itself(key):
-    lifecycle.set_spending_limit(key, limit_cents=2, type="RECURRING", period="DAILY")
+    lifecycle.set_spending_limit(key, SpendingLimit(2, "RECURRING", "DAILY"))
     ends = NOW + timedelta(hours=1)
     lifecycle.raise_spending_limit(key, limit_cents=5, until=ends)
     stepped_clock.step(ends - timedelta(microseconds=1))
@@ -284,16 +285,16 @@ def test_a_raise_is_the_limit_until_its_moment_and_ends_by_itself(key):
 
 
 def test_a_new_limit_ends_a_raise(key):
-    lifecycle.set_spending_limit(key, limit_cents=2, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(2, "FIXED"))
     lifecycle.raise_spending_limit(key, limit_cents=500, until=NOW + timedelta(days=1))
-    lifecycle.set_spending_limit(key, limit_cents=100, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(100, "FIXED"))
     assert spending.read_window(key).limit_nanos == 100 * CENT
 
 
 @pytest.mark.parametrize(("limit_cents", "raised_cents"), [(None, 5), (5, 5), (5, 4), (5, money.CENTS_MAX + 1)])
 def test_a_raise_is_above_the_limit_and_ends(key, limit_cents, raised_cents):
-    lifecycle.set_spending_limit(key, limit_cents=limit_cents, type=limit_cents and "FIXED", period=None)
-    with pytest.raises(lifecycle.InvalidLimit):
+    lifecycle.set_spending_limit(key, SpendingLimit(limit_cents, limit_cents and "FIXED"))
+    with pytest.raises(ValueError, match="above"):
         lifecycle.raise_spending_limit(key, limit_cents=raised_cents, until=NOW)
     with pytest.raises(IntegrityError, match="a_raise_is_above_the_limit_and_ends"), transaction.atomic():
         ApiKey.objects.filter(pk=key.pk).update(raised_limit_cents=raised_cents, raised_until=NOW)
@@ -301,6 +302,6 @@ def test_a_raise_is_above_the_limit_and_ends(key, limit_cents, raised_cents):
 
 @pytest.mark.parametrize("half", [{"raised_limit_cents": 9}, {"raised_until": NOW}])
 def test_a_raise_has_an_amount_and_an_end(key, half):
-    lifecycle.set_spending_limit(key, limit_cents=5, type="FIXED", period=None)
+    lifecycle.set_spending_limit(key, SpendingLimit(5, "FIXED"))
     with pytest.raises(IntegrityError, match="a_raise_is_above_the_limit_and_ends"), transaction.atomic():
         ApiKey.objects.filter(pk=key.pk).update(**half)
