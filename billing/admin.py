@@ -30,8 +30,7 @@ from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin, Re
 from gateway_project.activity.keyset import NewestFirstAdmin
 from gateway_project.activity.models import Activity
 from gateway_project.desk import sections, short_ids
-from gateway_project.desk.acts import act_once
-from gateway_project.desk.forms import ReasonForm
+from gateway_project.desk.forms import ReasonForm, act_once
 from gateway_project.templatetags.amounts import balance_usd, usd
 from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
@@ -340,7 +339,7 @@ class SignInLimitAdmin(ActionsMixin, ReadOnlyAdmin):
         user = unblocking.find_user(address)
         if user and user.is_staff and not staff_permissions.may_set_credentials(staff_of(request), user):
             raise PermissionDenied(f"{user} is a colleague: only a superuser may do this.")
-        form = ReasonForm(request.POST if request.method == "POST" else None)
+        form = ReasonForm(address, request.POST if request.method == "POST" else None)
         with transaction.atomic():
             used = unblocking.find(address)
             unblock = partial(self._unblock, request, form, address, used)

@@ -18,7 +18,7 @@ from billing.desk import search
 from gateway_project.activity import list_values
 from gateway_project.activity.admin_pages import ActionsMixin, ReadOnlyAdmin
 from gateway_project.activity.keyset import NewestFirstAdmin
-from gateway_project.desk.acts import act_once
+from gateway_project.desk.forms import act_once
 from gateway_project.templatetags.amounts import usd
 from gateway_project.text import timestamps
 from keys import acts, locks, rotation, secret, summaries
@@ -147,7 +147,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Set, change or clear the spending limit."""
 
         def act(form: SupportLimitForm) -> str:
-            acts.set_spending_limit(request, form.key, form.limit, **form.notes)
+            acts.set_spending_limit(request, form.subject, form.limit, **form.notes)
             return f"The spending limit is now: {form.limit}."
 
         return self._act_view(request, object_id, "limit", "Spending limit", SupportLimitForm, act)
@@ -158,7 +158,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         def act(form: RaiseForm) -> str:
             cleaned = form.cleaned_data
             words = acts.raise_spending_limit(
-                request, form.key, limit_cents=cleaned["raised_limit"], until=cleaned["until"], **form.notes
+                request, form.subject, limit_cents=cleaned["raised_limit"], until=cleaned["until"], **form.notes
             )
             return f"The spending limit is now: {words}."
 
@@ -168,7 +168,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Set or clear how many requests and tokens the key may send."""
 
         def act(form: RatesForm) -> str:
-            return f"The key may now send {acts.set_rates(request, form.key, form.rates, **form.notes)}."
+            return f"The key may now send {acts.set_rates(request, form.subject, form.rates, **form.notes)}."
 
         return self._act_view(request, object_id, "rates", "Rates", RatesForm, act)
 
@@ -176,7 +176,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         """Show a confirmation; a POST revokes the key."""
 
         def act(form: RevokeForm) -> str:
-            if acts.revoke(request, form.key, **form.notes):
+            if acts.revoke(request, form.subject, **form.notes):
                 return "The key is revoked. Requests with it are now refused."
             return "The key was already revoked."
 

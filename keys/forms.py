@@ -12,7 +12,7 @@ from billing import money
 from billing.forms import DollarsField, SelectedAccountForm
 from billing.models import Account
 from gateway_project.db import pool
-from gateway_project.desk.forms import ActForm
+from gateway_project.desk.forms import SeenForm
 from gateway_project.text import number_fields
 from keys import allowed_models, summaries
 from keys.limits import rate_limits
@@ -240,7 +240,7 @@ def _initial(key: ApiKey) -> dict[str, Any]:
 GRACES = [("0", "Immediately"), ("3600", "In 1 hour"), ("86400", "In 24 hours"), ("604800", "In 7 days")]
 
 
-class RotateForm(ActForm):
+class RotateForm(SeenForm):
     """When the secrets of a key that work now stop working. Validate it with the key locked."""
 
     grace_seconds = forms.TypedChoiceField(
@@ -251,12 +251,8 @@ class RotateForm(ActForm):
         widget=forms.RadioSelect,
     )
 
-    def __init__(self, key: ApiKey, *args: Any) -> None:
-        self.key = key
-        super().__init__(*args)
-
     def facts(self) -> dict[str, str]:
-        return {"secret": summaries.mask_secret(self.key)}
+        return {"secret": summaries.mask_secret(self.subject)}
 
     @property
     def grace(self) -> timedelta:

@@ -26,7 +26,7 @@ class AccountForm(ReasonForm):
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         self.account = account
-        super().__init__(*args, **kwargs)
+        super().__init__(account, *args, **kwargs)
 
     def context(self) -> dict[str, Any]:
         """Return what the form's page shows beside it, as plain values."""

@@ -23,8 +23,7 @@ from billing.staff import second_factor_removals
 from billing.staff.people_admin import staff_of
 from gateway_project.activity import sent_forms
 from gateway_project.activity.admin_pages import ActionsMixin
-from gateway_project.desk.acts import act_once
-from gateway_project.desk.forms import ActForm, ReasonForm
+from gateway_project.desk.forms import ReasonForm, SeenForm, act_once
 from gateway_project.text import dollars
 
 
@@ -194,14 +193,14 @@ class AccountActPages(ActionsMixin):
         member = _find_member(account, user_id)
         if not staff_permissions.may_set_credentials(staff_of(request), member):
             raise PermissionDenied(f"{member} is a colleague, or has permissions that you lack: only a superuser may do this.")
-        form = ActForm(request.POST if request.method == "POST" else None)
+        form = SeenForm(member, request.POST if request.method == "POST" else None)
         if request.method == "POST" and self._send_link(request, form, member):
             return self.back_to(account)
         context = {"form": form, "member": member}
         template, title = "admin/billing/account/password_link.html", "Send a password link"
         return self.show_action(request, template, title, account, **context)
 
-    def _send_link(self, request: HttpRequest, form: ActForm, member: User) -> bool:
+    def _send_link(self, request: HttpRequest, form: SeenForm, member: User) -> bool:
         """Return False if the form is damaged. The mail server may take long, so it is not asked in the transaction."""
         if not form.is_valid():
             return False
@@ -224,7 +223,7 @@ class AccountActPages(ActionsMixin):
         member = _find_member(account, user_id)
         if refusal := second_factor_removals.colleague_refusal(member):
             raise PermissionDenied(refusal)
-        form = ReasonForm(request.POST if request.method == "POST" else None)
+        form = ReasonForm(member, request.POST if request.method == "POST" else None)
         if request.method == "POST" and self._ask_for_removal(request, form, account, member):
             return self.back_to(account)
         title, context = "Lost phone", {"form": form, "member": member}

@@ -9,5 +9,4 @@ Nothing here imports an app: each names its panels, sections and finders in the 
 - ``views``          the search page
 - ``sections``       the sections of an account's page
 - ``forms``          forms of acts, which act once and refuse what changed since they were opened
-- ``acts``           acts by such a form
 """

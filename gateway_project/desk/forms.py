@@ -1,11 +1,18 @@
 """Forms of acts. Sent twice, a form acts once. Opened before a change, it says what changed."""
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.http import HttpRequest
 
 from gateway_project import identifiers
+from gateway_project.activity import sent_forms
 
 SHORT_ID = r"^[0-9A-Za-z]{22}$"
 
@@ -20,15 +27,21 @@ class SeenField(forms.JSONField):
 
 
 class SeenForm(forms.Form):
-    """A form about the facts of its page. If they have changed when it is sent, it is refused, and says why."""
+    """An act on ``subject``. If the facts of its page have changed when it is sent, it is refused, and says why.
+
+    It acts once: ``token`` is stored with the act (``activity.sent_forms``). Validate it with the rows locked that it decides
+    about.
+    """
 
     seen = SeenField(required=False)
+    token = forms.RegexField(SHORT_ID, initial=identifiers.short_uuid7, widget=forms.HiddenInput)
 
     def facts(self) -> dict[str, str]:
         """Return the facts of the rows on the page, in words, by name. One with a field's name is the value of now."""
         return {}
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, subject: Any, *args: Any, **kwargs: Any) -> None:
+        self.subject = subject
         super().__init__(*args, **kwargs)
         self.fields["seen"].initial = self.facts()
 
@@ -47,16 +60,7 @@ class SeenForm(forms.Form):
         return cleaned
 
 
-class ActForm(SeenForm):
-    """A form of an act, which is done once: ``token`` is stored with the act (``activity.sent_forms``).
-
-    Validate it with the rows locked that it decides about.
-    """
-
-    token = forms.RegexField(SHORT_ID, initial=identifiers.short_uuid7, widget=forms.HiddenInput)
-
-
-class ReasonForm(ActForm):
+class ReasonForm(SeenForm):
     """An act with a reason and a ticket, for the activity log."""
 
     reason = forms.CharField(
@@ -70,3 +74,22 @@ class ReasonForm(ActForm):
     def notes(self) -> dict[str, str]:
         """The reason and the ticket, as arguments of ``activity.log.record``."""
         return {name: self.cleaned_data[name] for name in ("reason", "ticket")}
+
+
+def act_once(request: HttpRequest, form: SeenForm, act: Callable[[], str]) -> bool:
+    """Act by the form, if it is valid and was not acted on before, and tell the user what ``act`` returns.
+
+    Must run in a transaction that holds the locks of what is decided. Return False if the form has errors: then the transaction
+    is rolled back, and the same form may be mended and sent again. ``act`` raises ValidationError for what only it finds out.
+    """
+    if re.fullmatch(SHORT_ID, request.POST.get("token", "")) and not sent_forms.use(request.POST["token"]):
+        messages.warning(request, "This form was already sent. Nothing was done again.")
+        return True
+    try:
+        if form.is_valid():
+            messages.success(request, act())
+            return True
+    except ValidationError as refusal:
+        form.add_error(None, refusal)
+    transaction.set_rollback(True)
+    return False

@@ -17,25 +17,19 @@ from keys.models import RATE_MAX, ApiKey
 RAISE_DAYS_MAX = 31
 
 
-class KeyActForm(ReasonForm):
-    """An act on a locked key."""
-
-    reason = forms.CharField(
-        max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 3, "cols": 60}), help_text="For the activity log."
-    )
-
-    def __init__(self, key: ApiKey, *args: Any, **kwargs: Any) -> None:
-        self.key = key
-        super().__init__(*args, **kwargs)
+_OPTIONAL_REASON = forms.CharField(
+    max_length=500, required=False, widget=forms.Textarea(attrs={"rows": 3, "cols": 60}), help_text="For the activity log."
+)
 
 
-class RevokeForm(KeyActForm):
-    """Revoking a key."""
+class RevokeForm(ReasonForm):
+    reason = _OPTIONAL_REASON
 
 
-class SupportLimitForm(KeyActForm, LimitForm):
+class SupportLimitForm(ReasonForm, LimitForm):
     """A spending limit in the admin, whose layout has no room for radio buttons."""
 
+    reason = _OPTIONAL_REASON
     spending_type = forms.ChoiceField(label="Spending limit", choices=TYPES, initial=NO_LIMIT)
     field_order = ("spending_type", "spending_limit", "spending_period")
 
@@ -43,12 +37,13 @@ class SupportLimitForm(KeyActForm, LimitForm):
         super().__init__(key, *args, initial=LimitForm.initial_of(key))
 
     def facts(self) -> dict[str, str]:
-        return {"spending_limit": summaries.describe_limit_of(self.key, pool.database_time())}
+        return {"spending_limit": summaries.describe_limit_of(self.subject, pool.database_time())}
 
 
-class RaiseForm(KeyActForm):
+class RaiseForm(ReasonForm):
     """A higher spending limit for a time. The limit's kind and period stay."""
 
+    reason = _OPTIONAL_REASON
     raised_limit = DollarsField(label="Amount in US dollars", max_cents=money.CENTS_MAX)
     until = number_fields.DateTimeField(
         label="Until (UTC)",
@@ -59,11 +54,11 @@ class RaiseForm(KeyActForm):
     field_order = ("raised_limit", "until")
 
     def facts(self) -> dict[str, str]:
-        return {"raised_limit": summaries.describe_limit_of(self.key, pool.database_time())}
+        return {"raised_limit": summaries.describe_limit_of(self.subject, pool.database_time())}
 
     def clean_raised_limit(self) -> int:
         cents: int = self.cleaned_data["raised_limit"]
-        limit_nanos = self.key.spending_limit_nanos
+        limit_nanos = self.subject.spending_limit_nanos
         if limit_nanos is None:
             raise forms.ValidationError("The key has no spending limit, so there is nothing to raise.")
         if money.nanos(cents) <= limit_nanos:
@@ -87,9 +82,10 @@ def _rate(label: str) -> number_fields.IntegerField:
 _RATES = ("requests_per_minute", "tokens_per_minute", "requests_in_flight_max")
 
 
-class RatesForm(KeyActForm):
+class RatesForm(ReasonForm):
     """How much a key may send. An empty field: as its account says, or else the deployment."""
 
+    reason = _OPTIONAL_REASON
     requests_per_minute = _rate("Requests per minute")
     tokens_per_minute = _rate("Tokens per minute")
     requests_in_flight_max = _rate("Requests at a time")
@@ -99,7 +95,7 @@ class RatesForm(KeyActForm):
         super().__init__(key, *args, initial={name: getattr(key, name) for name in _RATES})
 
     def facts(self) -> dict[str, str]:
-        values = {name: getattr(self.key, name) for name in _RATES}
+        values = {name: getattr(self.subject, name) for name in _RATES}
         return {name: "empty" if value is None else str(value) for name, value in values.items()}
 
     def clean(self) -> dict[str, Any]:
