@@ -59,10 +59,7 @@ class LimitForm(forms.Form):
         label="Amount in US dollars", max_cents=money.CENTS_MAX, required=False, help_text="For example, 5 or 12.50."
     )
     spending_period = forms.ChoiceField(
-        label="Resets",
-        choices=_PERIODS,
-        required=False,
-        help_text="Only for a limit that resets.",
+        label="Resets", choices=_PERIODS, required=False, help_text="Only for a limit that resets."
     )
 
     @staticmethod
@@ -244,11 +241,7 @@ class RotateForm(SeenForm):
     """When the secrets of a key that work now stop working. Validate it with the key locked."""
 
     grace_seconds = forms.TypedChoiceField(
-        label="Current secret stops working",
-        choices=GRACES,
-        coerce=int,
-        initial="86400",
-        widget=forms.RadioSelect,
+        label="Current secret stops working", choices=GRACES, coerce=int, initial="86400", widget=forms.RadioSelect
     )
 
     def facts(self) -> dict[str, str]:

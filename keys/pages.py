@@ -47,11 +47,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
 
 
 def _balance(account: Account) -> dict[str, Any]:
-    return {
-        "funds": statement.show_funds(account),
-        "is_empty": account.available_nanos <= 0,
-        "is_new": account.last_seq == 0,
-    }
+    return {"funds": statement.show_funds(account), "is_empty": account.available_nanos <= 0, "is_new": account.last_seq == 0}
 
 
 @require_safe

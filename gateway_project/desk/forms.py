@@ -64,9 +64,7 @@ class ReasonForm(SeenForm):
     """An act with a reason and a ticket, for the activity log."""
 
     reason = forms.CharField(
-        max_length=500,
-        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
-        help_text="Reason, for the activity log.",
+        max_length=500, widget=forms.Textarea(attrs={"rows": 3, "cols": 60}), help_text="Reason, for the activity log."
     )
     ticket = forms.CharField(max_length=100, required=False, help_text="The number of the ticket, if there is one.")
 
