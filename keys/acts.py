@@ -31,7 +31,7 @@ _NAMES = {
 
 
 class KeyRevoked(Exception):
-    """The key was revoked in the meantime: it cannot be changed any more."""
+    """The key was revoked in the meantime."""
 
 
 class AccountClosed(Exception):
@@ -42,10 +42,7 @@ class AccountClosed(Exception):
 
 
 def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[ApiKey, str]:
-    """Make a key, with the arguments of ``lifecycle.issue_key``. Return it and its secret.
-
-    Raises MaximumReached, AccountClosed.
-    """
+    """Make a key, with the arguments of ``lifecycle.issue_key``. Raises MaximumReached, AccountClosed."""
     with transaction.atomic():
         _require_open(account)
         maxima.require_room_for_key(account)
@@ -63,16 +60,12 @@ def _require_open(account: Account) -> None:
 
 def set_spending_limit(request: HttpRequest, key: ApiKey, limit: SpendingLimit, **notes: str) -> None:
     """Set the limit. ``notes`` of these functions: the reason and the ticket, if there are any."""
-    former, before, before_words = (
-        key.spending_limit,
-        _values(key, *_LIMIT),
-        summaries.describe_limit_of(key, pool.database_time()),
-    )
+    summary = f"Set the spending limit to {limit}; it was {summaries.describe_limit_of(key, pool.database_time())}."
+    before, is_lower = _values(key, *_LIMIT), limit.is_lower(key.spending_limit)
     with transaction.atomic():
         lifecycle.set_spending_limit(key, limit)
-        summary = f"Set the spending limit to {limit}; it was {before_words}."
         values = {"before": before, "after": _values(key, *_LIMIT)}
-        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=limit.is_lower(former), **values, **notes)
+        _record(request, Activity.Act.KEY_LIMITED, key, summary, is_defence=is_lower, **values, **notes)
 
 
 def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int, until: datetime, **notes: str) -> str:
@@ -87,7 +80,7 @@ def raise_spending_limit(request: HttpRequest, key: ApiKey, *, limit_cents: int,
 
 
 def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], **notes: str) -> str:
-    """Set the rates, which are given as the arguments of ``lifecycle.set_rates``. Return them in words."""
+    """Set the rates, as ``lifecycle.set_rates``. Return them in words."""
     before, before_words = _values(key, *_RATES), summaries.describe_rates(key)
     with transaction.atomic():
         lifecycle.set_rates(key, **rates)
@@ -98,7 +91,7 @@ def set_rates(request: HttpRequest, key: ApiKey, rates: dict[str, int | None], *
 
 
 def change(request: HttpRequest, key: ApiKey, fields: dict[str, Any]) -> list[str]:
-    """Set the fields, named as the arguments of ``lifecycle.change_key``. Return the names of the changed fields."""
+    """Set the fields, as ``lifecycle.change_key``. Return the names of the changed ones."""
     with _locked(key):
         changed = {name: value for name, value in fields.items() if value != getattr(key, name)}
         if changed:
@@ -144,7 +137,7 @@ def end_former_secrets(request: HttpRequest, key: ApiKey) -> None:
 
 @contextmanager
 def _locked(key: ApiKey) -> Iterator[None]:
-    """A transaction with the key's rows locked and ``key`` as it is now. Raises KeyRevoked."""
+    """Lock the key's rows, with ``key`` as it is now. Raises KeyRevoked."""
     with transaction.atomic():
         account_locks.lock_account(key.account_id)
         locks.lock_key(key.pk)
@@ -167,10 +160,7 @@ def revoke(request: HttpRequest, key: ApiKey, **notes: str) -> bool:
 
 
 def make_management_key(request: HttpRequest, account: Account, name: str) -> tuple[ManagementKey, str]:
-    """Make a management key. Return it and its secret.
-
-    Raises MaximumReached, AccountClosed.
-    """
+    """Make a management key. Return it and its secret. Raises MaximumReached, AccountClosed."""
     with transaction.atomic():
         _require_open(account)
         maxima.require_room_for_management_key(account)

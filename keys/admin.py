@@ -1,4 +1,4 @@
-"""The support pages of keys: set or clear a spending limit and rates, revoke. All other fields are read-only."""
+"""The support pages of keys: set or clear a spending limit and rates, revoke."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,31 +46,14 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
     )
     # The digest is not shown.
     fields = (
-        "name",
-        "id",
-        "hint",
-        "former",
-        "account",
-        "state",
-        "limit",
-        "window",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "requests_in_flight_max",
-        "rates",
-        "allowed_models",
-        "tags",
-        "created_by",
-        "created_at",
-        "expires_at",
-        "paused_at",
-        "revoked_at",
+        *("name", "id", "hint", "former", "account", "state", "limit", "window"),
+        *("requests_per_minute", "tokens_per_minute", "requests_in_flight_max", "rates", "allowed_models", "tags"),
+        *("created_by", "created_at", "expires_at", "paused_at", "revoked_at"),
     )
     ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ApiKey]:
-        # One time of the database for the whole list, without a query for each row.
-        queryset: QuerySet[ApiKey] = super().get_queryset(request).annotate(now=Now())
+        queryset: QuerySet[ApiKey] = super().get_queryset(request).annotate(now=Now())  # one time for the whole list
         return queryset
 
     def get_search_results(
@@ -90,7 +73,7 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         words = [f"{summaries.mask(each.last_four)} until {timestamps.in_words(each.ends_at)}" for each in former]
         return ", ".join(words) or "none"
 
-    @admin.display()
+    @admin.display
     def state(self, key: Any) -> str:
         return summaries.describe_state(key, key.now)
 
@@ -116,13 +99,9 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         views = {"limit": self.limit_view, "raise": self.raise_view, "rates": self.rates_view, "revoke": self.revoke_view}
-        return [
-            *(
-                path(f"<path:object_id>/{name}/", self.admin_site.admin_view(view), name=f"keys_apikey_{name}")
-                for name, view in views.items()
-            ),
-            *super().get_urls(),
-        ]
+        wrap = self.admin_site.admin_view
+        acts = [path(f"<path:object_id>/{name}/", wrap(views[name]), name=f"keys_apikey_{name}") for name in views]
+        return [*acts, *super().get_urls()]
 
     def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         key = self.get_object(request, object_id)
@@ -144,8 +123,6 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         return {"refused": latest, "chart": chart, "history_days": settings.RETENTION_REFUSAL_DAYS}
 
     def limit_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Set, change or clear the spending limit."""
-
         def act(form: SupportLimitForm) -> str:
             acts.set_spending_limit(request, form.subject, form.limit, **form.notes)
             return f"The spending limit is now: {form.limit}."
@@ -153,20 +130,14 @@ class ApiKeyAdmin(ActionsMixin, ReadOnlyAdmin):
         return self._act_view(request, object_id, "limit", "Spending limit", SupportLimitForm, act)
 
     def raise_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Raise the spending limit for a time."""
-
         def act(form: RaiseForm) -> str:
-            cleaned = form.cleaned_data
-            words = acts.raise_spending_limit(
-                request, form.subject, limit_cents=cleaned["raised_limit"], until=cleaned["until"], **form.notes
-            )
+            limit_cents, until = form.cleaned_data["raised_limit"], form.cleaned_data["until"]
+            words = acts.raise_spending_limit(request, form.subject, limit_cents=limit_cents, until=until, **form.notes)
             return f"The spending limit is now: {words}."
 
         return self._act_view(request, object_id, "raise", "Raise the limit temporarily", RaiseForm, act)
 
     def rates_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Set or clear how many requests and tokens the key may send."""
-
         def act(form: RatesForm) -> str:
             return f"The key may now send {acts.set_rates(request, form.subject, form.rates, **form.notes)}."
 
@@ -261,7 +232,7 @@ class RefusalCountAdmin(NewestFirstAdmin):
     search_fields = ("key__id__exact",)
     search_help_text = "The key's ID."
 
-    @admin.display()
+    @admin.display
     def reason(self, count: RefusalCount) -> str:
         return refusal_summaries.describe_error(count.error)
 
@@ -274,6 +245,6 @@ class RefusedRequestAdmin(NewestFirstAdmin):
     search_fields = ("request_id__exact", "key__id__exact")
     search_help_text = "The ID of the request or the key."
 
-    @admin.display()
+    @admin.display
     def reason(self, refused: RefusedRequest) -> str:
         return refusal_summaries.describe_error(refused.error)

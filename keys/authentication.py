@@ -5,7 +5,6 @@ Settings name these classes by path, so that billing, which imports no app, can 
 
 import time
 from collections import deque
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -49,11 +48,7 @@ MANAGEMENT_KEY_MESSAGE = (
 
 @dataclass(frozen=True)
 class Caller:
-    """The key and account that a secret belongs to. They never change, so they may be cached.
-
-    Whether the key and the secret still work is not cached. ``digest`` is the stored digest of the secret, by which the key's
-    row says whether the secret still works. It is empty where no secret was presented.
-    """
+    """The key and account of a secret, which never change. ``digest`` is the stored one; "" where no secret was presented."""
 
     key_id: str
     account_id: UUID
@@ -77,7 +72,13 @@ class CallerAuthentication(BaseAuthentication):
     """Identifies the caller, for views that read the key's status in their own transaction: ``request.user`` is a Caller."""
 
     def authenticate(self, request: Request) -> Any:
-        caller = _identify(_completion_secret(request))
+        presented = given_secret(request)
+        # The format and the checksum decide: malformed secrets cost no query.
+        if secret.key_id(presented, secret.MANAGEMENT_PREFIX) is not None:
+            raise errors.InvalidApiKey(MANAGEMENT_KEY_MESSAGE)
+        if secret.key_id(presented) is None:
+            raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
+        caller = _identify(presented)
         if cell.added:
             caller.enter_cell()
         notes_of_api(request).key_id = caller.key_id
@@ -100,8 +101,7 @@ class AnyCallerAuthentication(CallerAuthentication):
 class BearerKeyAuthentication(CallerAuthentication):
     """Identifies the caller and checks the key: ``request.user`` is the Account and ``request.auth`` the ApiKey, just read.
 
-    Counts the request as a read in flight of the account, and against the key's reads per minute. A request with a refused key
-    is not counted against these: it gets its 401.
+    Counts the request as a read in flight of the account, and against the key's reads per minute. A refused key is not counted.
     """
 
     def authenticate(self, request: Request) -> tuple[Account, ApiKey]:
@@ -109,17 +109,12 @@ class BearerKeyAuthentication(CallerAuthentication):
         reads.reads.require_allowed(caller.key_id)
         reads.in_flight.begin(request._request, caller.account_id)
         with refusal_cache.replay_or_record_before_admission(caller.key_id):
-            key = _read(caller)
+            key = read_key(caller, running=requests_in_flight.OPEN_HOLDS)
+            require_active(key, key.account, key.now, caller)
+            key.open_holds = key.running
+            limit_state_cache.store(key, key.account, key.now)
         reads.reads.count(caller.key_id)
         return key.account, key
-
-
-def _read(caller: Caller) -> Any:
-    key = read_key(caller, running=requests_in_flight.OPEN_HOLDS)
-    require_active(key, key.account, key.now, caller)
-    key.open_holds = key.running
-    limit_state_cache.store(key, key.account, key.now)
-    return key
 
 
 def read_key(caller: Caller, **annotations: Any) -> Any:
@@ -147,18 +142,8 @@ def require_active(key: ApiKey, account: Account, now: datetime, caller: Caller)
         raise errors.InvalidApiKey(CLOSED_ACCOUNT_MESSAGE)
 
 
-def _completion_secret(request: Request) -> str:
-    """Return the well-formed secret of the request. The format and the checksum decide: malformed ones cost no query."""
-    presented = given_secret(request)
-    if secret.key_id(presented, secret.MANAGEMENT_PREFIX) is not None:
-        raise errors.InvalidApiKey(MANAGEMENT_KEY_MESSAGE)
-    if secret.key_id(presented) is None:
-        raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
-    return presented
-
-
 def given_secret(request: Request) -> str:
-    """Return what a header gives as the secret. Where both are sent, ``Authorization`` counts."""
+    """Return the secret in a header. Where both are sent, ``Authorization`` counts."""
     meta = request._request.META  # REST framework's request looks for each attribute in itself first
     header: str = meta.get("HTTP_AUTHORIZATION", "")
     if not header and (api_key := meta.get("HTTP_X_API_KEY", "")):
@@ -181,10 +166,7 @@ _PACE_SECONDS = 0.05
 
 
 def _identify(presented: str) -> Caller:
-    """Return the caller of a secret, from the cache or the database. A key made a moment ago works at once.
-
-    Raises InvalidApiKey.
-    """
+    """Return the caller of a secret, from the cache or the database: a new key works at once. Raises InvalidApiKey."""
     digest = secret.digest(presented, settings.KEY_PEPPERS[0])
     caller = _callers.get(digest)
     if caller is None:
@@ -214,8 +196,10 @@ def _forget(caller: Caller) -> None:
 
 
 def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | Exception]:
-    """Look up all secrets that were submitted at the same time in one query."""
-    _keep_pace()
+    """Look up all secrets of one moment in one query."""
+    # In a flood of unknown secrets, wait: then few, larger queries look them up. A valid key that is new here waits, too.
+    if len(_failed_lookup_times) == _failed_lookup_times.maxlen and time.monotonic() - _failed_lookup_times[0] < 1:
+        gevent.sleep(_PACE_SECONDS)
     ids = [secret.key_id(presented) for presented in secrets]
     try:
         found = _find(set(filter(None, ids)))
@@ -229,22 +213,18 @@ def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | E
 
 
 def _find(ids: set[str]) -> dict[str, Any]:
-    """Return the keys with these ids: from the cells in which they were made, or else from those that the directory names.
+    """Return the keys with these ids: by the cells in which they were made, else by the directory.
 
     If a cell is unavailable and there are others, its keys are errors.
     """
-    found = _read_where(_by_hint(ids))
+    hinted: dict[int, set[str]] = {}
+    for id in ids:
+        hinted.setdefault(_likely_cell(id), set()).add(id)
+    found = _read_where(hinted)
     missing = ids - found.keys()
     if missing and cell.are_several():
         found |= _read_where(ApiKey.by_cell(missing))
     return found
-
-
-def _by_hint(ids: Collection[str]) -> dict[int, set[str]]:
-    by_cell: dict[int, set[str]] = {}
-    for id in ids:
-        by_cell.setdefault(_likely_cell(id), set()).add(id)
-    return by_cell
 
 
 def _read_where(by_cell: dict[int, set[str]]) -> dict[str, Any]:
@@ -270,15 +250,6 @@ def _read_keys(ids: set[str], number: int) -> dict[str, Any]:
 
 def _likely_cell(id: str) -> int:
     return cell.or_first(secret.cell_number(id))
-
-
-def _keep_pace() -> None:
-    """In a flood of well-formed but unknown secrets, wait, so that they are looked up in few, larger queries.
-
-    A valid key that this process has not seen yet waits with them, at most _PACE_SECONDS.
-    """
-    if len(_failed_lookup_times) == _failed_lookup_times.maxlen and time.monotonic() - _failed_lookup_times[0] < 1:
-        gevent.sleep(_PACE_SECONDS)
 
 
 def _caller_for(presented: str, key: Any) -> Caller | Exception | None:

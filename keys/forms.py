@@ -64,7 +64,6 @@ class LimitForm(forms.Form):
 
     @staticmethod
     def initial_of(key: ApiKey) -> dict[str, Any]:
-        """Return the fields for the key's current limit."""
         return {
             "spending_type": key.spending_type or NO_LIMIT,
             "spending_limit": key.spending_limit_cents,
@@ -72,8 +71,8 @@ class LimitForm(forms.Form):
         }
 
     def clean(self) -> Any:
-        # "No limit" together with a newly typed amount is a contradiction. The form shows it and does not guess: dropping a
-        # limit silently costs money. Together with the amount that the key already has, it clears the limit.
+        # "No limit" with the amount that the key has clears the limit. With a newly typed one it is a contradiction:
+        # dropping a limit silently costs money.
         type, cents = self.cleaned_data.get("spending_type"), self.cleaned_data.get("spending_limit")
         if type == NO_LIMIT and cents is not None and "spending_limit" in self.changed_data:
             self.add_error("spending_type", "Choose a kind of limit or leave the amount empty.")
@@ -82,7 +81,7 @@ class LimitForm(forms.Form):
                 self.add_error(*_FLAWS[flaw])
 
     def _typed(self) -> tuple[int | None, str | None, str | None]:
-        """Return the amount, the type and the period, of which fields that do not belong to the chosen type are left out."""
+        """Return the amount, the type and the period, without what does not belong to the type."""
         type = self.cleaned_data.get("spending_type")
         if type == NO_LIMIT:
             return None, None, None
@@ -147,7 +146,9 @@ class DetailsForm(forms.Form):
         ids = _unique(re.split(r"[\s,]+", self.cleaned_data["allowed_models"]))
         if len(ids) > allowed_models.MODELS_MAX:
             raise forms.ValidationError(f"You can restrict a key to at most {allowed_models.MODELS_MAX} models.")
-        if unknown := allowed_models.unknown([each for each in ids if each not in self._former_models()]):
+        # A model that left the catalog must not keep the form from being saved.
+        former = (self.key.allowed_models or []) if self.key else []
+        if unknown := allowed_models.unknown([each for each in ids if each not in former]):
             raise forms.ValidationError(f"There is no model {', '.join(unknown)}. The Models page lists their IDs.")
         return ids or None
 
@@ -157,13 +158,9 @@ class DetailsForm(forms.Form):
             raise forms.ValidationError(f"At most {TAGS_MAX} tags, of at most {TAG_CHARACTERS_MAX} characters each.")
         return tags or None
 
-    def _former_models(self) -> list[str]:
-        """The key's present models: a model that left the catalog must not keep the form from being saved."""
-        return (self.key.allowed_models or []) if self.key else []
-
     @property
     def details(self) -> dict[str, Any]:
-        """What the form says, as arguments of ``lifecycle.change_key``."""
+        """The arguments of ``lifecycle.change_key``."""
         details = {name: self.cleaned_data[name] for name in ("name", "allowed_models", "tags")}
         if "last_day" in self.changed_data:  # a key made by a program may end at any time of its last day
             day = self.cleaned_data["last_day"]
@@ -172,7 +169,6 @@ class DetailsForm(forms.Form):
 
 
 def _unique(texts: Iterable[str]) -> list[str]:
-    """Return the texts in their order, each once, without empty ones."""
     return list(dict.fromkeys(filter(None, texts)))
 
 
@@ -184,12 +180,12 @@ class KeyForm(SelectedAccountForm, DetailsForm, LimitForm):
 
     @property
     def new_key(self) -> dict[str, Any]:
-        """What a valid form says of the key, as arguments of ``lifecycle.issue_key``."""
+        """The arguments of ``lifecycle.issue_key``."""
         return {**self.details, "limit": self.limit}
 
 
 class ChangeForm(DetailsForm):
-    """What an owner changes of a key, but for its spending limit. A rate may be below the account's, and not above."""
+    """What an owner changes of a key, but for its spending limit. A rate may not be above the account's."""
 
     requests_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
     tokens_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)

@@ -34,13 +34,10 @@ def show_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespons
     key, now = get_object_or_404(account.keys, pk=key_id), pool.database_time()
     [summary] = summaries.summarize_keys([key], now)
     former = [
-        {"hint": summaries.mask(each.last_four), "ends_at": each.ends_at, "works": each.ends_at > now} for each in _former(key)
+        {"hint": summaries.mask(each.last_four), "ends_at": each.ends_at, "works": each.ends_at > now}
+        for each in key.former_secrets.order_by("-rotated_at", "-id")[: rotation.WORKING_MAX]
     ]
     return render(request, "dashboard/key.html", {"key": summary, "former": former})
-
-
-def _former(key: ApiKey) -> Any:
-    return key.former_secrets.order_by("-rotated_at", "-id")[: rotation.WORKING_MAX]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -54,9 +51,8 @@ def change_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
         form = ChangeForm(key, request.POST if request.method == "POST" else None)
         is_valid = request.method == "POST" and form.is_valid()
         if is_valid:
-            _act(
-                request, key, lambda: acts.change(request, key, form.details), "{} saved. Changes apply from the next request."
-            )
+            words = "{} saved. Changes apply from the next request."
+            _act(request, key, lambda: acts.change(request, key, form.details), words)
     if is_valid:
         return redirect("key", key_id)
     return render(request, "dashboard/key_change.html", {"form": form, "key": key})
@@ -103,7 +99,8 @@ def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
             form = RotateForm(locks.lock_key(key.pk), request.POST)
             minted = _rotate(request, key, form) if form.is_valid() else None
     if minted is None:
-        return render(request, "dashboard/key_rotate.html", {"form": form, "key": _summary(key)})
+        [summary] = summaries.summarize_keys([key], pool.database_time())
+        return render(request, "dashboard/key_rotate.html", {"form": form, "key": summary})
     context = {
         "name": key.name,
         "secret": minted,
@@ -117,9 +114,8 @@ def rotate_key(request: HttpRequest, account: Account, key_id: str) -> HttpRespo
 def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
     """Return the new secret; None, with an error in the form, if the form was acted on before or the key cannot be rotated."""
     if not sent_forms.use(form.cleaned_data["token"]):
-        form.add_error(
-            None, "This form was already sent, and the new secret was shown then. To replace it, open this page again."
-        )
+        words = "This form was already sent, and the new secret was shown then. To replace it, open this page again."
+        form.add_error(None, words)
         return None
     try:
         return acts.rotate(request, key, form.grace)
@@ -174,9 +170,8 @@ def _lead_to(request: HttpRequest, key: ApiKey) -> HttpResponse:
     if key.revoked_at is not None:
         messages.success(request, f"This is a secret of {key.name}, which is revoked already.")
     elif roles.may(request.user, key.account, Permission.MANAGE_KEYS):  # type: ignore[arg-type]  # a member page has a user
-        messages.warning(
-            request, f"This is a secret of {key.name} in {key.account.name}. Revoke the key here, or rotate it at once."
-        )
+        words = f"This is a secret of {key.name} in {key.account.name}. Revoke the key here, or rotate it at once."
+        messages.warning(request, words)
         return redirect("revoke-key", key.pk)
     else:
         messages.warning(request, f"This is a secret of {key.name}. An owner or developer of {key.account.name} can revoke it.")
@@ -187,13 +182,7 @@ def _key(account: Account, key_id: str) -> ApiKey:
     return get_object_or_404(account.keys.select_related("account"), pk=key_id, revoked_at=None)
 
 
-def _summary(key: ApiKey) -> summaries.Summary:
-    [summary] = summaries.summarize_keys([key], pool.database_time())
-    return summary
-
-
 def _act(request: HttpRequest, key: ApiKey, act: Callable[[], Any], words: str) -> None:
-    """Act, and tell the member about it."""
     try:
         act()
     except acts.KeyRevoked:

@@ -9,44 +9,21 @@ from django.db.models.functions import Now
 
 from billing import locks as account_locks
 from billing import money
-from billing.models import Account, User
+from billing.models import Account
 from gateway_project.db import cell
 from keys import locks, secret
 from keys.models import ApiKey, RefusedRequest
 from keys.spending_limit import NO_LIMIT, SpendingLimit
 
+RATES = {"requests_per_minute", "tokens_per_minute", "requests_in_flight_max"}
 CHANGEABLE = {"name", "expires_at", "allowed_models", "tags", "requests_per_minute", "tokens_per_minute"}
 
 ERASED = "erased"  # the name of keys of accounts that are closed for good
 
 
-def issue_key(
-    account: Account,
-    *,
-    name: str,
-    created_by: User | None = None,
-    expires_at: datetime | None = None,
-    limit: SpendingLimit = NO_LIMIT,
-    requests_per_minute: int | None = None,
-    tokens_per_minute: int | None = None,
-    requests_in_flight_max: int | None = None,
-    allowed_models: list[str] | None = None,
-    tags: list[str] | None = None,
-) -> tuple[ApiKey, str]:
-    """Make a key. Return it and its secret, which cannot be shown again."""
-    key = ApiKey(
-        id=secret.new_key_id(cell.current()),
-        account=account,
-        name=name,
-        created_by=created_by,
-        expires_at=expires_at,
-        **limit.columns,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        requests_in_flight_max=requests_in_flight_max,
-        allowed_models=allowed_models,
-        tags=tags,
-    )
+def issue_key(account: Account, *, limit: SpendingLimit = NO_LIMIT, **fields: Any) -> tuple[ApiKey, str]:
+    """Make a key with these columns. Return it and its secret, which cannot be shown again."""
+    key = ApiKey(id=secret.new_key_id(cell.current()), account=account, **limit.columns, **fields)
     minted = secret.mint(key.pk)
     key.digest, key.last_four = secret.digest(minted, settings.KEY_PEPPERS[0]), minted[-4:]
     key.save(force_insert=True)
@@ -65,26 +42,20 @@ def raise_spending_limit(key: ApiKey, *, limit_cents: int, until: datetime) -> N
     _write(key, raised_limit_cents=limit_cents, raised_until=until)
 
 
-def set_rates(
-    key: ApiKey, *, requests_per_minute: int | None, tokens_per_minute: int | None, requests_in_flight_max: int | None
-) -> None:
-    """Set how much the key may send, each at least 1; None: as its account or the deployment says. From the next request on."""
-    _write(
-        key,
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        requests_in_flight_max=requests_in_flight_max,
-    )
+def set_rates(key: ApiKey, **rates: int | None) -> None:
+    """Set how much the key may send from the next request on, each at least 1; None: as its account or the deployment says."""
+    assert rates.keys() <= RATES, rates.keys()
+    _write(key, **rates)
 
 
 def change_key(key: ApiKey, **fields: Any) -> None:
-    """Set some of CHANGEABLE, which the caller has checked. They apply from the next request."""
+    """Set some of CHANGEABLE, which the caller has checked, from the next request on."""
     assert fields.keys() <= CHANGEABLE, fields.keys()
     _write(key, **fields)
 
 
 def pause_key(key: ApiKey) -> None:
-    """Refuse the key's requests from now on, in every process, until it is resumed. Running requests are settled as usual."""
+    """Refuse the key's requests from now on, in every process. Running requests are settled as usual. Idempotent."""
     if key.paused_at is None:
         _write(key, paused_at=Now())
         key.refresh_from_db(fields=["paused_at"])
@@ -96,7 +67,7 @@ def resume_key(key: ApiKey) -> None:
 
 
 def revoke_key(key: ApiKey) -> None:
-    """Disable the key for good, at once and in every process. Its running requests are settled as usual. Idempotent."""
+    """Disable the key for good, at once and in every process. Running requests are settled as usual. Idempotent."""
     if key.revoked_at is None:
         _write(key, revoked_at=Now())
         key.refresh_from_db(fields=["revoked_at"])
@@ -112,7 +83,7 @@ def erase_keys(account: Account) -> None:
 
 
 def _write(key: ApiKey, **fields: object) -> None:
-    # Update only these columns, under the locks that admission takes: save() would overwrite newer rate-limit state.
+    # save() would overwrite newer rate-limit state
     with transaction.atomic():
         account_locks.lock_account(key.account_id)
         locks.lock_key(key.pk)

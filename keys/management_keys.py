@@ -23,7 +23,7 @@ def issue(account: Account, *, name: str, created_by: User) -> tuple[ManagementK
 
 
 def find(given: str) -> ManagementKey | None:
-    """Return the management key that has this secret, with its account, whether it is revoked or not. Enters its cell."""
+    """Return the management key of this secret, also a revoked one, with its account. Enters its cell."""
     id = secret.key_id(given, secret.MANAGEMENT_PREFIX)
     if id is None:
         return None
@@ -32,7 +32,7 @@ def find(given: str) -> ManagementKey | None:
 
 
 def revoke(key: ManagementKey) -> bool:
-    """Disable the management key for good, at once. Return False if it was revoked before."""
+    """Disable the key for good, at once. Return False if it was revoked before."""
     return bool(ManagementKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=Now()))
 
 

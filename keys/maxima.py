@@ -1,4 +1,4 @@
-"""How many keys and management keys an account may have. The checks lock the account, so that the caller can add one."""
+"""How many keys and management keys an account may have. The checks lock the account. Each raises MaximumReached."""
 
 from django.conf import settings
 
@@ -8,7 +8,6 @@ from gateway_project import errors
 
 
 def require_room_for_key(account: Account) -> None:
-    """Raises MaximumReached."""
     account_locks.lock_account(account.pk)
     working_max, ever_max = settings.ACCOUNT_KEYS_MAX, settings.ACCOUNT_KEYS_EVER_MAX
     if account.keys.filter(revoked_at=None).count() >= working_max:
@@ -23,7 +22,6 @@ def require_room_for_key(account: Account) -> None:
 
 
 def require_room_for_management_key(account: Account) -> None:
-    """Raises MaximumReached."""
     account_locks.lock_account(account.pk)
     maximum = settings.ACCOUNT_MANAGEMENT_KEYS_MAX
     if account.management_keys.filter(revoked_at=None).count() >= maximum:

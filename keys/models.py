@@ -39,8 +39,7 @@ class ApiKey(ReferredModel):
     paused_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="Since when it is paused. Empty: it is not."
     )
-    # Of each former secret that still works: its digest, and until when (ISO 8601). It repeats FormerSecret in the row that
-    # admission reads anyway, so that an ended secret is refused without a query.
+    # Of each former secret that works: its digest, and until when (ISO 8601): FormerSecret in the row that admission reads.
     former_digests = models.JSONField(null=True, blank=True, editable=False)
 
     # All three empty: no limit.
@@ -63,8 +62,7 @@ class ApiKey(ReferredModel):
         default=0, db_default=0, editable=False, help_text="Used beyond the allowance of a minute: paid back before it returns."
     )
 
-    # How many holds its completions have open: a sum over its days, None where it was not read with the row. Not a column.
-    open_holds: int | None = None
+    open_holds: int | None = None  # no column: the sum over its days, None where it was not read with the row
 
     allowed_models: ClassVar = ArrayField(
         models.CharField(max_length=200), null=True, blank=True, help_text="Model ids this key may use. Empty: all."
@@ -159,7 +157,7 @@ class ManagementKey(ReferredModel):
 
 
 class ManagementReply(OwnedModel):
-    """A reply to a POST under an Idempotency-Key, encrypted: it may show a secret. It is kept for an hour."""
+    """A reply to a POST under an Idempotency-Key, encrypted: it may show a secret."""
 
     kept = Kept("It may have a secret, and is kept for a day.", DELETED)
     management_key = models.ForeignKey(ManagementKey, on_delete=models.CASCADE, related_name="replies", db_index=False)
@@ -224,11 +222,7 @@ class RefusedRequest(OwnedModel):
 
 
 class SpendingDay(OwnedModel):
-    """What a key spent, holds and used on one UTC day, and how many of its completions run.
-
-    The window of a limit is a sum of days, so nothing is ever reset.
-    A completion counts on the day of its admission, by the database's clock, however long it runs.
-    """
+    """What a key spent, holds and used on one UTC day, that of the admission, and how many of its completions run."""
 
     kept = Kept("spending_days", "It stays: a sum of requests.")
     key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="spending_days", db_index=False)

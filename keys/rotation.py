@@ -1,7 +1,7 @@
 """The secrets of a key over time: makes a new one, ends the former ones, and finds the key of a secret, also of an ended one.
 
-The key keeps its id, limits, spending and history. A former secret works until the end that was chosen for it. Its end is
-written twice: in its own row, and in the row of its key, which admission reads.
+The end of a former secret is written twice: in its own row, and in the row of its key, which admission reads.
+
 """
 
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ class TooManySecrets(Exception):
 
 
 def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
-    """Give the key a new secret, and return it: it cannot be shown again. Running requests are not affected.
+    """Give the key a new secret, and return it: it cannot be shown again.
 
     Every secret that works now ends after ``grace``, or earlier if it was to end earlier. Raises TooManySecrets.
     """
@@ -36,7 +36,9 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
             raise TooManySecrets(TooManySecrets.message)
         minted = secret.mint(locked.pk)
         FormerSecret.objects.create(key=locked, digest=locked.digest, last_four=locked.last_four, ends_at=now + grace)
-        _forget_oldest(locked)
+        # Former secrets beyond these ended before, and nobody finds the key by them now.
+        newest_first = locked.former_secrets.order_by("-rotated_at", "-id").values_list("pk", flat=True)
+        locked.former_secrets.filter(pk__in=list(newest_first[settings.KEY_FORMER_SECRETS_MAX :])).delete()
         _write(
             key,
             digest=secret.digest(minted, settings.KEY_PEPPERS[0]),
@@ -46,14 +48,8 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
     return minted
 
 
-def _forget_oldest(locked: ApiKey) -> None:
-    """Delete former secrets beyond the last KEY_FORMER_SECRETS_MAX. They ended before, and nobody finds the key by them now."""
-    newest_first = locked.former_secrets.order_by("-rotated_at", "-id").values_list("pk", flat=True)
-    locked.former_secrets.filter(pk__in=list(newest_first[settings.KEY_FORMER_SECRETS_MAX :])).delete()
-
-
 def end_former_secrets(key: ApiKey) -> bool:
-    """Let only the newest secret of the key work, from now on and in every process. Return False if it was so already."""
+    """Let only the newest secret of the key work, in every process. Return False if it was so already."""
     with transaction.atomic():
         locked, now = _lock(key)
         was_working = bool(_end(locked, now, by=now))
@@ -62,7 +58,7 @@ def end_former_secrets(key: ApiKey) -> bool:
 
 
 def find_key(given: str) -> ApiKey | None:
-    """Return the key that has or had this secret, whether it works or not, with its account. Enters its cell."""
+    """Return the key that has or had this secret, with its account. Enters its cell."""
     id = secret.key_id(given)
     key = find_by_id(id) if id else None
     if key is None:
@@ -83,7 +79,7 @@ def _lock(key: ApiKey) -> tuple[ApiKey, datetime]:
 
 
 def _end(locked: ApiKey, now: datetime, *, by: datetime) -> dict[str, datetime]:
-    """Let the former secrets that work end at ``by``, unless they end earlier. Return their new ends, by digest."""
+    """Let the former secrets that work end at ``by`` at the latest. Return their new ends, by digest."""
     locked.former_secrets.filter(ends_at__gt=by).update(ends_at=by)
     return {digest: min(end, by) for digest, end in locked.working_former_digests(now).items()}
 

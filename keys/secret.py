@@ -2,10 +2,9 @@
 
     mgw_live_<key id, 22 characters>_<32 random characters><6 characters of checksum>
 
-The secret of a management key begins with ``mgw_manage_`` instead, so that neither is ever taken for the other.
-The prefix lets secret scanners find a leaked key. The checksum refuses a mistyped secret without a query. The id finds the
-row. The database stores a keyed digest: 190 random bits need no slow hash, and without the pepper a stolen table cannot be
-used to test secrets.
+That of a management key begins with ``mgw_manage_``. The prefix lets secret scanners find a leaked key. The checksum refuses a
+mistyped secret without a query. The id finds the row. The database stores a keyed digest: 190 random bits need no slow hash,
+and without the pepper a stolen table cannot be used to test secrets.
 """
 
 import hmac
@@ -28,7 +27,7 @@ _LOOKS_LIKE_ONE = re.compile(r"(mgw_(?:live|manage)_)\w*", re.ASCII)
 
 
 def mint(key_id: str, prefix: str = PREFIX) -> str:
-    """Make a new secret for a key. It is stored nowhere."""
+    """Make a new secret for a key."""
     body = f"{prefix}{key_id}_{''.join(secrets.choice(identifiers.BASE62) for _ in range(_RANDOM_CHARACTERS))}"
     return body + _checksum(body)
 
@@ -39,7 +38,6 @@ def new_key_id(cell_number: int) -> str:
 
 
 def is_key_id(text: str) -> bool:
-    """Return whether the text has the form of a key's id."""
     return len(text) == 22 and text.isascii() and text.isalnum()
 
 

@@ -1,4 +1,4 @@
-"""Keys and their spending as plain values for pages. The number of queries does not depend on the number of keys."""
+"""Keys and their spending as plain values for pages, with as many queries for one key as for many."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
+from billing import money
 from billing.alerts import summaries as warnings
 from billing.models import Account
 from gateway_project import bar_chart
@@ -77,14 +78,14 @@ def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
 
 
 def keys_newest_first(account: Account) -> QuerySet[ApiKey]:
-    """Return the account's keys: first those not revoked, then the revoked ones, each newest first."""
+    """Return the account's keys: first those not revoked, each newest first."""
     return account.keys.order_by(F("revoked_at").desc(nulls_first=True), "-id")
 
 
 def select_keys(account: Account, *, search: str = "", tag: str = "", spent_until: date | None = None) -> QuerySet[ApiKey]:
-    """Return the keys with these words in their name, or this id, and with this tag: newest first, or by what they spent.
+    """Return the keys with these words in their name, or this id, and with this tag.
 
-    ``spent_until`` orders them by what they spent in the last RECENT_DAYS until that day.
+    They are the newest first, or in the order of what they spent in the last RECENT_DAYS until ``spent_until``.
     """
     keys = keys_newest_first(account)
     if search:
@@ -110,12 +111,11 @@ def find_names(account: Account, *, limit: int, ids: Collection[str] | None = No
 
 
 def mask_secret(key: ApiKey) -> str:
-    """Return the start and end of the secret. The id between is left out: ids sort by time, so they all begin alike."""
     return mask(key.last_four)
 
 
 def mask(last_four: str) -> str:
-    """Return what stands for a secret with this end."""
+    """Return the start and end of a secret. The id between is left out: ids sort by time, so they all begin alike."""
     return f"{secret.PREFIX}…{last_four}"
 
 
@@ -131,7 +131,7 @@ def describe_state(key: ApiKey, now: datetime) -> str:
 
 
 def describe_limit_of(key: ApiKey, now: datetime) -> str:
-    """Return the key's limit in words, with its raise unless that has ended: "$5.00 per day, raised to $20.00 until ..."."""
+    """Return the key's limit in words, with its raise until that ends: "$5.00 per day, raised to $20.00 until ..."."""
     words = str(key.spending_limit)
     if key.raised_until is None or key.raised_limit_cents is None or key.raised_until <= now:
         return words
@@ -187,8 +187,18 @@ def _limit(key: ApiKey, window: SpendingWindow | None, now: datetime) -> Limit |
     )
 
 
-def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:
-    """By key id: ``last_day``, on which the key was used last, and ``total_nanos`` spent. An unused key is left out."""
+def describe_window(window: SpendingWindow) -> dict[str, Any]:
+    """Return what is spent and left of a limit, as replies show it."""
+    return {
+        "spentInDollars": dollars.format_plain(window.spent_nanos),
+        "heldInDollars": dollars.format_plain(window.held_nanos),
+        "remainingInCents": money.floor_cents(window.available_nanos),
+        "remainingInDollars": dollars.format_plain(window.available_nanos),
+        "resetsAt": window.resets_at and timestamps.iso_millis(window.resets_at),
+    }
+
+
+def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:  # by key id; an unused key has none
     days: Any = SpendingDay.objects.filter(key__in=[key.pk for key in keys]).values("key_id")
     return {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
 
@@ -205,7 +215,7 @@ def build_chart(account: Account, today: date) -> bar_chart.Chart | None:
 
 
 def describe_pace(account: Account, chart: bar_chart.Chart | None) -> str:
-    """Return how long the balance lasts at the pace of the last whole days; empty if there is too little to continue."""
+    """Return how long the balance lasts at the pace of the last whole days; "" if too little is known."""
     if chart is None:
         return ""
     latest = [bar.value for bar in chart.bars[-1 - warnings.PACE_DAYS : -1]]  # today is not over

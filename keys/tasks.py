@@ -7,5 +7,5 @@ from keys.refusal_history import tables
 
 @periodic(retries=3, each_cell=True)
 def forget_old_refusals() -> int:
-    """Delete refusals that are no longer kept, and replies to management keys older than an hour. Return how many rows."""
+    """Delete refusals, and replies to management keys, that are no longer kept. Return how many rows."""
     return tables.delete_old() + idempotency.delete_old()

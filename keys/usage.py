@@ -7,12 +7,14 @@ from django.db import connection
 from billing import money
 from billing.serializers import BalanceSerializer
 from gateway_project.text import dollars, timestamps
+from keys import summaries
 from keys.limits import rate_limits, requests_in_flight, spending
 from keys.models import ApiKey
 
 
 def describe_usage(key: ApiKey) -> dict[str, Any]:
     """Return the reply. Cents are rounded down; dollars are exact, as strings."""
+    limits, sums = rate_limits.effective_limits(key, key.account), read_sums(key)
     return {
         "object": "usage",
         "key": {
@@ -22,8 +24,13 @@ def describe_usage(key: ApiKey) -> dict[str, Any]:
             "expiresAt": key.expires_at and timestamps.iso_millis(key.expires_at),
         },
         "limit": _limit(key, spending.read_window(key)),
-        "rateLimits": _rate_limits(key),
-        "usage": _usage(key),
+        "rateLimits": {
+            "requestsPerMinute": limits.requests,
+            "tokensPerMinute": limits.tokens,
+            "requestsInFlight": requests_in_flight.key_max(key),
+            "accountRequestsInFlight": requests_in_flight.account_max(key.account),
+        },
+        "usage": {name: _described(sums[name]) for name in ("today", "thisMonth", "total")},
         "balance": {
             **BalanceSerializer(key.account).data,
             "heldInDollars": dollars.format_plain(key.account.held_nanos),
@@ -39,21 +46,7 @@ def _limit(key: ApiKey, window: spending.SpendingWindow | None) -> dict[str, Any
         "spendingLimit": money.floor_cents(window.limit_nanos),
         "spendingType": key.spending_type,
         "spendingPeriod": key.spending_period,
-        "spentInDollars": dollars.format_plain(window.spent_nanos),
-        "heldInDollars": dollars.format_plain(window.held_nanos),
-        "remainingInCents": money.floor_cents(window.available_nanos),
-        "remainingInDollars": dollars.format_plain(window.available_nanos),
-        "resetsAt": window.resets_at and timestamps.iso_millis(window.resets_at),
-    }
-
-
-def _rate_limits(key: ApiKey) -> dict[str, int | None]:
-    limits = rate_limits.effective_limits(key, key.account)
-    return {
-        "requestsPerMinute": limits.requests,
-        "tokensPerMinute": limits.tokens,
-        "requestsInFlight": requests_in_flight.key_max(key),
-        "accountRequestsInFlight": requests_in_flight.account_max(key.account),
+        **summaries.describe_window(window),
     }
 
 
@@ -74,8 +67,6 @@ _SUMS = """
 
 
 class Sums(NamedTuple):
-    """What a key used in a span of days."""
-
     completions: int
     prompt_tokens: int
     completion_tokens: int
@@ -87,11 +78,6 @@ def read_sums(key: ApiKey) -> dict[str, Sums]:
     with connection.cursor() as cursor:
         cursor.execute(_SUMS, [key.pk])
         return {name: Sums(*map(int, totals)) for name, *totals in cursor.fetchall()}
-
-
-def _usage(key: ApiKey) -> dict[str, Any]:
-    sums = read_sums(key)
-    return {name: _described(sums[name]) for name in ("today", "thisMonth", "total")}
 
 
 def _described(sums: Sums) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""The cell whose lists staff see. The page of an object is found in whichever cell it is, and the search looks in every cell.
+"""The cell whose lists staff see. While there is one cell, pages say nothing of it.
 
-While there is one cell, pages say nothing of it.
+The page of an object is found in whichever cell it is, and the search looks in all.
+
 """
 
 from typing import Any

@@ -18,7 +18,7 @@ SHORT_ID = r"^[0-9A-Za-z]{22}$"
 
 
 class SeenField(forms.JSONField):
-    """What a page said when it was opened. It is nothing that the user changes."""
+    """What a page said when it was opened: nothing that the user changes."""
 
     widget = forms.HiddenInput
 
@@ -29,15 +29,15 @@ class SeenField(forms.JSONField):
 class SeenForm(forms.Form):
     """An act on ``subject``. If the facts of its page have changed when it is sent, it is refused, and says why.
 
-    It acts once: ``token`` is stored with the act (``activity.sent_forms``). Validate it with the rows locked that it decides
-    about.
+    It acts once: ``token`` is stored with the act. Validate it with the rows locked that it decides about.
+
     """
 
     seen = SeenField(required=False)
     token = forms.RegexField(SHORT_ID, initial=identifiers.short_uuid7, widget=forms.HiddenInput)
 
     def facts(self) -> dict[str, str]:
-        """Return the facts of the rows on the page, in words, by name. One with a field's name is the value of now."""
+        """Return the facts of the rows on the page, in words, by name. One with a field's name is its present value."""
         return {}
 
     def __init__(self, subject: Any, *args: Any, **kwargs: Any) -> None:

@@ -1,6 +1,7 @@
 """The panels of the admin's home page: what matters today, each in one figure, with the list behind it.
 
 A panel is read only for those who may see the list behind it, by a query that stays short however many rows there are.
+
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ from gateway_project.db import pool
 
 @dataclass(frozen=True)
 class Row:
-    """A line below the figure: a label, an amount, a link, and the label's name for programs, such as a code."""
+    """A line below the figure. ``code`` is the label's name for programs."""
 
     name: str
     value: str
@@ -26,7 +27,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Content:
-    """One figure, rounded, its exact value and an explanation. ``needs_attention`` marks a figure for someone to look at."""
+    """One figure, rounded, its exact value and an explanation. ``needs_attention`` marks a figure to look at."""
 
     figure: str
     words: str = ""
@@ -55,7 +56,6 @@ class Panel:
 
 
 def declared() -> list[Panel]:
-    """Return the panels of all apps, in the order of their places."""
     return sorted((panel for app in app_config.installed() for panel in app.desk().panels), key=lambda panel: panel.place)
 
 

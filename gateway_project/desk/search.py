@@ -59,8 +59,6 @@ class Finder:
 
 @dataclass(frozen=True)
 class Found:
-    """A row, as the list of what was found shows it, and the address of its page."""
-
     kind: str
     name: str
     description: str
@@ -68,7 +66,6 @@ class Found:
 
 
 def finders() -> list[Finder]:
-    """Return the finders of all apps, in the apps' order."""
     return [finder for app in app_config.installed() for finder in app.desk().finders]
 
 
@@ -90,7 +87,6 @@ def find(request: HttpRequest, term: str) -> list[Found]:
 
 
 def _find_everywhere(usable: list[Finder], term: str) -> list[Found]:
-    """Return what is found in all cells, each row once."""
     found: dict[str, Found] = {}
     for of_cell in everywhere.run(lambda: _find_in_cell(usable, term), may_miss=True):
         found |= {each.address: each for each in of_cell}
@@ -111,11 +107,7 @@ def _rows(asked: list[Finder], term: str) -> Iterator[Found]:
     seen = set()
     for finder in asked:
         for row in finder.find(term)[: FOUND_MAX + 1]:
-            found = _found(finder, row)
+            found = Found(capfirst(str(row._meta.verbose_name)), str(row), finder.describe(row), finder.address(row))
             if found.address not in seen:
                 seen.add(found.address)
                 yield found
-
-
-def _found(finder: Finder, row: Model) -> Found:
-    return Found(capfirst(str(row._meta.verbose_name)), str(row), finder.describe(row), finder.address(row))

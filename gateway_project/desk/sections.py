@@ -29,8 +29,6 @@ class Section:
 
 @dataclass(frozen=True)
 class ShownSection:
-    """A section with what it shows."""
-
     name: str
     title: str
     template: str
@@ -38,13 +36,11 @@ class ShownSection:
 
 
 def declared() -> list[Section]:
-    """Return the sections of all apps in their order."""
     sections = (section for app in app_config.installed() for section in app.desk().sections)
     return sorted(sections, key=lambda section: section.place)
 
 
 def read(request: HttpRequest, account: Any) -> list[ShownSection]:
-    """Read the sections that the user may see."""
     return [
         ShownSection(section.name, section.title, section.template, section.read(request, account))
         for section in declared()

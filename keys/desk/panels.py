@@ -17,13 +17,11 @@ REASONS_SHOWN = 6
 
 def _refusals(now: datetime) -> Content:
     hours = summaries.last_hours(now)
-    counts = (
-        RefusalCount.objects.filter(hour__gte=hours[0])
-        .values_list("hour", "status", "code", "error")
-        .annotate(sum=Sum("number"))
+    columns = ("hour", "status", "code", "error")
+    ordered = (
+        RefusalCount.objects.filter(hour__gte=hours[0]).values_list(*columns).annotate(sum=Sum("number")).order_by(*columns)
     )
     by_hour, by_reason = Counter[datetime](), Counter[tuple[str, str]]()
-    ordered = counts.order_by("hour", "status", "code", "error")
     for hour, status, code, error, number in chain.from_iterable(everywhere.run(lambda: list(ordered.all()), may_miss=True)):
         by_hour[hour] += int(number)
         by_reason[summaries.describe_error(error), f"{status} {code}"] += int(number)

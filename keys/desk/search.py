@@ -49,14 +49,9 @@ def _describe_refused(refused: RefusedRequest) -> str:
     return f"{refused.status} {refused.code}, key {refused.key}"
 
 
+_IDS = "a key's secret (not stored), its ID, or the ID's beginning"
 FINDERS = [
-    Finder(
-        ApiKey,
-        _keys_by_id,
-        _describe_key,
-        "a key's secret (not stored), its ID, or the ID's beginning",
-        conceal=secret.conceal_all,
-    ),
+    Finder(ApiKey, _keys_by_id, _describe_key, _IDS, conceal=secret.conceal_all),
     Finder(ApiKey, _keys_by_last_four, _describe_key, "a key as owners see it, or the last four of its secret"),
     Finder(ApiKey, _keys_by_former_last_four, _describe_key, "a key by the last four of a secret from before it was rotated"),
     Finder(RefusedRequest, _refused_requests, _describe_refused, "the request ID of a refusal"),

@@ -27,21 +27,11 @@ def _spending(request: HttpRequest, account: Account) -> dict[str, Any]:
 def _keys(request: HttpRequest, account: Account) -> dict[str, Any]:
     keys = summaries.keys_newest_first(account).select_related("account")
     acts = [(name, words) for name, permission, words in _ACTS if request.user.has_perm(permission)]
-    return {
-        "keys": [
-            {
-                "summary": summary,
-                "acts": []
-                if summary.is_revoked
-                else [
-                    {"words": words, "address": reverse(f"admin:keys_apikey_{name}", args=[summary.id])} for name, words in acts
-                ],
-            }
-            for summary in summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time())
-        ],
-        "has_acts": bool(acts),
-        "count": keys.count(),
-    }
+    rows = []
+    for summary in summaries.summarize_keys(keys[:KEYS_SHOWN], pool.database_time()):
+        links = [{"words": words, "address": reverse(f"admin:keys_apikey_{name}", args=[summary.id])} for name, words in acts]
+        rows.append({"summary": summary, "acts": [] if summary.is_revoked else links})
+    return {"keys": rows, "has_acts": bool(acts), "count": keys.count()}
 
 
 def _refusals(request: HttpRequest, account: Account) -> dict[str, Any]:

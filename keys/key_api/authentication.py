@@ -1,7 +1,7 @@
 """Authenticates ``Authorization: Bearer <management key>``, and counts its requests per minute.
 
-Its status is read with each request: a revoked key stops at once, everywhere. A request that changes something reads it again
-under the lock of the account (``idempotency.once``).
+Its status is read with each request, and again under the lock of the account before a change (``idempotency.once``).
+
 """
 
 from typing import Any

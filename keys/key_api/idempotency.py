@@ -1,8 +1,8 @@
 """Changes by management keys, one at a time for each account; and under an Idempotency-Key, each once.
 
-The account is locked from before the stored reply is looked for until the new one is stored, with what was done. So a
-repetition waits for the first request, and then gets its reply: also the secret of a key that it made, because the answer may
-have been lost. For that a reply is kept, encrypted, for an hour. Refusals are not kept: they changed nothing.
+The account is locked from before the stored reply is looked for until the new one is stored. So a repetition waits for the
+first request, and gets its reply, also the secret of a key that it made. A refusal is not kept: it changed nothing.
+
 """
 
 import hashlib
@@ -38,10 +38,10 @@ def once(request: Request, act: Act) -> Response:
         account_locks.lock_account(request.auth.account_id)
         key = ManagementKey.objects.select_related("account").get(pk=request.auth.pk)
         require_active(key)  # it may have been revoked while this waited
-        stored = _stored(key, value) if value else None
-        if stored:
-            return _replay(stored, fingerprint)
         if value:
+            stored = key.replies.filter(idempotency_key=value, at__gte=Now() - RETENTION).first()
+            if stored:
+                return _replay(stored, fingerprint)
             _require_room(key)
         status, body = act()
         if value:
@@ -68,12 +68,7 @@ def _fingerprint(request: Request) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _stored(key: ManagementKey, value: str) -> ManagementReply | None:
-    return key.replies.filter(idempotency_key=value, at__gte=Now() - RETENTION).first()
-
-
 def _require_room(key: ManagementKey) -> None:
-    """Raises RateLimitExceeded when as many replies are stored for the account as may be."""
     maximum = settings.ACCOUNT_KEY_REPLIES_MAX
     stored = ManagementReply.objects.filter(management_key__account=key.account_id, at__gte=Now() - RETENTION)
     if stored.count() >= maximum:

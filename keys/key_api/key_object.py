@@ -6,7 +6,6 @@ from typing import Any
 
 from rest_framework import serializers
 
-from billing import money
 from gateway_project.text import dollars, timestamps
 from keys import summaries
 from keys.limits import spending
@@ -94,23 +93,13 @@ def _describe(key: ApiKey, summary: summaries.Summary, window: SpendingWindow | 
         "spendingLimit": key.spending_limit_cents,
         "spendingType": key.spending_type,
         "spendingPeriod": key.spending_period,
-        "window": _window(window) if window else None,
+        "window": summaries.describe_window(window) if window else None,
         "spentInDollars": dollars.format_plain(summary.spent_in_total_nanos),
         "lastUsedOn": summary.last_used and summary.last_used.isoformat(),
         "requestsPerMinute": key.requests_per_minute,
         "tokensPerMinute": key.tokens_per_minute,
         "allowedModels": key.allowed_models,
         "tags": key.tags or [],
-    }
-
-
-def _window(window: SpendingWindow) -> dict[str, Any]:
-    return {
-        "spentInDollars": dollars.format_plain(window.spent_nanos),
-        "heldInDollars": dollars.format_plain(window.held_nanos),
-        "remainingInCents": money.floor_cents(window.available_nanos),
-        "remainingInDollars": dollars.format_plain(window.available_nanos),
-        "resetsAt": _time(window.resets_at),
     }
 
 

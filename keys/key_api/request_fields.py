@@ -139,38 +139,27 @@ def limit(fields: dict[str, Any]) -> SpendingLimit | None:
 
 
 def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None) -> dict[str, Any]:
-    """Return the other fields as arguments of ``lifecycle.change_key``. ``key`` is the key to change; None for a new one."""
+    """Return the other fields as arguments of ``lifecycle.change_key``. ``key`` is the one to change."""
     found = {argument: fields[name] for name, argument in _FIELDS.items() if name in fields}
     for name in ("allowed_models", "tags"):
         if found.get(name) is not None:
             found[name] = list(dict.fromkeys(found[name])) or None
     changed = {name: value for name, value in found.items() if key is None or value != getattr(key, name)}
-    _require_future(changed.get("expires_at"))
-    _require_known(changed.get("allowed_models"), key)
+    if (expires_at := changed.get("expires_at")) and expires_at <= pool.database_time():
+        raise errors.wrong("expiresAt", "must be in the future")
+    already = (key.allowed_models or []) if key else []
+    asked = [model_id for model_id in changed.get("allowed_models") or [] if model_id not in already]
+    if unknown := allowed_models.unknown(asked):
+        raise errors.wrong("allowedModels", f"has ids of no model: {', '.join(unknown)}", quotes_request=True)
     _require_within_account(changed, account)
     assert found.keys() <= lifecycle.CHANGEABLE
     return found
 
 
-def _require_future(expires_at: datetime | None) -> None:
-    if expires_at is not None and expires_at <= pool.database_time():
-        raise errors.wrong("expiresAt", "must be in the future")
-
-
-def _require_known(ids: list[str] | None, key: ApiKey | None) -> None:
-    already = (key.allowed_models or []) if key else []
-    unknown = allowed_models.unknown([model_id for model_id in ids or [] if model_id not in already])
-    if unknown:
-        raise errors.wrong("allowedModels", f"has ids of no model: {', '.join(unknown)}", quotes_request=True)
-
-
 def _require_within_account(changed: dict[str, Any], account: Account) -> None:
-    """A rate may be below that of the account, and not above: only support sets higher ones."""
+    """Only support sets a rate above the account's."""
     most = rate_limits.account_limits(account)
-    for name, argument, maximum in (
-        ("requestsPerMinute", "requests_per_minute", most.requests),
-        ("tokensPerMinute", "tokens_per_minute", most.tokens),
-    ):
-        rate = changed.get(argument)
+    for name, maximum in (("requestsPerMinute", most.requests), ("tokensPerMinute", most.tokens)):
+        rate = changed.get(_FIELDS[name])
         if rate is not None and maximum is not None and rate > maximum:
             raise errors.wrong(name, f"must be at most {maximum}, the limit of a key of the account")

@@ -178,12 +178,8 @@ def _act_view(operation_id: str, summary: str, description: str, act: Callable[[
     return ActView
 
 
-PauseView = _act_view(
-    "pauseKey",
-    "Pause a key",
-    "Its requests are refused until it is resumed. Nothing happens if it is paused already.",
-    acts.pause,
-)
+_PAUSED = "Its requests are refused until it is resumed. Nothing happens if it is paused already."
+PauseView = _act_view("pauseKey", "Pause a key", _PAUSED, acts.pause)
 ResumeView = _act_view("resumeKey", "Resume a key", "Admits the requests of a paused key again.", acts.resume)
 RevokeView = _act_view(
     "revokeKey", "Revoke a key", "Disables the key for good. Nothing happens if it is revoked already.", acts.revoke

@@ -35,17 +35,15 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1, owed: int = 0) -> Decision:
-    """Decide whether ``cost`` more units fit now, and return the state afterwards. ``full_at`` None: nothing is used.
-
-    What fits leaves nothing owed.
-    """
+    """Decide whether ``cost`` more units fit now. What fits leaves nothing owed. ``full_at`` None: nothing is used."""
     used = _used(now, limit, full_at, owed)
     wait = used + cost * _unit(limit) - _allowance(limit)
     allowed = wait <= timedelta(0)
     if allowed:
         used += cost * _unit(limit)
     retry_in = None if allowed or cost > limit else wait
-    return Decision(limit, allowed, now + used, _remaining(limit, used), used, retry_in)
+    remaining = max(limit - -(-used // _unit(limit)), 0)
+    return Decision(limit, allowed, now + used, remaining, used, retry_in)
 
 
 def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: int, owed: int = 0) -> tuple[datetime, int]:
@@ -62,7 +60,6 @@ def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: 
 
 
 def _used(now: datetime, limit: int, full_at: datetime | None, owed: int) -> timedelta:
-    """Return how long it takes until the whole allowance is available again, with what is owed."""
     ahead = full_at - now if full_at else timedelta(0)
     if ahead > _allowance(limit) + _UNLOCKED_READ:
         ahead = timedelta(0)
@@ -75,7 +72,3 @@ def _allowance(limit: int) -> timedelta:
 
 def _unit(limit: int) -> timedelta:
     return -(-(MINUTE // _MICROSECOND) // limit) * _MICROSECOND
-
-
-def _remaining(limit: int, used: timedelta) -> int:
-    return max(limit - -(-used // _unit(limit)), 0)

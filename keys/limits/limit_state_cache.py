@@ -1,8 +1,7 @@
 """Caches the last-read rate-limit state and requests in flight of each key, for headers of replies that do not read its row.
 
-Admission and BearerKeyAuthentication read the row anyway and store its state here for a minute. Another process may have
-counted requests since, so the row decides about a request; the cache only fills headers, and ``refusal_cache`` repeats
-refusals by it.
+Another process may have counted requests since: the row decides about a request. ``refusal_cache`` repeats refusals by it.
+
 """
 
 import time
@@ -29,8 +28,7 @@ class CachedRateLimit(msgspec.Struct, frozen=True):
         """Count one request of ``tokens`` (None: without tokens), as if nothing was counted since. Raises RateLimitExceeded."""
         return self.state.count_request(self._moment(clock_seconds), tokens)
 
-    def age(self, clock_seconds: float) -> float:
-        """Seconds since the state was read."""
+    def age(self, clock_seconds: float) -> float:  # in seconds
         return clock_seconds - self.clock_seconds
 
     def headers(self, clock_seconds: float) -> dict[str, str]:
@@ -63,12 +61,12 @@ def forget(key_id: str) -> None:
 
 
 def get(key_id: str) -> CachedRateLimit | None:
-    """Return the state that was read last, if that was within a minute and the key has a limit."""
+    """Return the state that was read within a minute, if the key has a limit."""
     return _cache.get(key_id)
 
 
 def in_flight(key_id: str) -> RequestsInFlight | None:
-    """Return the requests in flight as they were read last, if that was within a minute."""
+    """Return the requests in flight that were read within a minute."""
     return _in_flight.get(key_id)
 
 

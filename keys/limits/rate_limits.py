@@ -20,9 +20,7 @@ from keys.models import ApiKey
 
 
 class RateLimits(msgspec.Struct, frozen=True):
-    """A key's limits per minute. None means no limit."""
-
-    requests: int | None
+    requests: int | None  # per minute; None: no limit
     tokens: int | None
 
 
@@ -80,7 +78,7 @@ class CountedRequest(msgspec.Struct, frozen=True):
 
 
 class RateLimitState(msgspec.Struct, frozen=True):
-    """A key's limits, for each the time when its whole allowance is available again (None: it is now), and tokens owed."""
+    """A key's limits, when each whole allowance is available again (None: it is now), and tokens owed."""
 
     limits: RateLimits
     requests_full_at: datetime | None
@@ -109,12 +107,10 @@ class RateLimitState(msgspec.Struct, frozen=True):
 
 
 def read_state(key: ApiKey, account: Account) -> RateLimitState:
-    """Read the rate-limit state from the key's row."""
     return RateLimitState(effective_limits(key, account), key.requests_full_at, key.tokens_full_at, key.tokens_owed)
 
 
 def count_request(key: ApiKey, account: Account, now: datetime, tokens: int) -> CountedRequest:
-    """Count one request of ``tokens``. Raises RateLimitExceeded."""
     return read_state(key, account).count_request(now, tokens)
 
 

@@ -1,10 +1,8 @@
 """Reads per minute of a key: of anything but a new completion; and apart from these, replies that are stored for repetitions.
 
-The count is in the memory of the process: a read is cheap, and a row would cost as much as many reads. So each web process
-allows the whole limit. A refused read costs no query.
+The count is in the memory of the process, because a read is cheap: each web process allows the whole limit. A refused read
+costs no query. A minute's reads may come in one burst, of which only a few of an account are in flight at a time.
 
-The limit lets a minute's reads come in one burst. Only a few reads of an account are in flight at a time, over all its keys,
-and the next wait: what others send is not behind the whole burst.
 """
 
 import time

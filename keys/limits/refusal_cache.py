@@ -53,8 +53,6 @@ class AdmissionDemand(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """What admission refused, and how."""
-
     demand: AdmissionDemand
     error: errors.ApiError
 
@@ -78,17 +76,19 @@ class RefusalCache:
         """Raise the refusal that admission would decide again, if any. ``cached`` is the key's last-read rate-limit state."""
         recent = self._flood(key_id)
         if recent:
-            _replay(recent, [_KEY, _models(demand), _idempotency_key(demand)], demand)
+            _replay(recent, [_KEY, (_MODELS, demand.model_ids), (_IDEMPOTENCY_KEY, demand.idempotency_key)], demand)
         if cached and cached.age(self._clock()) < _TTL_SECONDS and (recent or demand.idempotency_key is None):
             # Tokens are replayed in a flood only: a settlement that used less than was counted gives tokens back early.
             cached.count_request(demand.tokens if recent else None, self._clock())
         if recent:
-            _replay(recent, [_in_flight(), _in_flight_of_model(demand), _money(demand), _tied_up(demand)], demand)
+            amount = demand.model_ids, demand.is_capped
+            kinds: list[RefusalKind] = [(_IN_FLIGHT,), (_IN_FLIGHT, demand.model_ids), (_MONEY, *amount), (_TIED_UP, *amount)]
+            _replay(recent, kinds, demand)
 
     def replay_for_models(self, key_id: str, demand: AdmissionDemand) -> None:
         """Raise a refusal of the key or the models, for requests that are not yet at admission."""
         if recent := self._flood(key_id):
-            _replay(recent, [_KEY, _models(demand)], demand)
+            _replay(recent, [_KEY, (_MODELS, demand.model_ids)], demand)
 
     def record(self, key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:
         """Record a refusal that was decided just now."""
@@ -116,37 +116,14 @@ class RefusalCache:
 # --- Which requests get the same refusal --------------------------------------------------------------------------
 
 _KEY: RefusalKind = ("key",)
-_IN_FLIGHT, _MONEY, _TIED_UP = "in flight", "money", "tied up"
+_MODELS, _IDEMPOTENCY_KEY, _IN_FLIGHT, _MONEY, _TIED_UP = "models", "idempotency_key", "in flight", "money", "tied up"
+_ABOUT_MONEY = (_MONEY, _TIED_UP)
 # For a request that needs another amount than the one that was refused.
 _MESSAGES_WITHOUT_FIGURES: dict[type[errors.ApiError], str] = {
     errors.InsufficientQuota: "The account has too few credits for this request.",
     errors.SpendingLimitReached: "The key's spending limit leaves too little for this request.",
     errors.TiedUp: "Running requests hold what this request needs. Try again in a moment.",
 }
-
-
-def _models(demand: AdmissionDemand) -> RefusalKind:
-    return "models", demand.model_ids
-
-
-def _idempotency_key(demand: AdmissionDemand) -> RefusalKind:
-    return "idempotency_key", demand.idempotency_key
-
-
-def _in_flight() -> RefusalKind:
-    return (_IN_FLIGHT,)
-
-
-def _in_flight_of_model(demand: AdmissionDemand) -> RefusalKind:
-    return _IN_FLIGHT, demand.model_ids
-
-
-def _money(demand: AdmissionDemand) -> RefusalKind:
-    return _MONEY, demand.model_ids, demand.is_capped
-
-
-def _tied_up(demand: AdmissionDemand) -> RefusalKind:
-    return _TIED_UP, demand.model_ids, demand.is_capped
 
 
 def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | None:
@@ -157,17 +134,17 @@ def _kind(refusal: errors.ApiError, demand: AdmissionDemand) -> RefusalKind | No
         case errors.InvalidApiKey():
             return _KEY
         case errors.ModelNotFound():
-            return _models(demand)
+            return _MODELS, demand.model_ids
         case errors.InvalidRequest() if demand.idempotency_key:  # its first request is still running, or had another body
-            return _idempotency_key(demand)
+            return _IDEMPOTENCY_KEY, demand.idempotency_key
         case errors.TooManyInFlightOfModel():
-            return _in_flight_of_model(demand)
+            return _IN_FLIGHT, demand.model_ids
         case errors.TooManyInFlight():
-            return _in_flight()
+            return (_IN_FLIGHT,)
         case errors.TiedUp():
-            return _tied_up(demand)
+            return _TIED_UP, demand.model_ids, demand.is_capped
         case errors.InsufficientQuota():
-            return _money(demand)
+            return _MONEY, demand.model_ids, demand.is_capped
     return None
 
 
@@ -176,7 +153,7 @@ def _store(recent: _RecentRefusals, kind: RefusalKind, refusal: _Refusal) -> Non
     if previous is None:
         is_news = len(recent.by_kind) < _KINDS_MAX
     else:
-        is_news = not _is_about_money(kind) or refusal.demand.amount_nanos <= previous.demand.amount_nanos
+        is_news = kind[0] not in _ABOUT_MONEY or refusal.demand.amount_nanos <= previous.demand.amount_nanos
     if is_news:
         recent.by_kind[kind] = refusal
 
@@ -186,32 +163,18 @@ def _replay(recent: _RecentRefusals, kinds: list[RefusalKind], demand: Admission
         refusal = recent.by_kind.get(kind)
         if refusal is None:
             continue
-        if kind[0] == _IN_FLIGHT and demand.idempotency_key is not None:
-            raise _try_again()
-        if not _is_about_money(kind):
-            raise _copy(refusal.error)
-        if demand.amount_nanos >= refusal.demand.amount_nanos:
-            raise _money_refusal(refusal, demand)
-
-
-def _is_about_money(kind: RefusalKind) -> bool:
-    return kind[0] in (_MONEY, _TIED_UP)
-
-
-def _money_refusal(refusal: _Refusal, demand: AdmissionDemand) -> errors.ApiError:
-    if demand.idempotency_key is not None:
-        return _try_again()
-    error = _copy(refusal.error)
-    if (demand.amount_nanos, demand.tokens) != (refusal.demand.amount_nanos, refusal.demand.tokens):
-        error.message = _MESSAGES_WITHOUT_FIGURES[type(error)]
-    return error
-
-
-def _try_again() -> errors.ApiError:
-    return errors.RateLimitExceeded(
-        "Too many requests with this key were refused just now. Try again in a moment.",
-        headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
-    )
+        is_about_money = kind[0] in _ABOUT_MONEY
+        if is_about_money and demand.amount_nanos < refusal.demand.amount_nanos:
+            continue
+        if demand.idempotency_key is not None and (is_about_money or kind[0] == _IN_FLIGHT):
+            raise errors.RateLimitExceeded(
+                "Too many requests with this key were refused just now. Try again in a moment.",
+                headers=errors.retry_after(timedelta(seconds=_TTL_SECONDS)),
+            )
+        error = _copy(refusal.error)
+        if is_about_money and (demand.amount_nanos, demand.tokens) != (refusal.demand.amount_nanos, refusal.demand.tokens):
+            error.message = _MESSAGES_WITHOUT_FIGURES[type(error)]
+        raise error
 
 
 def _copy(refusal: errors.ApiError) -> errors.ApiError:

@@ -1,8 +1,7 @@
 """Requests in flight of a key and of its account: the maximum of each, refuse one more, report the state in headers.
 
-A request is in flight while its hold is open, in whichever process: from admission to settlement. A request whose caller left
-is in flight until its reply has been read. Admission reads the counts with the rows locked. Other replies report the last-read
-counts.
+A request is in flight while its hold is open, in whichever process: from admission to settlement, also without its caller.
+
 """
 
 from typing import Any
@@ -40,7 +39,7 @@ class RequestsInFlight(msgspec.Struct, frozen=True):
     account_max: int
 
     def require_room(self) -> None:
-        """Raises TooManyInFlight when the key, or the account over all its keys, has as many requests in flight as it may."""
+        """Raises TooManyInFlight."""
         if self.of_key >= self.key_max:
             raise refusal("key", self.key_max)
         if self.of_account >= self.account_max:
@@ -50,7 +49,7 @@ class RequestsInFlight(msgspec.Struct, frozen=True):
         return RequestsInFlight(self.of_key + 1, self.key_max, self.of_account + 1, self.account_max)
 
     def headers(self) -> dict[str, str]:
-        """Return x-ratelimit-*-concurrent headers. There is none for a reset: nobody knows when a request will end."""
+        """Return x-ratelimit-*-concurrent headers. None is for a reset: the end of a request is not known."""
         remaining = min(self.key_max - self.of_key, self.account_max - self.of_account)
         return {
             "x-ratelimit-limit-concurrent": str(min(self.key_max, self.account_max)),
@@ -73,7 +72,7 @@ def read_state(key: ApiKey, account: Account) -> RequestsInFlight | None:
 
 
 def require_room(key: ApiKey, account: Account) -> RequestsInFlight:
-    """Return the state, in which one more request may run. Raises TooManyInFlight. The key's open holds must have been read."""
+    """Return the state, in which one more request may run. Raises TooManyInFlight. The open holds must have been read."""
     state = read_state(key, account)
     assert state is not None
     state.require_room()
@@ -81,12 +80,10 @@ def require_room(key: ApiKey, account: Account) -> RequestsInFlight:
 
 
 def key_max(key: ApiKey) -> int:
-    """Return how many requests of the key may be in flight: its own maximum, else the deployment's."""
     return key.requests_in_flight_max or int(settings.KEY_REQUESTS_IN_FLIGHT)
 
 
 def account_max(account: Account) -> int:
-    """Return how many requests of all keys of the account may be in flight: its own maximum, else the deployment's."""
     return account.requests_in_flight_max or int(settings.ACCOUNT_REQUESTS_IN_FLIGHT)
 
 
@@ -96,7 +93,7 @@ def describe_maximum(key: ApiKey) -> str:
 
 
 def require_room_for_model(model_id: str, running: int, maximum: int | None) -> None:
-    """Raises TooManyInFlightOfModel when the key has ``maximum`` requests for the model in flight. None: any number may be."""
+    """Raises TooManyInFlightOfModel when the key has ``maximum`` requests for the model in flight."""
     if maximum is not None and running >= maximum:
         raise errors.TooManyInFlightOfModel(
             f"The key has {_requests(maximum)} for {model_id} in flight, which is the maximum of a key. {_TRY_AGAIN}"

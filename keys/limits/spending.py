@@ -54,7 +54,7 @@ class SpendingWindow:
 
 
 def read_window(key: ApiKey) -> SpendingWindow | None:
-    """Return the current window of the key's limit, or None if the key has no limit."""
+    """Return the current window of the key's limit, or None without one."""
     return None if key.spending_limit_nanos is None else read_windows([key])[key.id]
 
 
@@ -66,9 +66,9 @@ def read_windows(keys: Collection[ApiKey]) -> dict[str, SpendingWindow | None]:
 def select_spending_statement(key_ids: Collection[str]) -> Statement:
     """For each of these keys: key id, open holds, and of the limit in force cents, first day, nanos spent and held since.
 
-    ``build_windows`` and ``build_open_holds`` read the rows. Run it after the keys are locked; otherwise the sums may be older
-    than the locks. A FIXED limit counts all days there are: its window begins with the first day that a Python date can be.
-    Open holds are of today and yesterday, because no completion runs for a day.
+    Run it after the keys are locked; otherwise the sums may be older than the locks. The window of a FIXED limit begins with
+    the first day that a Python date can be. Open holds are of today and yesterday, because no completion runs for a day.
+
     """
     return Statement(
         f"""
@@ -94,26 +94,20 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
 
 
 def build_open_holds(rows: Iterable[Sequence[Any]]) -> dict[str, int]:
-    """Return how many holds each key has open, by key id. ``rows`` are of ``select_spending_statement``."""
+    """Return how many holds each key has open, by key id, by rows of ``select_spending_statement``."""
     return {key_id: open_holds for key_id, open_holds, *_ in rows}
 
 
 def build_windows(keys: Collection[ApiKey], rows: Iterable[Sequence[Any]]) -> dict[str, SpendingWindow | None]:
-    """Return each key's window by key id, None for a key without a limit. ``rows`` are of ``select_spending_statement``."""
-    rows_by_id = {key_id: columns for key_id, _, *columns in rows if columns[0] is not None}
-    return {key.id: _build_window(key, rows_by_id[key.id]) if key.id in rows_by_id else None for key in keys}
-
-
-def _build_window(key: ApiKey, columns: Sequence[Any]) -> SpendingWindow:
-    limit_cents, first, spent_nanos, held_nanos = columns
-    first_day = date.fromisoformat(first)
-    return SpendingWindow(
-        limit_nanos=money.nanos(limit_cents),
-        spent_nanos=spent_nanos,
-        held_nanos=held_nanos,
-        first_day=first_day,
-        resets_at=resets_at(key.spending_period, first_day),
-    )
+    """Return each key's window by key id, None for a key without a limit, by rows of ``select_spending_statement``."""
+    windows: dict[str, SpendingWindow | None] = dict.fromkeys([key.id for key in keys])
+    periods = {key.id: key.spending_period for key in keys}
+    for key_id, _, limit_cents, first, spent_nanos, held_nanos in rows:
+        if limit_cents is not None:
+            first_day = date.fromisoformat(first)
+            reset = resets_at(periods[key_id], first_day)
+            windows[key_id] = SpendingWindow(money.nanos(limit_cents), spent_nanos, held_nanos, first_day, reset)
+    return windows
 
 
 def resets_at(period: str | None, first_day: date) -> datetime | None:
@@ -127,10 +121,9 @@ def resets_at(period: str | None, first_day: date) -> datetime | None:
 
 
 def require_available(window: SpendingWindow | None, need_nanos: int) -> None:
-    """Refuse a request that does not fit its key's limit. A key without a limit (None) is never refused.
+    """Refuse a request that does not fit its key's limit.
 
-    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (402). Only when
-    nothing is left does its message say that the limit is reached.
+    Raises TiedUp (429) when it would fit without what running requests hold, otherwise SpendingLimitReached (402).
     """
     if window is None or window.available_nanos >= need_nanos:
         return
@@ -166,11 +159,7 @@ class SpendingChange(msgspec.Struct, frozen=True):
 
 
 def change_spending_statements(settled: Sequence[SpendingChange], reserved: Sequence[SpendingChange]) -> list[Statement]:
-    """Change the days by the holds that were resolved, and by those that were placed. Each row is written once.
-
-    What is reserved on a day of which something is settled changes the row that is there. Other reservations may be the first
-    of their day. No statement where nothing changes.
-    """
+    """Change the days by the holds that were resolved, and by those that were placed. Each row is written once."""
     ended, begun = _sum_by_day(settled) if settled else {}, _sum_by_day(reserved) if reserved else {}
     for key in ended.keys() & begun.keys():
         placed = begun.pop(key)
@@ -184,7 +173,7 @@ def change_spending_statements(settled: Sequence[SpendingChange], reserved: Sequ
 
 
 def _reserve_spending_statement(changes: list[SpendingChange]) -> Statement:
-    """Add ``held_nanos`` and ``holds`` to the days; the first reservation of a day inserts its row."""
+    """Add to the days; the first reservation of a day inserts its row."""
     return Statement(
         """
         INSERT INTO keys_spendingday
@@ -199,10 +188,9 @@ def _reserve_spending_statement(changes: list[SpendingChange]) -> Statement:
 
 
 def _settle_spending_statement(changes: list[SpendingChange]) -> Statement:
-    """Subtract ``held_nanos`` and ``holds`` from the days, which were reserved there, and add the other amounts.
+    """Subtract what was reserved on the days, and add the other amounts.
 
-    The number of holds may be too low after an upgrade that processes of an older version outlived. It stops at 0, before
-    those that are placed are added.
+    The number of holds may be too low after an upgrade that older processes outlived: it stops at 0.
     """
     return Statement(
         """
@@ -234,6 +222,5 @@ def _sum_by_day(changes: Sequence[SpendingChange]) -> dict[_Day, SpendingChange]
 
 
 def _add(one: SpendingChange, other: SpendingChange) -> SpendingChange:
-    """Return the sum of two changes of a day."""
     (key_id, day, *amounts), (_, _, *more) = msgspec.structs.astuple(one), msgspec.structs.astuple(other)
     return SpendingChange(key_id, day, *map(add, amounts, more))

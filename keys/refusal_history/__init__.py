@@ -1,9 +1,10 @@
-"""What each key was refused: how often in each hour, by error and code, and its last refusals one by one. Support asks it why.
+"""What each key was refused, for support: how often in each hour, by error and code, and its last refusals one by one.
 
 Nothing decides by it: ``keys.limits.refusal_cache``, which replays refusals for a second, is another thing.
 
-- ``replies``    DRF's exception handler: every error reply to a known key passes here, whichever module raised the error
+- ``replies``    DRF's exception handler: every error reply to a known key passes here
 - ``collector``  collects them in the memory of the process; a greenlet writes them every few seconds
 - ``tables``     the statement that writes, and the one that deletes what is old
 - ``summaries``  reads them for pages, in words
+
 """

@@ -1,8 +1,8 @@
 """Collects the refusals of this process in memory, and writes them to the database every few seconds.
 
-A request that is served does nothing here. One that is refused changes a dictionary, and waits for nothing. What is collected
-is bounded, also while the database is unavailable: then the oldest is dropped, and the log says how much. The times are those
-of this host's clock: nothing is decided by them.
+What is collected is bounded, also while the database is unavailable: then the oldest is dropped, and the log says how much. The
+times are those of this host's clock: nothing is decided by them.
+
 """
 
 import logging
@@ -33,7 +33,7 @@ _LAST_WRITE_SECONDS = 2  # of a process that ends
 
 @dataclass(slots=True)
 class RefusalsOfKey:
-    """What was collected of one key: how often it was refused, by kind, and the last refusals, the oldest first."""
+    """How often a key was refused, by kind, and its last refusals, the oldest first."""
 
     counts: dict[Kind, int] = field(default_factory=dict)
     latest: deque[Refusal] = field(default_factory=lambda: deque(maxlen=LATEST_MAX))
@@ -48,21 +48,18 @@ class RefusalsOfKey:
 
 
 class Collected(NamedTuple):
-    """What a write takes: the refusals by key id, and how many were dropped before."""
-
     by_key: dict[str, RefusalsOfKey]
     dropped: int
 
 
 class RefusalCollector:
-    """The refusals since the last write. The keys are in the order of their first refusal since then."""
+    """The refusals since the last write. The keys are in the order of their first refusal."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, RefusalsOfKey] = {}
         self._dropped = 0
 
     def record(self, key_id: str, refusal: Refusal) -> None:
-        """Count a refusal of a key, and keep it as its latest."""
         of_key = self._of_key(key_id)
         self._dropped += of_key.count(refusal.kind, 1)
         of_key.latest.append(refusal)
@@ -101,7 +98,7 @@ _writing = threading.Lock()  # one write at a time: the last one of a process wa
 
 
 def write() -> None:
-    """Write what was collected, in one statement. Raises the database's errors: then it waits for the next write.
+    """Write what was collected. Raises the database's errors: then it waits for the next write.
 
     What the database will never accept is dropped.
     """
@@ -115,7 +112,7 @@ def write() -> None:
 
 
 def _write_cells(taken: Collected) -> None:
-    """Write what is of keys in each cell. What cannot be written is put back, and raised when all cells had their turn."""
+    """Write what is of keys in each cell. What cannot be written is put back, and raised after the last cell."""
     failures: list[Exception] = []
     try:
         by_cell = ApiKey.by_cell(taken.by_key)
@@ -152,7 +149,7 @@ def write_last() -> None:
 
 
 def new_refusal(error: errors.ApiError, at: datetime, request_id: str, model: object) -> Refusal:
-    """Return what is kept of a refusal. Nothing of what the caller wrote is, except for the model's name."""
+    """Return what is kept of a refusal: of the caller's words, the model's name alone."""
     message = "" if error.quotes_request else error.message[: tables.MESSAGE_CHARACTERS_MAX]
     asked = model[: tables.MODEL_CHARACTERS_MAX] if isinstance(model, str) else ""
     return Refusal(at, request_id, error.status, error.code, type(error).__name__, message, asked)

@@ -1,8 +1,4 @@
-"""DRF's exception handler: replies to the error, and records the refusal of a key.
-
-Every error reply of a view passes here: refusals of authentication, of the refusal cache, before and at admission, of the
-body, and what is told when a provider failed. Requests without a known key have nobody to be recorded for: the log counts them.
-"""
+"""DRF's exception handler: replies to the error, and records the refusal of a known key. The log counts all others."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +11,7 @@ from keys.refusal_history import collector
 
 
 def handle_exception(exception: Exception, context: dict[str, Any]) -> HttpResponse:
-    """Return the reply to an exception of a view. DRF calls this as its EXCEPTION_HANDLER."""
+    """Return the reply to an exception of a view."""
     error, request = error_replies.translate(exception), context["request"]._request
     response = error_replies.respond(error, request)
     notes = notes_of(request)

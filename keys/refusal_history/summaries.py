@@ -1,9 +1,7 @@
 """The history of refusals as plain values for pages: for a key hour by hour and one by one, for an account by error."""
 
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import QuerySet, Sum
 
@@ -18,8 +16,6 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True)
 class RefusedKey:
-    """A key and how often it was refused."""
-
     id: str
     name: str
     number: int
@@ -27,7 +23,7 @@ class RefusedKey:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why requests were refused, in words and as callers saw it, how often, and with which keys, the most refused first."""
+    """Why requests were refused, how often, and with which keys, the most refused first."""
 
     words: str
     status: int
@@ -37,13 +33,13 @@ class Reason:
 
 
 def describe_error(error: str) -> str:
-    """Return why a request was refused, in words. ``error`` is the class of the error; a class of a later version is itself."""
+    """Return why a request was refused, in words; the name of the class for one of a later version."""
     known = _class(error)
     return known.description if known else error
 
 
 def advise(error: str) -> str:
-    """Return what the caller can do after a refusal, in words; empty for a class of a later version."""
+    """Return what the caller can do, in words; "" for a class of a later version."""
     known = _class(error)
     return known.advice if known else ""
 
@@ -54,35 +50,27 @@ def _class(error: str) -> type[errors.ApiError] | None:
 
 
 def of_account(account: Account) -> QuerySet[RefusedRequest]:
-    """Return the last refusals of the account's keys, the latest first: of each key LATEST_MAX at most."""
+    """Return the last refusals of the account's keys, the latest first."""
     return RefusedRequest.objects.filter(key__account=account).select_related("key").order_by("-at", "-id")
 
 
 def read_latest(key: ApiKey, limit: int = tables.LATEST_MAX) -> list[RefusedRequest]:
-    """Return the key's last refusals, the latest first. Those of the last seconds may not be written yet."""
+    """Return the key's last refusals, the latest first."""
     return list(key.refused_requests.order_by("-at")[:limit])
 
 
 def sum_by_reason(account: Account, now: datetime) -> list[Reason]:
     """Return why the account's keys were refused in the last HOURS hours, the most frequent reason first."""
     counts = RefusalCount.objects.filter(key__account=account, hour__gte=last_hours(now)[0])
-    return _reasons(counts.values("status", "code", "error", "key_id", "key__name").annotate(sum=Sum("number")))
-
-
-def _reasons(rows: Iterable[Any]) -> list[Reason]:
     keys: dict[tuple[str, int, str], list[RefusedKey]] = {}
-    for row in rows:
+    for row in counts.values("status", "code", "error", "key_id", "key__name").annotate(sum=Sum("number")):
         refused = RefusedKey(row["key_id"], row["key__name"], int(row["sum"]))
         keys.setdefault((row["error"], row["status"], row["code"]), []).append(refused)
-    reasons = [
-        Reason(describe_error(error), status, code, sum(key.number for key in refused), _most_refused_first(refused))
-        for (error, status, code), refused in keys.items()
-    ]
+    reasons = []
+    for (error, status, code), of_reason in keys.items():
+        of_reason.sort(key=lambda key: -key.number)
+        reasons.append(Reason(describe_error(error), status, code, sum(key.number for key in of_reason), of_reason))
     return sorted(reasons, key=lambda reason: -reason.number)
-
-
-def _most_refused_first(keys: Collection[RefusedKey]) -> list[RefusedKey]:
-    return sorted(keys, key=lambda key: -key.number)
 
 
 def build_chart(key: ApiKey, now: datetime) -> bar_chart.Chart | None:

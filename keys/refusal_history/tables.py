@@ -17,7 +17,7 @@ MODEL_CHARACTERS_MAX = 200
 
 
 class Kind(NamedTuple):
-    """What refusals of a key have in common that are counted together: the hour, and how they were refused."""
+    """What refusals of a key have in common that are counted together."""
 
     hour: datetime
     status: int
@@ -26,7 +26,7 @@ class Kind(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """One refusal. ``error`` is the class of the error; ``message`` is "" where it quotes the request."""
+    """``error`` is the class of the error; ``message`` is "" where it quotes the request."""
 
     at: datetime
     request_id: str
@@ -47,9 +47,9 @@ OfEachKey = Collection[tuple[str, Mapping[Kind, int], Collection[Refusal]]]  # k
 def write_statement(of_each_key: OfEachKey) -> Statement:
     """SQL that adds the counts, inserts the last refusals, and deletes those that each of these keys has too many.
 
-    All processes write rows in the same order, so they cannot deadlock. A row that another process is deleting is left alone. A
-    statement whose answer was lost may run again: it inserts no refusal twice. Deleted keys are left out. Citus plans no
-    subquery here that refers to rows around it.
+    All processes write rows in the same order, so they cannot deadlock. A statement whose answer was lost may run again: it
+    inserts no refusal twice. Deleted keys are left out. Citus plans no subquery here that refers to rows around it.
+
     """
     return Statement(
         """

@@ -46,7 +46,7 @@ class Command(OperatorCommand):
 
 
 def _facts(previous: dict[str, Any], *, base_url: str, api_url: str) -> dict[str, Any]:
-    """Return the content of the file. Keeps the parts of the previous content that still work."""
+    """Return the content of the file, with the parts of the previous one that still work."""
     admin, admin_password = _person(ADMIN_EMAIL, previous.get("admin"), is_staff=True, is_superuser=True)
     owner, owner_password = _person(OWNER_EMAIL, previous.get("owner"))
     account = _account()
@@ -63,23 +63,19 @@ def _facts(previous: dict[str, Any], *, base_url: str, api_url: str) -> dict[str
 
 
 def _person(email: str, previous: Any, **flags: bool) -> tuple[User, str]:
-    """Return the user and the password: the one in the file, or a new one if the file has none."""
+    """Return the user and the password: that in the file, or a new one."""
     password = previous.get("password") if isinstance(previous, dict) else None
     user = User.objects.filter(email=email).first() or User(email=email)
     if not password:
-        password, user.password = _random_password()
+        # 1,000 iterations suffice: 128 random bits are not guessed.
+        password, hasher = secrets.token_urlsafe(16), PBKDF2PasswordHasher()
+        user.password = hasher.encode(password, hasher.salt(), iterations=1_000)
     elif not (user.pk and check_password(password, user.password)):
         user.set_password(password)
     for name, value in {"is_active": True, **flags}.items():
         setattr(user, name, value)
     user.save()
     return user, password
-
-
-def _random_password() -> tuple[str, str]:
-    """Return a new password and its hash. 1,000 iterations suffice: nobody guesses 128 random bits."""
-    password, hasher = secrets.token_urlsafe(16), PBKDF2PasswordHasher()
-    return password, hasher.encode(password, hasher.salt(), iterations=1_000)
 
 
 @transaction.atomic  # without it, a crash before the credit would make a second account on the next run
@@ -95,13 +91,10 @@ def _account() -> Account:
 
 
 def _api_key(account: Account, previous: Any, owner: User) -> str:
-    """Return the secret in the file if its key still works, otherwise the secret of a new key."""
+    """Return the secret in the file if its key still works, else that of a new key."""
     key_id = secret.key_id(previous) if isinstance(previous, str) else None
-    key = (
-        ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, paused_at=None, expires_at=None).first()
-        if key_id
-        else None
-    )
+    usable = ApiKey.objects.filter(pk=key_id, account=account, revoked_at=None, paused_at=None, expires_at=None)
+    key = usable.first() if key_id else None
     if key and secret.matches(previous, key.digest, settings.KEY_PEPPERS):
         return str(previous)
     return lifecycle.issue_key(account, name="quickstart", created_by=owner)[1]
