@@ -1,4 +1,4 @@
-"""What people do with keys, each in one transaction with its record in the activity log: owners on the dashboard, and staff."""
+"""Acts of owners and staff on keys, each in one transaction with its record in the activity log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.forms import Form
 from django.http import HttpRequest
 
 from billing import locks as account_locks
 from billing.models import Account, User
+from gateway_project import errors
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -39,6 +41,17 @@ class AccountClosed(Exception):
 
     def __init__(self) -> None:
         super().__init__("The account is closed: its keys are refused, and it gets no new ones.")
+
+
+@contextmanager
+def refusals_in(form: Form) -> Iterator[None]:
+    """Show in the form why no key is made: there are too many, or the account was closed meanwhile."""
+    try:
+        yield
+    except errors.MaximumReached as refusal:
+        form.add_error(None, refusal.message)
+    except AccountClosed as refusal:
+        form.add_error(None, str(refusal))
 
 
 def make_key(request: HttpRequest, account: Account, **fields: Any) -> tuple[ApiKey, str]:

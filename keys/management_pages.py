@@ -12,7 +12,6 @@ from billing.accounts.member_pages import Pager, member_page, member_page_for
 from billing.accounts.roles import Permission
 from billing.models import Account
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project import errors
 from gateway_project.web import hosts
 from keys import acts, secret
 from keys.forms import ManagementKeyForm
@@ -39,27 +38,18 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     if not account.is_active:
         messages.error(request, str(acts.AccountClosed()))
         return redirect("management-keys")
-    form, minted = ManagementKeyForm(account), None
-    if request.method == "POST":
-        with transaction.atomic():
-            account_locks.lock_account(account.pk)
-            form = ManagementKeyForm(account, request.POST)
-            minted = _make(request, account, form) if form.is_valid() else None
-    if minted is None:
+    if request.method != "POST":
+        return render(request, "dashboard/management_key_new.html", {"form": ManagementKeyForm(account)})
+    with transaction.atomic():
+        account_locks.lock_account(account.pk)
+        form = ManagementKeyForm(account, request.POST)
+        if form.is_valid():
+            with acts.refusals_in(form):
+                _, minted = acts.make_management_key(request, account, form.cleaned_data["name"])
+    if not form.is_valid():
         return render(request, "dashboard/management_key_new.html", {"form": form})
     context = {"name": form.cleaned_data["name"], "secret": minted, "address": _address(request)}
     return render(request, "dashboard/management_key_made.html", context)
-
-
-def _make(request: HttpRequest, account: Account, form: ManagementKeyForm) -> str | None:
-    """Return the secret; None, with an error in the form, if the account has as many as it may have."""
-    try:
-        return acts.make_management_key(request, account, form.cleaned_data["name"])[1]
-    except errors.MaximumReached as refusal:
-        form.add_error(None, refusal.message)
-    except acts.AccountClosed as refusal:  # meanwhile
-        form.add_error(None, str(refusal))
-    return None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

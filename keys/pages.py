@@ -14,12 +14,11 @@ from billing.accounts.roles import Permission
 from billing.ledger import reading, statement
 from billing.models import Account
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project import errors
 from gateway_project.db import pool
 from gateway_project.web import hosts
 from keys import acts, summaries
 from keys.forms import KeyForm, KeyListForm, LimitForm
-from keys.models import ApiKey, SpendingDay
+from keys.models import SpendingDay
 
 LATEST_ENTRIES = 5
 LATEST_KEYS = 5
@@ -53,7 +52,7 @@ def _balance(account: Account) -> dict[str, Any]:
 @require_safe
 @member_page
 def key_list(request: HttpRequest, account: Account) -> HttpResponse:
-    """List the keys that the filters select: keys in use before revoked ones, newest first, or by what they spent of late."""
+    """List the keys that the filters select: keys in use before revoked ones, newest first, or by what they spent recently."""
     now, form = pool.database_time(), KeyListForm(request.GET)
     context: dict[str, Any] = {"form": form, "is_filtered": any(request.GET.get(name) for name in form.fields)}
     if not form.is_valid():
@@ -80,23 +79,13 @@ def new_key(request: HttpRequest, account: Account) -> HttpResponse:
     with transaction.atomic():
         account_locks.lock_account(account.pk)
         form = KeyForm(account, request.POST)
-        issued = _make(request, account, form) if form.is_valid() else None
-    if issued is None:
+        if form.is_valid():
+            with acts.refusals_in(form):
+                key, secret = acts.make_key(request, account, created_by=request.user, **form.new_key)
+    if not form.is_valid():
         return render(request, "dashboard/key_new.html", {"form": form})
-    key, secret = issued
     context = {"name": key.name, "secret": secret, "api_url": hosts.api_url(request)}
     return render(request, "dashboard/key_made.html", context)
-
-
-def _make(request: HttpRequest, account: Account, form: KeyForm) -> tuple[ApiKey, str] | None:
-    """Make the key; None, with an error in the form, if the account has as many as it may have."""
-    try:
-        return acts.make_key(request, account, created_by=request.user, **form.new_key)
-    except errors.MaximumReached as refusal:
-        form.add_error(None, refusal.message)
-    except acts.AccountClosed as refusal:  # meanwhile
-        form.add_error(None, str(refusal))
-    return None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
