@@ -12,7 +12,7 @@ Tables = dict[str, Callable[[Any], Iterator[dict[str, Any]]]]  # by the names of
 
 
 class Desk(NamedTuple):
-    """What the admin shows: panels of its home page, sections of an account's page, finders of the search."""
+    """Panels of the admin's home page, sections of an account's page, finders of the search."""
 
     panels: Sequence[Any] = ()
     sections: Sequence[Any] = ()
@@ -20,7 +20,7 @@ class Desk(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """What ``billing.ledger.audit`` checks, and how it finds what was booked on some days."""
+    """Invariants of ``billing.ledger.audit``, and how it finds what was booked on some days."""
 
     invariants: Sequence[Any] = ()
     day_tables: Mapping[str, str] = {}

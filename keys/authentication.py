@@ -261,4 +261,4 @@ def _caller_for(presented: str, key: Any) -> Caller | Exception | None:
     return None
 
 
-_lookups: dict[int, GroupCommit[str, Caller | None]] = {}  # by cell, so that one that is unavailable holds up no other
+_lookups: dict[int, GroupCommit[str, Caller | None]] = {}  # by cell, so that an unavailable one delays no other

@@ -185,7 +185,7 @@ class KeyForm(SelectedAccountForm, DetailsForm, LimitForm):
 
 
 class ChangeForm(DetailsForm):
-    """What an owner changes of a key, but for its spending limit. A rate may not be above the account's."""
+    """The fields of a key that an owner changes, but for its spending limit. A rate may not be above the account's."""
 
     requests_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)
     tokens_per_minute = number_fields.IntegerField(min_value=1, max_value=RATE_MAX, required=False)

@@ -133,7 +133,7 @@ def _rotate(request: HttpRequest, key: ApiKey, form: RotateForm) -> str | None:
 def find_key(request: HttpRequest, account: Account) -> HttpResponse:
     """Find the key of a leaked secret among those of the member's accounts, and lead to where it is revoked.
 
-    A key of somebody else looks like one that does not exist. The secret is in no URL, page or log.
+    A key of another account looks like one that does not exist. The secret is in no URL, page or log.
     """
     form = SecretForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():

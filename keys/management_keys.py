@@ -37,6 +37,6 @@ def revoke(key: ManagementKey) -> bool:
 
 
 def note_use(key: ManagementKey) -> None:
-    """Note that a key, just found, is used: once a minute at most."""
+    """Note that a key, just found, is used: at most once per minute."""
     if key.last_used_at is None or key.last_used_at < datetime.now(UTC) - _USE_WRITTEN_EVERY:
         ManagementKey.objects.filter(pk=key.pk).update(last_used_at=Now())

@@ -222,7 +222,7 @@ class RefusedRequest(OwnedModel):
 
 
 class SpendingDay(OwnedModel):
-    """What a key spent, holds and used on one UTC day, that of the admission, and how many of its completions run."""
+    """The sums of a key on one UTC day, that of the admission, and how many of its completions run."""
 
     kept = Kept("spending_days", "It stays: a sum of requests.")
     key = models.ForeignKey(ApiKey, on_delete=models.PROTECT, related_name="spending_days", db_index=False)

@@ -1,7 +1,6 @@
 """The secrets of a key over time: makes a new one, ends the former ones, and finds the key of a secret, also of an ended one.
 
 The end of a former secret is written twice: in its own row, and in the row of its key, which admission reads.
-
 """
 
 from datetime import datetime, timedelta
@@ -36,7 +35,7 @@ def rotate_secret(key: ApiKey, *, grace: timedelta) -> str:
             raise TooManySecrets(TooManySecrets.message)
         minted = secret.mint(locked.pk)
         FormerSecret.objects.create(key=locked, digest=locked.digest, last_four=locked.last_four, ends_at=now + grace)
-        # Former secrets beyond these ended before, and nobody finds the key by them now.
+        # Older secrets ended long ago. The key is found by them no longer.
         newest_first = locked.former_secrets.order_by("-rotated_at", "-id").values_list("pk", flat=True)
         locked.former_secrets.filter(pk__in=list(newest_first[settings.KEY_FORMER_SECRETS_MAX :])).delete()
         _write(

@@ -1,4 +1,4 @@
-"""What a spending limit is. Forms, the API, the command, the CHECK of its columns and SQL say nothing else of it."""
+"""A spending limit. Forms, the API, the command, the CHECK of its columns and SQL have its rules from here."""
 
 from dataclasses import dataclass
 from enum import Enum

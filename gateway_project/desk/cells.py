@@ -1,7 +1,6 @@
 """The cell whose lists staff see. While there is one cell, pages say nothing of it.
 
-The page of an object is found in whichever cell it is, and the search looks in all.
-
+The page of an object is found in whichever cell it is, and the search looks everywhere.
 """
 
 from typing import Any

@@ -18,7 +18,7 @@ SHORT_ID = r"^[0-9A-Za-z]{22}$"
 
 
 class SeenField(forms.JSONField):
-    """What a page said when it was opened: nothing that the user changes."""
+    """The facts of a page when it was opened: nothing that the user changes."""
 
     widget = forms.HiddenInput
 
@@ -30,7 +30,6 @@ class SeenForm(forms.Form):
     """An act on ``subject``. If the facts of its page have changed when it is sent, it is refused, and says why.
 
     It acts once: ``token`` is stored with the act. Validate it with the rows locked that it decides about.
-
     """
 
     seen = SeenField(required=False)

@@ -1,7 +1,6 @@
 """The panels of the admin's home page: what matters today, each in one figure, with the list behind it.
 
 A panel is read only for those who may see the list behind it, by a query that stays short however many rows there are.
-
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What keys contribute to the support desk.
+"""The part of keys in the support desk.
 
 - ``search``    finds keys and refused requests
 - ``forms``     forms of the acts on a key

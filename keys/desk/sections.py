@@ -1,4 +1,4 @@
-"""What keys show of an account: thirty days of spending, the keys with their limits, and why they were refused."""
+"""Sections of an account's page: thirty days of spending, the keys with their limits, and why they were refused."""
 
 from datetime import UTC
 from typing import Any

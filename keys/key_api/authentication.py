@@ -1,7 +1,6 @@
 """Authenticates ``Authorization: Bearer <management key>``, and counts its requests per minute.
 
 Its status is read with each request, and again under the lock of the account before a change (``idempotency.once``).
-
 """
 
 from typing import Any

@@ -2,7 +2,6 @@
 
 The account is locked from before the stored reply is looked for until the new one is stored. So a repetition waits for the
 first request, and gets its reply, also the secret of a key that it made. A refusal is not kept: it changed nothing.
-
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a request may set of a key: its fields with their bounds, and what they mean to ``lifecycle``."""
+"""The fields of a key that a request may set, with their bounds, and their arguments of ``lifecycle``."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands under /api/keys."""
+"""The paths under /api/keys."""
 
 from django.urls import path
 

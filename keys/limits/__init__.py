@@ -1,4 +1,4 @@
-"""What a key may still do: money per period, requests and tokens per minute, requests in flight.
+"""The limits of a key: money per period, requests and tokens per minute, requests in flight.
 
 Owns the decision on each limit, in Python and in the SQL of the admission, and what a process remembers of limits and refusals.
 May import ``keys.models``, ``billing`` and ``gateway_project``. In reading order:

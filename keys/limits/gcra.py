@@ -4,13 +4,12 @@ The timestamp ``full_at`` is when the whole allowance is available again. A minu
 it returns evenly, one unit at a time. A unit takes a minute divided by the limit, rounded up to a whole microsecond. The
 allowance is ``limit`` units of that length, so exactly ``limit`` requests pass in a burst even if it does not divide a minute.
 
-A request may cost more than was counted at its admission, and even more than a whole allowance. The excess over an allowance is
-``owed``. It is a number of units, not a time, and is paid back before anything is available again.
+A request may cost more than was counted at its admission, even more than a whole allowance. The excess over an allowance is
+``owed``: a number of units, which is paid back before anything is available again.
 
 So no ``full_at`` is written further ahead than one allowance. One that is further ahead was written before the clock was set
-back, and counts as no use at all. (One second more is accepted, because a reader without the lock may have taken the time
-before the write.) So a clock that is set back delays a limit by at most the minute in which a burst returns. What is owed stays
-owed.
+back, and counts as no use at all: so that delays a limit by at most a minute. (One second more is accepted, because a reader
+without the lock may have taken the time before the write.) A debt of units stays.
 """
 
 from datetime import datetime, timedelta
@@ -35,7 +34,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1, owed: int = 0) -> Decision:
-    """Decide whether ``cost`` more units fit now. What fits leaves nothing owed. ``full_at`` None: nothing is used."""
+    """Decide whether ``cost`` more units fit now. If they do, nothing is owed afterwards. ``full_at`` None: nothing is used."""
     used = _used(now, limit, full_at, owed)
     wait = used + cost * _unit(limit) - _allowance(limit)
     allowed = wait <= timedelta(0)
@@ -49,8 +48,7 @@ def decide(*, limit: int, full_at: datetime | None, now: datetime, cost: int = 1
 def correct(*, limit: int, full_at: datetime | None, now: datetime, difference: int, owed: int = 0) -> tuple[datetime, int]:
     """Return ``full_at`` and ``owed`` after a request cost ``difference`` units more (or fewer) than was counted.
 
-    A correction is at most an hour's allowance, and so is what all together may owe: false figures of an upstream must not
-    block a key for years, nor overflow the datetime.
+    Both are at most an hour's allowance: false figures of an upstream must not block a key for years, nor overflow the time.
     """
     difference = max(min(difference, _OWED_MAX * limit), -_OWED_MAX * limit)
     used = max(_used(now, limit, full_at, owed) + difference * _unit(limit), timedelta(0))

@@ -1,8 +1,7 @@
 """Warnings of keys that come near their spending limit, or have spent it.
 
 A mark is passed by one settlement: less was spent of the window before it, as much or more after it. So nothing must be
-remembered: a window passes each mark once, and a new window or another limit begins anew. A limit that is set below what is
-spent already passes no mark: who sets it sees that.
+remembered. A limit that is set below what is spent already passes no mark: who sets it sees that.
 """
 
 from billing.ledger.crossings import NewWarning

@@ -1,7 +1,6 @@
 """Caches the last-read rate-limit state and requests in flight of each key, for headers of replies that do not read its row.
 
 Another process may have counted requests since: the row decides about a request. ``refusal_cache`` repeats refusals by it.
-
 """
 
 import time

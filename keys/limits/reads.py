@@ -2,7 +2,6 @@
 
 The count is in the memory of the process, because a read is cheap: each web process allows the whole limit. A refused read
 costs no query. A minute's reads may come in one burst, of which only a few of an account are in flight at a time.
-
 """
 
 import time

@@ -37,12 +37,12 @@ _TTL_SECONDS = 1
 _KEYS_MAX = 10_000
 _KINDS_MAX = 50  # kinds of refusals for each key: one for each model, Idempotency-Key and so on
 
-# What two requests must have in common to get the same refusal.
+# Two requests that have this in common get the same refusal.
 RefusalKind = tuple[Hashable, ...]
 
 
 class AdmissionDemand(msgspec.Struct, frozen=True):
-    """What a request needs from admission, as far as refusals depend on it."""
+    """The needs of a request at admission, as far as refusals depend on them."""
 
     model_ids: tuple[str, ...] = ()
     tokens: int = 0  # as counted against tokens per minute

@@ -1,7 +1,6 @@
 """Requests in flight of a key and of its account: the maximum of each, refuse one more, report the state in headers.
 
 A request is in flight while its hold is open, in whichever process: from admission to settlement, also without its caller.
-
 """
 
 from typing import Any

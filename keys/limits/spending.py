@@ -38,12 +38,12 @@ class SpendingWindow:
 
     @property
     def unspent_nanos(self) -> int:
-        """What would be left if every running request turned out free."""
+        """The money that would be left if every running request turned out free."""
         return max(self.limit_nanos - self.spent_nanos, 0)
 
     @property
     def available_nanos(self) -> int:
-        """What a new request may still hold."""
+        """The money that a new request may still hold."""
         return max(self.limit_nanos - self.spent_nanos - self.held_nanos, 0)
 
     def settle(self, day: date, *, held_nanos: int, spent_nanos: int) -> None:
@@ -68,7 +68,6 @@ def select_spending_statement(key_ids: Collection[str]) -> Statement:
 
     Run it after the keys are locked; otherwise the sums may be older than the locks. The window of a FIXED limit begins with
     the first day that a Python date can be. Open holds are of today and yesterday, because no completion runs for a day.
-
     """
     return Statement(
         f"""
@@ -144,7 +143,7 @@ def require_available(window: SpendingWindow | None, need_nanos: int) -> None:
 
 
 class SpendingChange(msgspec.Struct, frozen=True):
-    """What one completion, or a whole batch, changes in a key's day: when its hold is placed, or when it is resolved."""
+    """The change of a key's day by one completion, or by a batch: when holds are placed, or when they are resolved."""
 
     key_id: str
     day: date

@@ -1,4 +1,4 @@
-"""What each key was refused, for support: how often in each hour, by error and code, and its last refusals one by one.
+"""The refusals of each key, for support: how often in each hour, by error and code, and the last ones one by one.
 
 Nothing decides by it: ``keys.limits.refusal_cache``, which replays refusals for a second, is another thing.
 
@@ -6,5 +6,4 @@ Nothing decides by it: ``keys.limits.refusal_cache``, which replays refusals for
 - ``collector``  collects them in the memory of the process; a greenlet writes them every few seconds
 - ``tables``     the statement that writes, and the one that deletes what is old
 - ``summaries``  reads them for pages, in words
-
 """

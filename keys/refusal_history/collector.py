@@ -1,8 +1,7 @@
 """Collects the refusals of this process in memory, and writes them to the database every few seconds.
 
-What is collected is bounded, also while the database is unavailable: then the oldest is dropped, and the log says how much. The
-times are those of this host's clock: nothing is decided by them.
-
+The memory is bounded, also while the database is unavailable: the oldest are dropped, and the log says how many. The times are
+those of this host's clock: nothing is decided by them.
 """
 
 import logging
@@ -98,10 +97,7 @@ _writing = threading.Lock()  # one write at a time: the last one of a process wa
 
 
 def write() -> None:
-    """Write what was collected. Raises the database's errors: then it waits for the next write.
-
-    What the database will never accept is dropped.
-    """
+    """Write the refusals. Raises the database's errors: then they wait for the next write, if it can ever accept them."""
     with _writing:
         taken = process_collector.take()
         if not taken.by_key:
@@ -112,7 +108,7 @@ def write() -> None:
 
 
 def _write_cells(taken: Collected) -> None:
-    """Write what is of keys in each cell. What cannot be written is put back, and raised after the last cell."""
+    """Write those of keys in each cell. The others are put back, and their error is raised after the last cell."""
     failures: list[Exception] = []
     try:
         by_cell = ApiKey.by_cell(taken.by_key)

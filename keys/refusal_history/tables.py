@@ -17,7 +17,7 @@ MODEL_CHARACTERS_MAX = 200
 
 
 class Kind(NamedTuple):
-    """What refusals of a key have in common that are counted together."""
+    """Refusals of a key that are counted together."""
 
     hour: datetime
     status: int
@@ -49,7 +49,6 @@ def write_statement(of_each_key: OfEachKey) -> Statement:
 
     All processes write rows in the same order, so they cannot deadlock. A statement whose answer was lost may run again: it
     inserts no refusal twice. Deleted keys are left out. Citus plans no subquery here that refers to rows around it.
-
     """
     return Statement(
         """
