@@ -134,7 +134,8 @@ def require_active(key: ApiKey, account: Account, now: datetime, caller: Caller)
     if key.revoked_at is not None or expired:
         raise errors.InvalidApiKey(INVALID_KEY_MESSAGE)
     if caller.digest and not key.accepts(caller.digest, now):
-        _forget(caller)
+        if _callers.pop(caller.cached_under, None):  # from now on it is unknown, so that a flood of it costs no query
+            _unknown_secrets.put(caller.cached_under, True)
         raise errors.SecretEnded(INVALID_KEY_MESSAGE)
     if key.paused_at is not None:
         raise errors.InvalidApiKey(PAUSED_MESSAGE)
@@ -187,12 +188,6 @@ def _look_up_and_cache(presented: str, digest: str) -> Caller:
         _callers.pop(next(iter(_callers)), None)
     caller = _callers[digest] = replace(found, cached_under=digest)
     return caller
-
-
-def _forget(caller: Caller) -> None:
-    """Treat the caller's secret as unknown from now on, so that a flood of it costs no query."""
-    if _callers.pop(caller.cached_under, None):
-        _unknown_secrets.put(caller.cached_under, True)
 
 
 def _look_up_batch(secrets: list[str], is_rerun: bool) -> list[Caller | None | Exception]:

@@ -35,7 +35,9 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     context = {
         "was_used": chart is not None or SpendingDay.objects.filter(key__account=account, completions__gt=0).exists(),
         "lasts": summaries.describe_pace(account, chart),
-        **_balance(account),
+        "funds": statement.show_funds(account),
+        "is_empty": account.available_nanos <= 0,
+        "is_new": account.last_seq == 0,
         "rows": [statement.format_entry(entry) for entry in reading.read_page(account, limit=LATEST_ENTRIES, offset=0)],
         "keys": summaries.summarize_keys(keys[:LATEST_KEYS], now),
         "keys_count": keys.count(),
@@ -43,10 +45,6 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
         "api_url": hosts.api_url(request),
     }
     return render(request, "dashboard/overview.html", context)
-
-
-def _balance(account: Account) -> dict[str, Any]:
-    return {"funds": statement.show_funds(account), "is_empty": account.available_nanos <= 0, "is_new": account.last_seq == 0}
 
 
 @require_safe

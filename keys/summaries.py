@@ -73,7 +73,9 @@ class Summary:
 def summarize_keys(keys: Iterable[ApiKey], now: datetime) -> list[Summary]:
     """Summarize each key. Two queries for all of ``keys``, whose accounts must be loaded."""
     keys = list(keys)
-    windows, totals = spending.read_windows(keys), _totals(keys)
+    windows = spending.read_windows(keys)
+    days: Any = SpendingDay.objects.filter(key__in=[key.pk for key in keys]).values("key_id")
+    totals = {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
     return [_summary(key, totals.get(key.pk, {}), windows[key.pk], now) for key in keys]
 
 
@@ -196,11 +198,6 @@ def describe_window(window: SpendingWindow) -> dict[str, Any]:
         "remainingInDollars": dollars.format_plain(window.available_nanos),
         "resetsAt": window.resets_at and timestamps.iso_millis(window.resets_at),
     }
-
-
-def _totals(keys: list[ApiKey]) -> dict[str, dict[str, Any]]:  # by key id; an unused key has none
-    days: Any = SpendingDay.objects.filter(key__in=[key.pk for key in keys]).values("key_id")
-    return {row["key_id"]: row for row in days.annotate(last_day=Max("day"), total_nanos=Sum("spent_nanos"))}
 
 
 # --- The last thirty days -----------------------------------------------------------------------------------------

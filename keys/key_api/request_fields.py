@@ -151,15 +151,10 @@ def details(fields: dict[str, Any], account: Account, key: ApiKey | None = None)
     asked = [model_id for model_id in changed.get("allowed_models") or [] if model_id not in already]
     if unknown := allowed_models.unknown(asked):
         raise errors.wrong("allowedModels", f"has ids of no model: {', '.join(unknown)}", quotes_request=True)
-    _require_within_account(changed, account)
-    assert found.keys() <= lifecycle.CHANGEABLE
-    return found
-
-
-def _require_within_account(changed: dict[str, Any], account: Account) -> None:
-    """Only support sets a rate above the account's."""
-    most = rate_limits.account_limits(account)
+    most = rate_limits.account_limits(account)  # only support sets a rate above it
     for name, maximum in (("requestsPerMinute", most.requests), ("tokensPerMinute", most.tokens)):
         rate = changed.get(_FIELDS[name])
         if rate is not None and maximum is not None and rate > maximum:
             raise errors.wrong(name, f"must be at most {maximum}, the limit of a key of the account")
+    assert found.keys() <= lifecycle.CHANGEABLE
+    return found

@@ -198,8 +198,10 @@ class _Recording:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if isinstance(error, errors.InvalidApiKey):
+            limit_state_cache.forget(self._key_id)  # its next reply is this refusal, not one about its limits
         if isinstance(error, errors.ApiError):
-            _record(self._key_id, error, self._demand)
+            process_cache.record(self._key_id, error, self._demand)
 
 
 def replay_or_record(key_id: str, demand: AdmissionDemand) -> _Recording:
@@ -213,9 +215,3 @@ def replay_or_record_before_admission(key_id: str, *model_ids: str) -> _Recordin
     demand = AdmissionDemand(model_ids)
     process_cache.replay_for_models(key_id, demand)
     return _Recording(key_id, demand)
-
-
-def _record(key_id: str, refusal: errors.ApiError, demand: AdmissionDemand) -> None:
-    if isinstance(refusal, errors.InvalidApiKey):
-        limit_state_cache.forget(key_id)  # its next reply is this refusal, not one about its limits
-    process_cache.record(key_id, refusal, demand)
