@@ -9,7 +9,6 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
 import gevent
 from django.db import DataError, IntegrityError
@@ -46,45 +45,40 @@ class RefusalsOfKey:
         return dropped
 
 
-class Collected(NamedTuple):
-    by_key: dict[str, RefusalsOfKey]
-    dropped: int
-
-
+@dataclass(slots=True)
 class RefusalCollector:
-    """The refusals since the last write. The keys are in the order of their first refusal."""
+    """The refusals since the last write, by key id in the order of their first one, and how many were dropped."""
 
-    def __init__(self) -> None:
-        self._by_key: dict[str, RefusalsOfKey] = {}
-        self._dropped = 0
+    by_key: dict[str, RefusalsOfKey] = field(default_factory=dict)
+    dropped: int = 0
 
     def record(self, key_id: str, refusal: Refusal) -> None:
         of_key = self._of_key(key_id)
-        self._dropped += of_key.count(refusal.kind, 1)
+        self.dropped += of_key.count(refusal.kind, 1)
         of_key.latest.append(refusal)
 
-    def take(self) -> Collected:
+    def take(self) -> "RefusalCollector":
         """Return what was collected, and begin anew."""
-        taken = Collected(self._by_key, self._dropped)
-        self._by_key, self._dropped = {}, 0
+        taken = RefusalCollector(self.by_key, self.dropped)
+        self.by_key, self.dropped = {}, 0
         return taken
 
-    def put_back(self, taken: Collected) -> None:
+    def put_back(self, taken: "RefusalCollector") -> None:
         """Take back what could not be written, as older than what was collected meanwhile."""
         newer = self.take()
-        self._by_key, self._dropped = taken.by_key, taken.dropped + newer.dropped
+        self.by_key, self.dropped = taken.by_key, taken.dropped + newer.dropped
         for key_id, refusals in newer.by_key.items():
             of_key = self._of_key(key_id)
-            self._dropped += sum(of_key.count(kind, number) for kind, number in refusals.counts.items())
+            self.dropped += sum(of_key.count(kind, number) for kind, number in refusals.counts.items())
             of_key.latest.extend(refusals.latest)
 
     def _of_key(self, key_id: str) -> RefusalsOfKey:
-        of_key = self._by_key.get(key_id)
+        of_key = self.by_key.get(key_id)
         if of_key is None:
-            if len(self._by_key) >= KEYS_MAX:
-                oldest = self._by_key.pop(next(iter(self._by_key)))
-                self._dropped += sum(oldest.counts.values())
-            of_key = self._by_key[key_id] = RefusalsOfKey()
+            if len(self.by_key) >= KEYS_MAX:
+                oldest = self.by_key.pop(next(iter(self.by_key)))
+                self.dropped += sum(oldest.counts.values())
+            of_key = self.by_key[key_id] = RefusalsOfKey()
         return of_key
 
 
@@ -107,7 +101,7 @@ def write() -> None:
             logger.warning("%s refusals are not in the history: there were more than could be kept until now", taken.dropped)
 
 
-def _write_cells(taken: Collected) -> None:
+def _write_cells(taken: RefusalCollector) -> None:
     """Write those of keys in each cell. The others are put back, and their error is raised after the last cell."""
     failures: list[Exception] = []
     try:
@@ -116,7 +110,7 @@ def _write_cells(taken: Collected) -> None:
         process_collector.put_back(taken)
         raise
     for number, key_ids in by_cell.items():
-        of_cell = Collected({key_id: taken.by_key[key_id] for key_id in key_ids}, 0)
+        of_cell = RefusalCollector({key_id: taken.by_key[key_id] for key_id in key_ids})
         try:
             with cell.use(number), pool.time_limit():
                 pipelined_transaction.execute(tables.write_statement(_of_each_key(of_cell)))
@@ -129,7 +123,7 @@ def _write_cells(taken: Collected) -> None:
         raise failures[0]
 
 
-def _of_each_key(taken: Collected) -> tables.OfEachKey:
+def _of_each_key(taken: RefusalCollector) -> tables.OfEachKey:
     return [(key_id, of_key.counts, of_key.latest) for key_id, of_key in taken.by_key.items()]
 
 
