@@ -559,7 +559,7 @@ mutant(
 mutant(
     "an_older_report_is_booked",
     "A report that was fetched before another was booked is booked over it.",
-    code("billing.payments.booking:_book_locked", "locked.revision != payment.revision", "False"),
+    code("billing.payments.booking:book", "locked.revision != payment.revision", "False"),
     f"{PAYMENTS}/test_orders.py::test_an_older_report_is_not_booked_over_a_newer_one",
 )
 mutant(
@@ -571,7 +571,7 @@ mutant(
 mutant(
     "an_event_of_the_future_is_handled",
     "A signature may be of any time to come.",
-    code("billing.payments.processor:require_recent", "int(each) > time.time() + age_seconds_max", "False"),
+    code("billing.payments.processor:require_recent", "int(each) > time.time() + SIGNATURE_AGE_SECONDS_MAX", "False"),
     f"{PAYMENTS}/test_webhook.py::test_an_event_with_a_wrong_signature_or_time_is_refused_without_a_query[of the future]",
 )
 mutant(
@@ -585,7 +585,7 @@ mutant(
 mutant(
     "a_webhook_without_a_secret_is_open",
     "Events are handled although no secret is set.",
-    code("billing.payments.webhook:_processor", "not configuration.webhook_secret()", "False"),
+    code("billing.payments.webhook:_processor", "not configured.webhook_secret", "False"),
     f"{PAYMENTS}/test_webhook.py::test_without_a_secret_the_webhook_refuses_every_event_even_one_signed_with_nothing",
     dangerous=True,
 )
@@ -598,7 +598,7 @@ mutant(
 mutant(
     "a_removed_members_card_is_charged",
     "Automatic top-ups go on with the card of someone who left the account.",
-    code("billing.payments.stops:_cause", "~Q(_gave_card_and_may_pay())", "Q(pk__isnull=True)"),
+    code("billing.payments.stops:_cause", "~Q(Exists(may_pay))", "Q(pk__isnull=True)"),
     f"{PAYMENTS}/test_top_ups.py::test_the_card_of_who_may_not_pay_any_more_is_not_charged_though_another_changed_the_amounts[removed]",
 )
 mutant(
@@ -623,7 +623,7 @@ mutant(
     "a_reference_is_reused",
     "A reference that names something else is taken for the same.",
     code(
-        "billing.ledger.writer:_book_nanos_once",
+        "billing.ledger.writer:_book",
         "!= (account.pk, type, amount_nanos)",
         "!= (account.pk, type, booked.amount_nanos)",
     ),
@@ -1059,7 +1059,7 @@ LIMIT_MARKS = "keys/limits/test_limit_marks.py"
 mutant(
     "a_low_balance_is_told_with_every_entry",
     "Each entry that leaves the balance below its threshold is a warning.",
-    code("billing.ledger.crossings:find_crossing", " <= balance_after_nanos - amount_nanos", ""),
+    code("billing.ledger.crossings:find_crossing", " <= after_nanos - entry.amount_nanos", ""),
     f"{CROSSINGS}::test_a_balance_that_stays_low_is_told_once_and_again_after_it_was_not_low",
 )
 mutant(
@@ -1067,8 +1067,8 @@ mutant(
     "A balance that is exactly at its threshold is told to be below it.",
     code(
         "billing.ledger.crossings:find_crossing",
-        "balance_after_nanos < threshold_nanos <=",
-        "balance_after_nanos <= threshold_nanos <",
+        "after_nanos < threshold_nanos <=",
+        "after_nanos <= threshold_nanos <",
     ),
     f"{CROSSINGS}::test_a_new_account_is_warned_below_five_dollars",
 )

@@ -59,7 +59,7 @@ def debit(
         spender=spender,
     )
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if warning := writer.find_crossing(account, entry):
+    if warning := crossings.find_crossing(account, entry):
         pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
     return LedgerEntry.objects.get(reference=reference)
 

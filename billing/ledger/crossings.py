@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from billing.ledger.movements import NewEntry
 from billing.models import Account, AccountWarning
 from gateway_project.db.pipelined_transaction import Statement
 
@@ -23,12 +24,12 @@ class NewWarning(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
 
-def find_crossing(account: Account, *, amount_nanos: int, balance_after_nanos: int) -> NewWarning | None:
-    """Return the warning of an entry that takes the balance of its account, which is locked, below the threshold."""
-    threshold_nanos = account.warning_threshold_nanos
-    if threshold_nanos is None or not balance_after_nanos < threshold_nanos <= balance_after_nanos - amount_nanos:
+def find_crossing(account: Account, entry: NewEntry) -> NewWarning | None:
+    """Return the warning, to be written with the entry, if it takes the balance of its locked account below the threshold."""
+    threshold_nanos, after_nanos = account.warning_threshold_nanos, entry.balance_after_nanos
+    if threshold_nanos is None or not after_nanos < threshold_nanos <= after_nanos - entry.amount_nanos:
         return None
-    data = {"threshold_nanos": threshold_nanos, "balance_nanos": balance_after_nanos}
+    data = {"threshold_nanos": threshold_nanos, "balance_nanos": after_nanos}
     return NewWarning(account.pk, AccountWarning.Kind.BALANCE_LOW.value, data)
 
 

@@ -16,7 +16,6 @@ from django.db import IntegrityError, transaction
 
 from billing import locks, money
 from billing.ledger import crossings, movements
-from billing.ledger.crossings import NewWarning
 from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from gateway_project import identifiers, operator_command
@@ -26,6 +25,8 @@ from gateway_project.text import dollars
 
 CORRECTION = "correction:"  # begins the reference of a correction; the id of the corrected entry follows
 OVERCHARGE = "overcharge:"  # begins that of what usage was charged too much; the reference of the usage follows
+
+_PURCHASE, _REFUND = LedgerEntry.Type.CREDIT_PURCHASE, LedgerEntry.Type.REFUND_DEBIT
 
 
 class ReferenceReused(Exception):
@@ -104,41 +105,20 @@ def credit_purchase(
 
     Booking the same payment again returns its entry. Raises ReferenceReused, AmountNotPositive.
     """
-    metadata = {f"{processor}PaymentId": payment_id}
-    reference = f"pay:{processor}:{payment_id}"
-    return _book_once(account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, reference, metadata, issued_by, payment)
+    reference, metadata = f"pay:{processor}:{payment_id}", {f"{processor}PaymentId": payment_id}
+    return _book(account, _PURCHASE, money.nanos(amount_cents), reference, metadata, issued_by, payment)
 
 
-def refund(
-    account: Account,
-    *,
-    amount_cents: int,
-    reference: str,
-    reason: str,
-    credit: LedgerEntry | None = None,
-    payment: Payment | None = None,
-) -> BookedEntry:
-    """Debit a payment, booked by ``credit``, that was refunded. Only refunds and corrections may make a balance negative."""
-    metadata = {"reason": reason, **_credit_metadata(credit)}
-    return _book_once(account, LedgerEntry.Type.REFUND_DEBIT, amount_cents, f"refund:{reference}", metadata, payment=payment)
+def refund(account: Account, *, amount_cents: int, reference: str, reason: str, payment: Payment | None = None) -> BookedEntry:
+    """Debit what was refunded of a payment. Only refunds and corrections may make a balance negative."""
+    metadata = {"reason": reason, **_credit_metadata(payment.credit if payment else None)}
+    return _book(account, _REFUND, -money.nanos(amount_cents), f"refund:{reference}", metadata, payment=payment)
 
 
-def return_refund(
-    account: Account,
-    *,
-    amount_cents: int,
-    reference: str,
-    processor: str,
-    payment_id: str,
-    reason: str,
-    credit: LedgerEntry | None = None,
-    payment: Payment | None = None,
-) -> BookedEntry:
+def return_refund(account: Account, payment: Payment, *, amount_cents: int, reference: str, reason: str) -> BookedEntry:
     """Credit what was debited of a payment and came back: a bank reinstated it, or a refund failed."""
-    metadata = {f"{processor}PaymentId": payment_id, "reason": reason, **_credit_metadata(credit)}
-    return _book_once(
-        account, LedgerEntry.Type.CREDIT_PURCHASE, amount_cents, f"unrefund:{reference}", metadata, payment=payment
-    )
+    metadata = {f"{payment.processor}PaymentId": payment.intent_id or "", "reason": reason, **_credit_metadata(payment.credit)}
+    return _book(account, _PURCHASE, money.nanos(amount_cents), f"unrefund:{reference}", metadata, payment=payment)
 
 
 def refund_credit(
@@ -150,7 +130,7 @@ def refund_credit(
     Raises ReferenceReused, AmountNotPositive.
     """
     metadata = {"reason": reason, **_credit_metadata(credit)}
-    return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, f"refund:{reference}", metadata, issued_by)
+    return _book(account, _REFUND, -amount_nanos, f"refund:{reference}", metadata, issued_by)
 
 
 def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, reason: str, issued_by: User) -> BookedEntry:
@@ -159,8 +139,7 @@ def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, 
     Like ``refund_credit`` otherwise. Raises ReferenceReused if it was corrected by another amount.
     """
     metadata = {"reason": reason, **_credit_metadata(credit)}
-    reference = f"{CORRECTION}{credit.pk}"
-    return _book_nanos_once(account, LedgerEntry.Type.REFUND_DEBIT, -amount_nanos, reference, metadata, issued_by)
+    return _book(account, _REFUND, -amount_nanos, f"{CORRECTION}{credit.pk}", metadata, issued_by)
 
 
 def _credit_metadata(credit: LedgerEntry | None) -> dict[str, str]:
@@ -178,9 +157,8 @@ def grant_support_credit(
     """
     with transaction.atomic():
         account = locks.lock_account(account_id)
-        return _book_once(
-            account, LedgerEntry.Type.SUPPORT_CREDIT, amount_cents, f"support:{reference}", {"reason": reason}, issued_by
-        )
+        nanos, metadata = money.nanos(amount_cents), {"reason": reason}
+        return _book(account, LedgerEntry.Type.SUPPORT_CREDIT, nanos, f"support:{reference}", metadata, issued_by)
 
 
 def is_support_credit_booked(reference: str) -> bool:
@@ -188,38 +166,26 @@ def is_support_credit_booked(reference: str) -> bool:
     return LedgerEntry.objects.filter(reference=f"support:{reference}").exists()
 
 
-def _book_once(
-    account: Account,
-    type: LedgerEntry.Type,
-    amount_cents: int,
-    reference: str,
-    metadata: dict[str, Any],
-    issued_by: User | None = None,
-    payment: Payment | None = None,
-) -> BookedEntry:
-    sign = -1 if type == LedgerEntry.Type.REFUND_DEBIT else 1
-    return _book_nanos_once(account, type, sign * money.nanos(amount_cents), reference, metadata, issued_by, payment)
-
-
-def _book_nanos_once(
+def _book(
     account: Account,
     type: LedgerEntry.Type,
     amount_nanos: int,
     reference: str,
     metadata: dict[str, Any],
-    issued_by: User | None,
+    issued_by: User | None = None,
     payment: Payment | None = None,
 ) -> BookedEntry:
-    if amount_nanos * (-1 if type == LedgerEntry.Type.REFUND_DEBIT else 1) <= 0:
+    """Append the entry of a reference, and who booked what no payment confirms; or return the entry that is there."""
+    if amount_nanos * (-1 if type == _REFUND else 1) <= 0:
         raise AmountNotPositive(f"{amount_nanos} nanodollars have the wrong sign for a {type}, or are nothing")
     booked = LedgerEntry.objects.filter(reference=reference).first()
     if booked is None:
         try:
             with transaction.atomic():
-                entry = _append(account, type, amount_nanos, reference, metadata, issued_by)
-                if payment is None:
-                    _record_manual(entry)
-                return BookedEntry(entry, is_new=True)
+                issuer_id = issued_by.pk if issued_by else None
+                new = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issuer_id)
+                _append(account, new, is_manual=payment is None)
+                return BookedEntry(LedgerEntry.objects.get(pk=new.id), is_new=True)
         except IntegrityError:
             account.balance_nanos -= amount_nanos
             account.last_seq -= 1
@@ -234,26 +200,15 @@ def _book_nanos_once(
     return BookedEntry(booked, is_new=False)
 
 
-def _record_manual(entry: LedgerEntry) -> None:
-    """Record who booked the entry: the staff that it names, else whoever runs this process."""
-    same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
-    operator = "" if entry.issued_by_id else operator_command.operator()
-    ManualEntry.objects.create(entry=entry, operator=operator, **{name: getattr(entry, name) for name in same})
-
-
-def _append(
-    account: Account,
-    type: LedgerEntry.Type,
-    amount_nanos: int,
-    reference: str,
-    metadata: dict[str, Any],
-    issued_by: User | None = None,
-) -> LedgerEntry:
-    entry = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
+def _append(account: Account, entry: NewEntry, *, is_manual: bool) -> None:
+    """Append the entry, with the record of who booked it: the staff that it names, else whoever runs this process."""
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if warning := find_crossing(account, entry):
+    if warning := crossings.find_crossing(account, entry):
         pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
-    return LedgerEntry.objects.get(pk=entry.id)
+    if is_manual:
+        same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
+        operator = "" if entry.issued_by_id else operator_command.operator()
+        ManualEntry.objects.create(entry_id=entry.id, operator=operator, **{name: getattr(entry, name) for name in same})
 
 
 def _make_entry(
@@ -280,11 +235,6 @@ def _make_entry(
         spender=spender,
         issued_by_id=issued_by_id,
     )
-
-
-def find_crossing(account: Account, entry: NewEntry) -> NewWarning | None:
-    """Return the warning that goes with the entry, to be written in its transaction, if it takes the balance too low."""
-    return crossings.find_crossing(account, amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
 
 
 def insert_manual_entries_statement(entries: Sequence[NewEntry]) -> Statement:

@@ -41,37 +41,29 @@ def book(payment: Payment, report: Report, event: Event | None = None) -> Booked
     processor's ids at the same moment: the next report then contradicts.
     """
     try:
-        return _book_locked(payment, report, event)
+        with transaction.atomic():
+            account = locks.lock_account(payment.account_id)
+            locked = locks.lock_payment(payment.pk)
+            if locked.revision != payment.revision:
+                raise ReportOutdated
+            booked = _apply_or_refuse(account, locked, report)
+            if event:
+                record(event, locked.processor, booked, locked)
+            return booked
     except IntegrityError as error:
         raise ReportOutdated from error
 
 
-def _book_locked(payment: Payment, report: Report, event: Event | None) -> Booked:
-    with transaction.atomic():
-        account = locks.lock_account(payment.account_id)
-        locked = locks.lock_payment(payment.pk)
-        if locked.revision != payment.revision:
-            raise ReportOutdated
-        if contradiction := find_contradiction(locked, report):
-            booked = _refuse(locked, report, contradiction)
-        else:
-            booked = _book_or_refuse(account, locked, report)
-        if event:
-            record(event, locked.processor, booked, locked)
-    return booked
-
-
-def _book_or_refuse(account: Account, payment: Payment, report: Report) -> Booked:
-    try:
-        with transaction.atomic():
-            return _book(account, payment, report)
-    except writer.ReferenceReused as error:
-        payment.refresh_from_db()
-        return _refuse(payment, report, str(error))
-
-
-def _refuse(payment: Payment, report: Report, contradiction: str) -> Booked:
-    """Book nothing, and keep for the payer what became of the money."""
+def _apply_or_refuse(account: Account, payment: Payment, report: Report) -> Booked:
+    """Of a contradiction book nothing, and keep for the payer what became of the money."""
+    contradiction = find_contradiction(payment, report)
+    if not contradiction:
+        try:
+            with transaction.atomic():
+                return _apply(account, payment, report)
+        except writer.ReferenceReused as error:
+            payment.refresh_from_db()
+            contradiction = str(error)
     logger.error("payment %s contradicts the processor's report: %s", payment.pk, contradiction)
     refusal = refusals.explain(payment, report)
     Payment.objects.filter(pk=payment.pk).exclude(refusal=refusal).update(refusal=refusal, revision=payment.revision + 1)
@@ -80,26 +72,13 @@ def _refuse(payment: Payment, report: Report, contradiction: str) -> Booked:
 
 def record(event: Event, processor: str, booked: Booked, payment: Payment | None = None) -> None:
     """Store the event and its outcome. An event that was stored before stays as it is."""
-    PaymentEvent.objects.bulk_create(
-        [
-            PaymentEvent(
-                processor=processor,
-                event_id=event.id,
-                type=event.type,
-                payment=payment,
-                outcome=booked.outcome,
-                note=booked.note,
-            )
-        ],
-        ignore_conflicts=True,
-    )
+    row = PaymentEvent(processor=processor, event_id=event.id, type=event.type, payment=payment)
+    row.outcome, row.note = booked.outcome, booked.note
+    PaymentEvent.objects.bulk_create([row], ignore_conflicts=True)
 
 
 def find_contradiction(payment: Payment, report: Report) -> str:
-    """Return what of the report differs from the payment row, which is the only source of these facts, or contradicts itself.
-
-    Returns '' where nothing does.
-    """
+    """Return what of the report differs from the payment row, the only source of these facts, or contradicts itself; or ''."""
     wanted = {
         "payment": (str(payment.pk), report.payment_id),
         "amount in cents": (payment.amount_cents, report.amount_cents),
@@ -130,14 +109,17 @@ def _find_foreign_ids(payment: Payment, report: Report) -> list[str]:
 # --- Under the locks ----------------------------------------------------------------------------------------------
 
 
-def _book(account: Account, payment: Payment, report: Report) -> Booked:
+def _apply(account: Account, payment: Payment, report: Report) -> Booked:
+    paid = Payment.Status.PAID
     notes = ["no longer contradicts"] if payment.refusal else []
     payment.refusal = ""
     payment.session_id, payment.intent_id = payment.session_id or report.session_id, payment.intent_id or report.intent_id
-    if payment.status != Payment.Status.PAID and _status(payment, report) != payment.status:
+    # Without the processor's id nothing counts as paid: there would be nothing to book it by.
+    is_certain = bool(payment.intent_id) or report.status != paid
+    if is_certain and payment.status not in (paid, report.status):
         notes.append(_change_status(account, payment, report))
-    if payment.status == Payment.Status.PAID:
-        notes += _book_debits(account, payment, report)
+    if payment.status == paid:
+        notes += _take_back(account, payment, report)
     if not notes:
         return Booked(PaymentEvent.Outcome.UNCHANGED)
     payment.revision += 1
@@ -145,22 +127,14 @@ def _book(account: Account, payment: Payment, report: Report) -> Booked:
     return Booked(PaymentEvent.Outcome.APPLIED, "; ".join(notes))
 
 
-def _status(payment: Payment, report: Report) -> str:
-    """A payment without the processor's id was not paid, whatever is said: there would be nothing to book it by."""
-    return report.status if payment.intent_id or report.status != Payment.Status.PAID else payment.status
-
-
 def _change_status(account: Account, payment: Payment, report: Report) -> str:
     payment.status, payment.failure = report.status, report.failure
     if report.status != Payment.Status.PAID:
         return f"is now: {payment.get_status_display()}"
     payment.failure = ""
+    payment_id = payment.intent_id or ""
     payment.credit = writer.credit_purchase(
-        account,
-        amount_cents=payment.amount_cents,
-        processor=payment.processor,
-        payment_id=payment.intent_id or "",
-        payment=payment,
+        account, amount_cents=payment.amount_cents, processor=payment.processor, payment_id=payment_id, payment=payment
     ).entry
     payment.paid_at = payment.credit.created_at
     payment.receipt_number = 1 + (account.payments.aggregate(last=Max("receipt_number"))["last"] or 0)
@@ -175,8 +149,8 @@ def describe_payer(account: Account) -> dict[str, str]:
     return {"name": details.name, "address": details.address, "tax_id": details.tax_id} if details else {}
 
 
-def _book_debits(account: Account, payment: Payment, report: Report) -> list[str]:
-    """Book what the processor took back and the ledger does not have yet. The total is never more than was paid.
+def _take_back(account: Account, payment: Payment, report: Report) -> list[str]:
+    """Debit what the processor took back and the ledger does not have yet. The total is never more than was paid.
 
     If staff took back a part by hand, for example by bank transfer, a later report up to that amount is taken for the same
     money and is not booked again. What is booked already stays booked.
@@ -198,7 +172,7 @@ def _book_debits(account: Account, payment: Payment, report: Report) -> list[str
     owed_cents, payment.debited_cents = due_cents - payment.debited_cents, due_cents
     if owed_cents:
         payment.debits += 1
-        _book_debit(account, payment, owed_cents, is_dispute=is_dispute)
+        _debit(account, payment, owed_cents, is_dispute=is_dispute)
     return [f"refunded {payment.refunded_cents} and disputed {payment.disputed_cents} cents in all; booked {-owed_cents:+}"]
 
 
@@ -207,24 +181,14 @@ def _taken_back_cents(payment: Payment) -> int:
     return min(payment.refunded_cents + payment.disputed_cents, payment.amount_cents)
 
 
-def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispute: bool) -> None:
+def _debit(account: Account, payment: Payment, owed_cents: int, *, is_dispute: bool) -> None:
     """Debit what is owed; credit it where it is negative: a dispute was decided for the seller, or a refund failed."""
     reference = f"{payment.processor}:{payment.intent_id}:{payment.debits}"
     if owed_cents > 0:
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
-        writer.refund(
-            account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit, payment=payment
-        )
+        writer.refund(account, amount_cents=owed_cents, reference=reference, reason=reason, payment=payment)
         data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
         AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.PAYMENT_TAKEN_BACK, data=data)
         return
-    writer.return_refund(
-        account,
-        amount_cents=-owed_cents,
-        reference=reference,
-        processor=payment.processor,
-        payment_id=payment.intent_id or "",
-        reason="Disputed payment reinstated by the bank" if is_dispute else "Refund returned",
-        credit=payment.credit,
-        payment=payment,
-    )
+    reason = "Disputed payment reinstated by the bank" if is_dispute else "Refund returned"
+    writer.return_refund(account, payment, amount_cents=-owed_cents, reference=reference, reason=reason)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from billing.accounts import unpaid_work
-from billing.ledger import holds, writer
+from billing.ledger import crossings, holds, writer
 from billing.ledger.movements import NewEntry
 from billing.models import Account, Hold
 from completions.charging import idempotency, stored_responses
@@ -94,7 +94,7 @@ class Resolution(CompletionOperation):
         if self.usage:
             entry = self._entry(hold, self.usage, account)
             writes.entries_inserted.append(entry)
-            if warning := writer.find_crossing(account, entry):
+            if warning := crossings.find_crossing(account, entry):
                 writes.warnings_inserted.append(warning)
         if self.response:
             self._store_response(self.response, account, rows)

@@ -216,12 +216,10 @@ def test_money_that_came_back_is_no_payment_of_the_month(bob, bobs):
     with transaction.atomic():
         writer.return_refund(
             locks.lock_account(bob.pk),
+            paid,
             amount_cents=2_000,
             reference="pi_1:2",
-            processor="stripe",
-            payment_id="pi_1",
             reason="Disputed payment reinstated by the bank",
-            credit=paid.credit,
         )
     now = paid.credit.created_at
     shown = text(bobs.get(f"{LEDGER}{now:%Y/%-m}/"))

@@ -87,7 +87,8 @@ def filled(alice):
     with transaction.atomic():
         credit = alice.entries.get(seq=1)
         alice.payments.update(status="PAID", credit=credit, receipt_number=1, paid_at=now)
-        writer.refund(locks.lock_account(alice.pk), amount_cents=1, reference="r", reason="Refunded", credit=credit)
+        payment = alice.payments.get(credit=credit)
+        writer.refund(locks.lock_account(alice.pk), amount_cents=1, reference="r", reason="Refunded", payment=payment)
         log.record(None, Activity.Act.CHANGED, alice, "Changed it.", account_id=alice.pk)
     return alice
 
