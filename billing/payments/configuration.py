@@ -19,11 +19,6 @@ def processor() -> Processor | None:
     return None
 
 
-def webhook_secret() -> str:
-    """Return the secret that the processor signs events with, or ''."""
-    return DemoProcessor.webhook_secret() if settings.PAYMENT_PROCESSOR == "demo" else settings.STRIPE_WEBHOOK_SECRET
-
-
 @lru_cache(maxsize=1)
 def _stripe(secret_key: str, webhook_secret: str, api_base: str) -> Processor:
     from billing.payments.stripe_processor import StripeProcessor  # here, because its client is large, and most have none

@@ -8,20 +8,21 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
 from django.utils.crypto import salted_hmac
 
 from billing.models import Payment
-from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report, require_recent
+from billing.payments import processor
+from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report
 from gateway_project import identifiers
 
-SIGNATURE_AGE_SECONDS_MAX = 300
 WORKING, CONFIRMED, LOST = "works", "needs you", "is lost"  # cards of the demo, by what their bank does later
 _ID = re.compile(r"demo_[0-9A-Za-z]{22}")
 
@@ -50,18 +51,15 @@ class DemoProcessor:
     is_live = False
     page_origin = "'self'"
 
+    @property
+    def webhook_secret(self) -> str:
+        """A secret of this machine, which need not be set."""
+        return salted_hmac("billing.payments.demo_processor", "webhook", algorithm="sha256").hexdigest()
+
     def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
-        opened = DemoPayment(
-            id=f"demo_{identifiers.short_uuid7()}",
-            payment_id=str(payment.pk),
-            amount_cents=payment.amount_cents,
-            currency=payment.currency,
-            return_url=return_url,
-            created_at=int(datetime.now(UTC).timestamp()),
-            keeps_card=keeps_card,
-        )
-        write(opened)
-        return Page(opened.id, reverse("demo-payment", args=[opened.id]))
+        opened_id = f"demo_{identifiers.short_uuid7()}"
+        _begin(opened_id, payment, return_url=return_url, keeps_card=keeps_card)
+        return Page(opened_id, reverse("demo-payment", args=[opened_id]))
 
     def close_page(self, session_id: str) -> None:
         found = read(session_id)
@@ -74,18 +72,8 @@ class DemoProcessor:
             message = "Your bank asks you to confirm payments." if card.method_id == CONFIRMED else "Your card was declined."
             raise Declined(message, is_final=card.method_id == LOST, needs_payer=card.method_id == CONFIRMED)
         charged_id = f"demo_{payment.pk.hex[:22]}"
-        if (_directory() / f"{charged_id}.json").exists():
-            return self.report_session(charged_id)
-        charged = DemoPayment(
-            id=charged_id,
-            payment_id=str(payment.pk),
-            amount_cents=payment.amount_cents,
-            currency=payment.currency,
-            return_url="",
-            created_at=int(datetime.now(UTC).timestamp()),
-            status=Payment.Status.PAID,
-        )
-        write(charged)
+        if not (_directory() / f"{charged_id}.json").exists():
+            _begin(charged_id, payment, status=Payment.Status.PAID)
         return self.report_session(charged_id)
 
     def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
@@ -112,12 +100,13 @@ class DemoProcessor:
     def report_intent(self, intent_id: str) -> Report:
         return self.report_session(intent_id)
 
-    def parse_event(self, body: bytes, signature: str) -> Event:
+    def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         import stripe  # here, because it is large, and only payments need it
 
+        signature, age_seconds_max = headers.get(processor.SIGNATURE_HEADER, ""), processor.SIGNATURE_AGE_SECONDS_MAX
         try:
-            stripe.WebhookSignature.verify_header(body, signature, self.webhook_secret(), SIGNATURE_AGE_SECONDS_MAX)
-            require_recent(signature, SIGNATURE_AGE_SECONDS_MAX)
+            stripe.WebhookSignature.verify_header(body, signature, self.webhook_secret, age_seconds_max)
+            processor.require_recent(signature)
             event = json.loads(body)
             return Event(id=event["id"], type=event["type"], is_live=event["livemode"], session_id=event["session"])
         except (stripe.SignatureVerificationError, ValueError, KeyError, TypeError) as error:
@@ -129,22 +118,22 @@ class DemoProcessor:
             if found.status == Payment.Status.PAID and found.created_at >= since.timestamp():
                 yield self.report_session(found.id)
 
-    @staticmethod
-    def webhook_secret() -> str:
-        """Return the secret that signs events: of this machine, so that nobody has to set one."""
-        return salted_hmac("billing.payments.demo_processor", "webhook", algorithm="sha256").hexdigest()
 
-
-def sign_event(payment: DemoPayment, type: str) -> tuple[str, str]:
-    """Return the body of a new event about the payment, and its signature."""
+def sign_event(payment: DemoPayment, type: str) -> tuple[str, dict[str, str]]:
+    """Return the body of a new event about the payment, and its headers."""
     import stripe
 
-    event = {"id": f"evt_{identifiers.short_uuid7()}", "type": type, "livemode": False, "session": payment.id}
-    body = json.dumps(event)
-    return body, stripe.WebhookSignature.generate_signature_header(body, DemoProcessor.webhook_secret())
+    body = json.dumps({"id": f"evt_{identifiers.short_uuid7()}", "type": type, "livemode": False, "session": payment.id})
+    signature = stripe.WebhookSignature.generate_signature_header(body, DemoProcessor().webhook_secret)
+    return body, {"Content-Type": "application/json", processor.SIGNATURE_HEADER: signature}
 
 
 # --- Files --------------------------------------------------------------------------------------------------------
+
+
+def _begin(id: str, payment: Payment, *, return_url: str = "", **facts: Any) -> None:
+    created_at = int(datetime.now(UTC).timestamp())
+    write(DemoPayment(id, str(payment.pk), payment.amount_cents, payment.currency, return_url, created_at, **facts))
 
 
 def read(payment_id: str) -> DemoPayment:
@@ -159,8 +148,7 @@ def read(payment_id: str) -> DemoPayment:
 
 def change(payment: DemoPayment, **changes: str | int) -> DemoPayment:
     """Write the payment with these changes, and return it."""
-    changed = replace(payment, **changes)  # type: ignore[arg-type]
-    write(changed)
+    write(changed := replace(payment, **changes))  # type: ignore[arg-type]
     return changed
 
 

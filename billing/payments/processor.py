@@ -1,12 +1,16 @@
 """What the gateway asks of a processor of payments, and what a processor reports. Amounts are whole cents."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from billing.models import Payment
+
+# Of Stripe, and of the demo processor, which signs as Stripe does.
+SIGNATURE_HEADER = "Stripe-Signature"
+SIGNATURE_AGE_SECONDS_MAX = 300  # Stripe signs each delivery anew, so that one that is repeated later is young as well
 
 
 class ProcessorUnavailable(Exception):
@@ -94,22 +98,17 @@ class Event:
     intent_id: str | None = None
 
     def __post_init__(self) -> None:
-        for text, characters_max in (
-            (self.id, 255),
-            (self.type, 100),
-            (self.session_id or "", 255),
-            (self.intent_id or "", 255),
-        ):
-            if not (isinstance(text, str) and text == printable(text, characters_max)):
+        for text, length_max in ((self.id, 255), (self.type, 100), (self.session_id or "", 255), (self.intent_id or "", 255)):
+            if not (isinstance(text, str) and text == printable(text, length_max)):
                 raise ValueError("a text of the event cannot be stored")
         if not self.id:
             raise ValueError("the event has no id")
 
 
-def require_recent(signature: str, age_seconds_max: int) -> None:
-    """Raises ValueError if a signature in Stripe's format is of the future: its own client refuses only old ones."""
+def require_recent(signature: str) -> None:
+    """Raises ValueError if a signature is of the future: Stripe's own client refuses only old ones."""
     times = [part.partition("=")[2] for part in signature.split(",") if part.startswith("t=")]
-    if any(int(each) > time.time() + age_seconds_max for each in times):
+    if any(int(each) > time.time() + SIGNATURE_AGE_SECONDS_MAX for each in times):
         raise ValueError("the signature is of the future")
 
 
@@ -127,6 +126,10 @@ class Processor(Protocol):
     name: str
     is_live: bool
     page_origin: str
+
+    @property
+    def webhook_secret(self) -> str:
+        """What the processor signs events with, or ''."""
 
     def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
         """Open the page that takes this payment, and may keep the card. The same payment gets the same page again."""
@@ -146,7 +149,7 @@ class Processor(Protocol):
     def report_intent(self, intent_id: str) -> Report:
         """Report a payment by the processor's own id."""
 
-    def parse_event(self, body: bytes, signature: str) -> Event:
+    def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         """Verify the signature and its time, neither old nor in the future, then parse. Raises InvalidEvent."""
 
     def list_paid(self, since: datetime) -> Iterator[Report]:

@@ -4,8 +4,9 @@ The payment's id is the ``client_reference_id`` of the Checkout Session and in t
 event leads back to it, in whatever order events arrive.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,48 +14,24 @@ import stripe
 from stripe import StripeClient
 
 from billing.models import Payment
-from billing.payments.processor import (
-    Card,
-    Declined,
-    Event,
-    InvalidEvent,
-    Page,
-    ProcessorUnavailable,
-    RefundRefused,
-    Report,
-    UnknownToProcessor,
-    is_live_key,
-    printable,
-    require_recent,
-)
+from billing.payments import processor
+from billing.payments.processor import Card, Declined, Event, Page, ProcessorUnavailable, Report, printable
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
 TIMEOUT_SECONDS = 20
-SIGNATURE_AGE_SECONDS_MAX = 300  # Stripe signs each delivery anew, so that one that is repeated later is young as well
 PAGE_SECONDS = 3_600
 _EXPANDED_INTENT = ["latest_charge"]
 _EXPANDED_SESSION = ["payment_intent.latest_charge"]
 
 # The types that say something about a payment. Everything else that Stripe may send is ignored.
 EVENT_TYPES = frozenset({
-    "checkout.session.completed",
-    "checkout.session.async_payment_succeeded",
-    "checkout.session.async_payment_failed",
+    "checkout.session.completed", "checkout.session.async_payment_succeeded", "checkout.session.async_payment_failed",
     "checkout.session.expired",
-    "payment_intent.succeeded",
-    "payment_intent.processing",
-    "payment_intent.payment_failed",
-    "payment_intent.canceled",
-    "charge.refunded",
-    "charge.refund.updated",
-    "refund.created",
-    "refund.updated",
-    "refund.failed",
-    "charge.dispute.created",
-    "charge.dispute.updated",
-    "charge.dispute.funds_withdrawn",
-    "charge.dispute.funds_reinstated",
+    "payment_intent.succeeded", "payment_intent.processing", "payment_intent.payment_failed", "payment_intent.canceled",
+    "charge.refunded", "charge.refund.updated",
+    "refund.created", "refund.updated", "refund.failed",
+    "charge.dispute.created", "charge.dispute.updated", "charge.dispute.funds_withdrawn", "charge.dispute.funds_reinstated",
     "charge.dispute.closed",
 })  # fmt: skip
 
@@ -64,8 +41,7 @@ class StripeProcessor:
     page_origin = "https://checkout.stripe.com"
 
     def __init__(self, *, secret_key: str, webhook_secret: str, api_base: str) -> None:
-        self.is_live = is_live_key(secret_key)
-        self._webhook_secret = webhook_secret
+        self.is_live, self.webhook_secret = processor.is_live_key(secret_key), webhook_secret
         self._client = StripeClient(
             secret_key,
             base_addresses={"api": api_base},
@@ -75,21 +51,15 @@ class StripeProcessor:
 
     def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
         """Open a Checkout Session, under the payment's id as idempotency key."""
-        known = {"payment": str(payment.pk)}
-        price: Any = {
-            "currency": payment.currency,
-            "unit_amount": payment.amount_cents,
-            "product_data": {"name": "Credit for the Model Gateway"},
-        }
+        known, product = {"payment": str(payment.pk)}, {"name": "Credit for the Model Gateway"}
+        price: Any = {"currency": payment.currency, "unit_amount": payment.amount_cents, "product_data": product}
+        description = f"Credit of {dollars.format_cents(payment.amount_cents)}"
         params: Any = {
             "mode": "payment",
             "line_items": [{"price_data": price, "quantity": 1}],
             "client_reference_id": str(payment.pk),
             "metadata": known,
-            "payment_intent_data": {
-                "metadata": known,
-                "description": f"Credit of {dollars.format_cents(payment.amount_cents)}",
-            },
+            "payment_intent_data": {"metadata": known, "description": description},
             "customer_email": email,
             "adaptive_pricing": {"enabled": False},  # another currency than the payment's would be refused
             "expires_at": int(payment.created_at.timestamp()) + PAGE_SECONDS,
@@ -145,7 +115,7 @@ class StripeProcessor:
             try:
                 self._client.v1.refunds.create(params, {"idempotency_key": reference})
             except stripe.InvalidRequestError as error:
-                raise RefundRefused(str(error.user_message or error)) from error
+                raise processor.RefundRefused(str(error.user_message or error)) from error
 
     def report_session(self, session_id: str) -> Report:
         with _translated():
@@ -157,13 +127,14 @@ class StripeProcessor:
             intent = self._client.v1.payment_intents.retrieve(intent_id, {"expand": _EXPANDED_INTENT})
             return self._report_intent(intent)
 
-    def parse_event(self, body: bytes, signature: str) -> Event:
+    def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
+        signature, age_seconds_max = headers.get(processor.SIGNATURE_HEADER, ""), processor.SIGNATURE_AGE_SECONDS_MAX
         try:
-            event = stripe.Webhook.construct_event(body, signature, self._webhook_secret, SIGNATURE_AGE_SECONDS_MAX)
-            require_recent(signature, SIGNATURE_AGE_SECONDS_MAX)
+            event = stripe.Webhook.construct_event(body, signature, self.webhook_secret, age_seconds_max)
+            processor.require_recent(signature)
             return _event(event)
         except (stripe.SignatureVerificationError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise InvalidEvent(type(error).__name__) from error
+            raise processor.InvalidEvent(type(error).__name__) from error
 
     def list_paid(self, since: datetime) -> Iterator[Report]:
         with _translated():
@@ -175,42 +146,44 @@ class StripeProcessor:
     # --- Stripe's objects -------------------------------------------------------------------------------------------
 
     def _report_session(self, session: Any) -> Report:
+        """Report the payment as its page says it, and what only the intent says, if there is one."""
         intent = session.payment_intent
-        charge = intent.latest_charge if intent else None
-        return Report(
+        of_page = Report(
             payment_id=session.client_reference_id or "",
             session_id=session.id,
-            intent_id=intent.id if intent else None,
+            intent_id=None,
             status=_session_status(session),
             amount_cents=session.amount_total or 0,
             currency=session.currency or "",
             is_live=session.livemode,
-            refunded_cents=_whole(charge.amount_refunded) if charge else 0,
-            disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
-            failure=_failure(intent) if intent else "",
-            card=_card(intent) if intent else None,
-            contradiction=_session_contradiction(session, intent) if intent else "",
         )
+        if not intent:
+            return of_page
+        contradiction = _session_contradiction(session, intent)
+        return replace(of_page, **self._facts(intent), card=_card(intent), contradiction=contradiction)
 
     def _report_intent(self, intent: Any) -> Report:
-        charge = intent.latest_charge
         return Report(
             payment_id=_ours(intent),
             session_id=None,
-            intent_id=intent.id,
             status=_INTENT_STATUS.get(intent.status, Payment.Status.OPEN),
             amount_cents=intent.amount,
             currency=intent.currency,
             is_live=intent.livemode,
-            refunded_cents=_whole(charge.amount_refunded) if charge else 0,
-            disputed_cents=self._disputed_cents(intent) if charge and charge.disputed else 0,
-            failure=_failure(intent),
             contradiction=_charge_contradiction(intent),
+            **self._facts(intent),
         )
 
-    def _disputed_cents(self, intent: Any) -> int:
-        params: Any = {"payment_intent": intent.id, "limit": 100}
-        return sum(map(_withdrawn_cents, self._client.v1.disputes.list(params).auto_paging_iter()))
+    def _facts(self, intent: Any) -> dict[str, Any]:
+        """Return the facts of a report that only the intent has."""
+        charge, disputed_cents = intent.latest_charge, 0
+        refunded_cents = _whole(charge.amount_refunded) if charge else 0
+        if charge and charge.disputed:
+            params: Any = {"payment_intent": intent.id, "limit": 100}
+            disputed_cents = sum(map(_withdrawn_cents, self._client.v1.disputes.list(params).auto_paging_iter()))
+        error = intent.last_payment_error
+        failure = printable(error.message or error.code) if error else ""
+        return {"intent_id": intent.id, "refunded_cents": refunded_cents, "disputed_cents": disputed_cents, "failure": failure}
 
 
 def _event(event: Any) -> Event:
@@ -240,10 +213,9 @@ def _session_contradiction(session: Any, intent: Any) -> str:
         "payment": (session.client_reference_id, _ours(intent)),
         "state": (session.payment_status == "paid", intent.status == "succeeded"),
     }
+    differing = {name: (page, paid) for name, (page, paid) in statuses.items() if page != paid}
     found = [
-        f"the {name} of the page is {page!r}, and that of its payment {paid!r}"
-        for name, (page, paid) in statuses.items()
-        if page != paid
+        f"the {name} of the page is {page!r}, and that of its payment {paid!r}" for name, (page, paid) in differing.items()
     ]
     return "; ".join([*found, *filter(None, [_charge_contradiction(intent)])])
 
@@ -285,7 +257,7 @@ def _withdrawn_cents(dispute: Any) -> int:
     """Return what the bank has withdrawn for a dispute and not reinstated.
 
     A dispute's transactions are in the currency of the seller's bank account. In another one than the payment's they say only
-    whether the money has left.
+    whether the money is withdrawn.
     """
     net = -sum(_whole(transaction.amount) for transaction in dispute.balance_transactions)
     if net <= 0:
@@ -296,23 +268,10 @@ def _withdrawn_cents(dispute: Any) -> int:
 
 # Declines after which no attempt with the same card can succeed, and those of cards that should not be tried again.
 _FINAL_DECLINES = frozenset({
-    "authentication_not_handled",
-    "card_not_supported",
-    "currency_not_supported",
-    "expired_card",
-    "fraudulent",
-    "incorrect_number",
-    "invalid_account",
-    "lost_card",
-    "merchant_blacklist",
-    "new_account_information_available",
-    "pickup_card",
-    "restricted_card",
-    "revocation_of_all_authorizations",
-    "revocation_of_authorization",
-    "stolen_card",
-    "stop_payment_order",
-    "transaction_not_allowed",
+    "authentication_not_handled", "card_not_supported", "currency_not_supported", "expired_card", "fraudulent",
+    "incorrect_number", "invalid_account", "lost_card", "merchant_blacklist", "new_account_information_available",
+    "pickup_card", "restricted_card", "revocation_of_all_authorizations", "revocation_of_authorization", "stolen_card",
+    "stop_payment_order", "transaction_not_allowed",
 })  # fmt: skip
 
 
@@ -333,22 +292,14 @@ def _card(intent: Any) -> Card | None:
     return Card(printable(intent.customer, 255), printable(intent.payment_method, 255), printable(words, 100))
 
 
-def _failure(intent: Any) -> str:
-    error = intent.last_payment_error
-    return printable(error.message or error.code) if error else ""
-
-
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Give the database connection back while Stripe answers, and turn each of its errors into ProcessorUnavailable.
-
-    So it does where an answer is not as Stripe documents it.
-    """
+    """Give the database connection back while Stripe answers. Any error, also of what it answers, is ProcessorUnavailable."""
     pool.release_connection()
     try:
         yield
     except stripe.InvalidRequestError as error:
-        kind = UnknownToProcessor if error.code == "resource_missing" else ProcessorUnavailable
+        kind = processor.UnknownToProcessor if error.code == "resource_missing" else ProcessorUnavailable
         raise kind(f"{type(error).__name__}: {error.user_message or error}") from error
     except stripe.StripeError as error:
         raise ProcessorUnavailable(f"{type(error).__name__}: {error.user_message or error}") from error

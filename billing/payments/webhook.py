@@ -1,7 +1,7 @@
 """POST /api/billing/webhooks/<processor>: receives the processor's signed events.
 
-Before the signature is verified a request costs no more than its bounded body and one HMAC: no session, no query. The path is
-under /api/, whose requests pass no CSRF check and have no session to protect; the signature says who is calling.
+Before the signature is verified a request costs its bounded body and one HMAC: no session, no query. Requests of /api/ pass no
+CSRF check and have no session to protect; the signature says who is calling.
 """
 
 import logging
@@ -29,14 +29,15 @@ class Webhook(APIView):
     def post(self, request: Request, processor: str) -> Response:
         """Reply 200 for everything that need not be sent again: also for what is ignored or refused."""
         configured = _processor(processor)
-        body = _read_body(request)
+        if strict_json.content_length(request) > BODY_BYTES_MAX:
+            raise errors.RequestTooLarge(f"The request body is larger than {BODY_BYTES_MAX} bytes.")
+        body = strict_json.read_body(request._request)
         try:
-            event = configured.parse_event(body, request.headers.get("Stripe-Signature", ""))
+            event = configured.parse_event(body, request.headers)
         except InvalidEvent as error:
             logger.warning("an event was refused: %s", error)
-            raise errors.InvalidRequest(
-                "The signature is missing, wrong, too old or of the future, or the body is no event."
-            ) from None
+            message = "The signature is missing, wrong, too old or of the future, or the body is no event."
+            raise errors.InvalidRequest(message) from None
         try:
             booked = events.handle(configured, event)
         except ProcessorUnavailable as error:
@@ -49,12 +50,6 @@ def _processor(name: str) -> Processor:
     configured = configuration.processor()
     if configured is None or configured.name != name:
         raise errors.PathNotFound("There is no such webhook.")
-    if not configuration.webhook_secret():  # anybody could sign with it; E021 tells the operator
+    if not configured.webhook_secret:  # anybody could sign with it; E021 tells the operator
         raise errors.ServiceUnavailable("The webhook has no secret yet.")
     return configured
-
-
-def _read_body(request: Request) -> bytes:
-    if strict_json.content_length(request) > BODY_BYTES_MAX:
-        raise errors.RequestTooLarge(f"The request body is larger than {BODY_BYTES_MAX} bytes.")
-    return strict_json.read_body(request._request)
