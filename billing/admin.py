@@ -225,7 +225,7 @@ class LedgerEntryAdmin(NewestFirstAdmin):
 
     @admin.display(description="booked for")
     def booked_for(self, entry: LedgerEntry) -> str:
-        return self.completion(entry) or Truncator(statement.format_entry(entry).detail or entry.reference).chars(30)
+        return self.completion(entry) or Truncator(statement.describe(entry) or entry.reference).chars(30)
 
     @admin.display
     def completion(self, entry: LedgerEntry) -> str:

@@ -208,7 +208,7 @@ class ClosingRefundForm(AccountForm):
             "rows": [
                 {
                     "id": credit.entry.pk,
-                    "title": statement.format_entry(credit.entry).title,
+                    "title": credit.entry.title,
                     "created_at": credit.entry.created_at,
                     **{name: dollars.format_usd(column[place], decimals) for name, column in columns.items()},
                     "paid_out": paid_out.get(credit.entry.pk, "-"),

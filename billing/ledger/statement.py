@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from billing.models import Account, LedgerEntry
@@ -25,49 +24,29 @@ def show_funds(account: Account) -> Funds:
     return Funds(dollars.show_floored(account.balance_nanos, decimals), held, available)
 
 
-@dataclass(frozen=True)
-class StatementLine:
-    """One ledger entry. Templates format the amounts."""
+def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return one entry for a template, which formats the amounts. ``facts`` is what else it says: names and values.
 
-    id: str
-    seq: int
-    type: str
-    title: str
-    detail: str
-    amount_nanos: int
-    is_credit: bool
-    balance_after_nanos: int
-    created_at: datetime
-    issued_by: str
-    spender: str
-    spender_name: str
-    model: str
-    completion_id: str
-    facts: list[tuple[str, str]]  # what else the entry says: names and values
-
-
-def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str, str] | None = None) -> StatementLine:
-    """Format one entry. ``issued_by`` is the email address of the issuer of a credit, if the reader may see it.
-
-    ``names`` are those of spenders by their ids.
+    ``issued_by`` is the email address of the issuer of a credit, if the reader may see it; ``names`` are those of spenders by
+    their ids.
     """
-    return StatementLine(
-        id=str(entry.pk),
-        type=entry.type,
-        title=entry.title,
-        detail=_detail(entry.metadata),
-        amount_nanos=entry.amount_nanos,
-        is_credit=entry.amount_nanos > 0,
-        balance_after_nanos=entry.balance_after_nanos,
-        created_at=entry.created_at,
-        issued_by=issued_by,
-        seq=entry.seq,
-        spender=entry.spender or "",
-        spender_name=(names or {}).get(entry.spender or "", ""),
-        model=entry.metadata.get("model", ""),
-        completion_id=entry.metadata.get("completionId", ""),
-        facts=_facts(entry.metadata),
-    )
+    return {
+        "id": str(entry.pk),
+        "type": entry.type,
+        "title": entry.title,
+        "detail": describe(entry),
+        "amount_nanos": entry.amount_nanos,
+        "is_credit": entry.amount_nanos > 0,
+        "balance_after_nanos": entry.balance_after_nanos,
+        "created_at": entry.created_at,
+        "issued_by": issued_by,
+        "seq": entry.seq,
+        "spender": entry.spender or "",
+        "spender_name": (names or {}).get(entry.spender or "", ""),
+        "model": entry.metadata.get("model", ""),
+        "completion_id": entry.metadata.get("completionId", ""),
+        "facts": _facts(entry.metadata),
+    }
 
 
 _SETTLEMENTS = {
@@ -90,7 +69,8 @@ def _facts(metadata: dict[str, Any]) -> list[tuple[str, str]]:
     return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in facts if value is not None]
 
 
-def _detail(metadata: dict[str, Any]) -> str:
+def describe(entry: LedgerEntry) -> str:
+    metadata = entry.metadata
     if "model" in metadata:
         return f"{metadata['model']}, {metadata.get('tokens', 0):,} tokens"
     if "reason" in metadata:
