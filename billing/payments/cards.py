@@ -16,7 +16,10 @@ def keep(payment: Payment, card: Card | None) -> None:
     rules = TopUpRule.objects.filter(card_payment=payment)
     if card is None or not rules.exists():
         return
-    _end_unanswered_attempt(payment)
+    # A charge of the former card is not asked for again with this one. If it was made, the daily comparison credits it.
+    attempts = Payment.objects.filter(attempt_of__card_payment=payment, status=Payment.Status.OPEN, intent_id=None)
+    if attempts.update(status=Payment.Status.FAILED, failure="You gave another card.", revision=F("revision") + 1):
+        rules.update(attempt=None)
     # Of a dispute without a time, from before times were kept, nothing is known but that it was before this payment.
     disputed = Payment.objects.filter(account_id=payment.account_id, disputed_cents__gt=0, disputed_at=None)
     disputed.update(disputed_at=F("paid_at"))
@@ -35,13 +38,6 @@ def keep(payment: Payment, card: Card | None) -> None:
         stopped_by="",
         stop_told="",
     )
-
-
-def _end_unanswered_attempt(payment: Payment) -> None:
-    """A charge of the former card is not asked for again with this one. If it was made, the daily comparison credits it."""
-    attempts = Payment.objects.filter(attempt_of__card_payment=payment, status=Payment.Status.OPEN, intent_id=None)
-    if attempts.update(status=Payment.Status.FAILED, failure="You gave another card.", revision=F("revision") + 1):
-        TopUpRule.objects.filter(card_payment=payment).update(attempt=None)
 
 
 def card_of(rule: TopUpRule) -> Card:

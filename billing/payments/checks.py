@@ -12,7 +12,7 @@ from gateway_project import environment
 
 @register(environment.CHECK_TAG)
 def check_payments(**kwargs: Any) -> list[CheckMessage]:
-    """E020-E023: nobody can pay, or anybody could for nothing. W020: payments of a deployment are not real."""
+    """E020-E023: payments are impossible, or free. W020: payments of a deployment are not real."""
     found: list[CheckMessage] = []
     name = settings.PAYMENT_PROCESSOR
     if name and name not in configuration.NAMES:
@@ -23,7 +23,14 @@ def check_payments(**kwargs: Any) -> list[CheckMessage]:
     if name == "demo" and not settings.GATEWAY_DEVELOPMENT:
         hint = "Set GATEWAY_PAYMENT_PROCESSOR to stripe, or leave it empty."
         found.append(Error("The demo processor would give credit for nothing.", hint=hint, id="gateway.E022"))
-    return found + _check_amounts()
+    bounds = range(settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX + 1)
+    if not bounds or any(cents not in bounds for cents in settings.PAYMENT_PRESETS_CENTS):
+        hint = "They lie between GATEWAY_PAYMENT_CENTS_MIN and GATEWAY_PAYMENT_CENTS_MAX, the first of which is the smaller."
+        found.append(Error("GATEWAY_PAYMENT_PRESETS_CENTS has amounts that nobody can pay.", hint=hint, id="gateway.E023"))
+    return found
+
+
+_KEY_HINT = "It is the secret or restricted key in Stripe's dashboard: sk_live_... or rk_live_..."
 
 
 def _check_stripe() -> list[CheckMessage]:
@@ -38,15 +45,3 @@ def _check_stripe() -> list[CheckMessage]:
         message = "GATEWAY_STRIPE_SECRET_KEY is of Stripe's test mode: credit costs nothing."
         found.append(Warning(message, hint=_KEY_HINT, id="gateway.W020"))
     return found
-
-
-_KEY_HINT = "It is the secret or restricted key in Stripe's dashboard: sk_live_... or rk_live_..."
-
-
-def _check_amounts() -> list[CheckMessage]:
-    bounds = range(settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX + 1)
-    outside = [cents for cents in settings.PAYMENT_PRESETS_CENTS if cents not in bounds]
-    if bounds and not outside:
-        return []
-    hint = "They lie between GATEWAY_PAYMENT_CENTS_MIN and GATEWAY_PAYMENT_CENTS_MAX, the first of which is the smaller."
-    return [Error("GATEWAY_PAYMENT_PRESETS_CENTS has amounts that nobody can pay.", hint=hint, id="gateway.E023")]

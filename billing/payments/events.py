@@ -37,10 +37,7 @@ def _keep(processor: Processor, event: Event, outcome: PaymentEvent.Outcome, not
 
 
 def _find_payment(processor: Processor, event: Event) -> UUID | None:
-    """Find the payment by the processor's ids, and enter its cell.
-
-    If an event overtook the one that would tell them, ask for ours.
-    """
+    """Find the payment by the processor's ids, or by ours if an event overtook the one that would tell them; enter its cell."""
     ours = Payment.objects.filter(processor=processor.name)
     theirs = Q(session_id=event.session_id) if event.session_id else Q(intent_id=event.intent_id)
     for number in cell.numbers():
@@ -48,11 +45,10 @@ def _find_payment(processor: Processor, event: Event) -> UUID | None:
         if payment_id := ours.filter(theirs).values_list("pk", flat=True).first():
             return payment_id
     try:
-        if event.session_id:
-            named = processor.report_session(event.session_id).payment_id
-        else:
-            named = processor.report_intent(event.intent_id or "").payment_id
-        cell.enter(Payment.cell_of(UUID(str(named))))
-        return ours.values_list("pk", flat=True).filter(pk=UUID(str(named))).first()
+        session_id, intent_id = event.session_id, event.intent_id or ""
+        report = processor.report_session(session_id) if session_id else processor.report_intent(intent_id)
+        payment_id = UUID(str(report.payment_id))
+        cell.enter(Payment.cell_of(payment_id))
+        return ours.values_list("pk", flat=True).filter(pk=payment_id).first()
     except (ValueError, UnknownToProcessor):  # another program takes payments with the same processor's account
         return None

@@ -7,8 +7,10 @@ from django.conf import settings
 
 from billing import money
 from billing.forms import DollarsField
-from billing.models import BillingDetails
+from billing.models import BillingDetails, TopUpRule
 from gateway_project.text import dollars
+
+_COLUMNS = {"threshold": "threshold_cents", "amount": "amount_cents", "month_max": "month_cents_max"}  # of a top-up's form
 
 
 class CreditForm(forms.Form):
@@ -22,13 +24,9 @@ class CreditForm(forms.Form):
         field: Any = self.fields["amount"]
         field.min_cents, field.max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
         field.help_text = _bounds()
+        self.presets = [(cents, dollars.format_cents(cents)) for cents in settings.PAYMENT_PRESETS_CENTS]
         preset: Any = self.fields["preset"]
         preset.choices = self.presets
-
-    @property
-    def presets(self) -> list[tuple[int, str]]:
-        """The presets, in cents and as they are shown."""
-        return [(cents, dollars.format_cents(cents)) for cents in settings.PAYMENT_PRESETS_CENTS]
 
     def clean(self) -> None:
         super().clean()
@@ -38,8 +36,7 @@ class CreditForm(forms.Form):
     @property
     def amount_cents(self) -> int:
         """The chosen amount of a valid form."""
-        cents: int = self.cleaned_data.get("preset") or self.cleaned_data["amount"]
-        return cents
+        return int(self.cleaned_data.get("preset") or self.cleaned_data["amount"])
 
 
 class TopUpForm(forms.Form):
@@ -49,9 +46,12 @@ class TopUpForm(forms.Form):
     amount = DollarsField(label="Amount to buy", max_cents=money.CENTS_MAX)
     month_max = DollarsField(label="Maximum per month", max_cents=money.CENTS_MAX)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, rule: TopUpRule | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         fields: Any = self.fields
+        given = rule or TopUpRule(threshold_cents=500, amount_cents=2_500, month_cents_max=10_000)
+        for name, column in _COLUMNS.items():
+            fields[name].initial = getattr(given, column)
         fields["threshold"].max_cents = settings.PAYMENT_CENTS_MAX
         fields["amount"].min_cents, fields["amount"].max_cents = settings.PAYMENT_CENTS_MIN, settings.PAYMENT_CENTS_MAX
         fields["amount"].help_text = _bounds()
@@ -64,14 +64,9 @@ class TopUpForm(forms.Form):
             self.add_error("month_max", "Enter at least the amount of one top-up.")
 
     @property
-    def rule(self) -> dict[str, int]:
+    def values(self) -> dict[str, int]:
         """The values of a valid form, as fields of a TopUpRule."""
-        given = self.cleaned_data
-        return {
-            "threshold_cents": given["threshold"],
-            "amount_cents": given["amount"],
-            "month_cents_max": given["month_max"],
-        }
+        return {column: self.cleaned_data[name] for name, column in _COLUMNS.items()}
 
 
 class BillingDetailsForm(forms.ModelForm):

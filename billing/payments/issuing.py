@@ -1,7 +1,6 @@
-"""Issues invoices and credit notes. What was issued is kept, and stays as it is, byte by byte.
+"""Issues invoices and credit notes. A file is made when it is first asked for; its row then stays as it is, byte by byte.
 
-A file is made when it is first asked for. From then on it is read from its row, which the database never changes. Whom a
-payment was billed to, and by whom, is kept with the payment.
+Whom a payment was billed to, and by whom, is kept with the payment.
 """
 
 from collections.abc import Callable
@@ -17,8 +16,6 @@ from billing.payments import booking, summaries
 from billing.payments.documents import invoices, taxes
 from billing.payments.documents.invoices import Invoice
 from gateway_project.text import dollars
-
-_WHAT = "Credit for the Model Gateway"
 
 
 def invoice(payment: Payment) -> bytes:
@@ -37,12 +34,11 @@ def payer(payment: Payment) -> dict[str, str]:
 
 
 def seller(payment: Payment) -> list[str]:
-    lines: list[str] = payment.billed_to.get("seller") or settings.SELLER_LINES
-    return lines
+    return list(payment.billed_to.get("seller") or settings.SELLER_LINES)
 
 
 def _issue(payment: Payment, number: str, write: Callable[[Payment], Invoice]) -> bytes:
-    """Return the file with this number; write it if nobody asked for it before."""
+    """Return the file with this number; write it if it was not asked for before."""
     kept = InvoiceFile.objects.filter(account_id=payment.account_id, number=number).first()
     if kept is None:
         with transaction.atomic():
@@ -86,7 +82,8 @@ def _document(payment: Payment, title: str, facts: list[tuple[str, str]], cents:
     customer = [party["name"], *party["address"].splitlines()]
     if party["tax_id"]:
         customer.append(f"Tax ID {party['tax_id']}")
-    rows = [(_WHAT, tax.net), (tax.name, tax.amount)] if tax else [(_WHAT, amount)]
+    what = "Credit for the Model Gateway"
+    rows = [(what, tax.net), (tax.name, tax.amount)] if tax else [(what, amount)]
     return Invoice(
         title=title,
         facts=facts,

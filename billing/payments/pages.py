@@ -20,7 +20,8 @@ from billing.models import Account, BillingDetails, Payment
 from billing.payments import configuration, issuing, purchases, reports, summaries, top_ups
 from billing.payments.documents import taxes
 from billing.payments.forms import BillingDetailsForm, CreditForm
-from billing.payments.processor import Processor, ProcessorUnavailable
+from billing.payments.processor import ProcessorUnavailable
+from billing.payments.purchases import NotBegun
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
@@ -53,7 +54,7 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     form = CreditForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and processor and form.is_valid():
         try:
-            return redirect(_begin(request, account, processor, form.amount_cents).page_url)
+            return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
         except NotBegun as error:
             form.add_error(None, str(error))
     pager = Pager.of(request, count=account.payments.count(), per_page=PAYMENTS_PER_PAGE)
@@ -73,35 +74,20 @@ def overview(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "billing/overview.html", context)
 
 
-class NotBegun(Exception):
-    """No payment was begun; says why, to the payer."""
-
-
-def _begin(request: HttpRequest, account: Account, processor: Processor, amount_cents: int) -> Payment:
-    """Begin a payment. Raises NotBegun."""
-    try:
-        return purchases.begin(request, account, processor, amount_cents=amount_cents)
-    except ProcessorUnavailable:
-        raise NotBegun("We could not open the payment page. You were not charged. Try again in a minute.") from None
-    except purchases.TooManyBegun:
-        raise NotBegun("Too many payments started in the last hour. You were not charged. Try again later.") from None
-
-
 @require_safe
 @leads_to_processor
 @payer_page
 def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Show one payment; where payers come back to. Asks the processor itself, so that nobody waits for the webhook."""
+    """Show one payment; where payers come back to. Asks the processor itself, without waiting for the webhook."""
     payment = get_object_or_404(account.payments, pk=payment_id)
     is_asked = _ask(payment)
     payment.refresh_from_db()
-    summary = summaries.summarize(payment)
     is_young = pool.database_time() - payment.created_at < timedelta(hours=1)
     context = {
-        "payment": summary,
+        "payment": summaries.summarize(payment),
         "is_asked": is_asked,
-        "refreshes": bool(summary.page_url) and is_young,  # a bank takes days
-        "may_retry": summary.is_over and account.is_active and configuration.processor() is not None,
+        "refreshes": bool(summaries.open_page(payment)) and is_young,  # a bank takes days
+        "may_retry": summaries.is_over(payment) and account.is_active and configuration.processor() is not None,
     }
     return render(request, "billing/payment.html", context)
 
@@ -109,10 +95,10 @@ def show_payment(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
 @require_POST
 @payer_page
 def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Close the processor's page of an open payment. Nobody can pay it by mistake any more."""
+    """Close the processor's page of an open payment, which can then no longer be paid by mistake."""
     payment = get_object_or_404(account.payments, pk=payment_id)
     processor = configuration.processor()
-    if processor and processor.name == payment.processor and summaries.summarize(payment).page_url:
+    if processor and processor.name == payment.processor and summaries.open_page(payment):
         try:
             if purchases.cancel(request, payment, processor):
                 messages.success(request, f"The payment of {dollars.format_cents(payment.amount_cents)} is cancelled.")
@@ -128,13 +114,13 @@ def retry_payment(request: HttpRequest, account: Account, payment_id: UUID) -> H
     """Begin another payment of the same amount as one that was not paid, and lead to its page."""
     payment = get_object_or_404(account.payments, pk=payment_id)
     processor = configuration.processor() if account.is_active else None
-    if processor is None or not summaries.summarize(payment).is_over:
+    if processor is None or not summaries.is_over(payment):
         return redirect("payment", payment_id)
     form = CreditForm({"amount": f"{payment.amount_cents // 100}.{payment.amount_cents % 100:02d}"})
     try:
         if not form.is_valid():  # the bounds were others then
             raise NotBegun(" ".join(str(each) for errors in form.errors.values() for each in errors))
-        return redirect(_begin(request, account, processor, form.amount_cents).page_url)
+        return redirect(purchases.begin(request, account, processor, amount_cents=form.amount_cents).page_url)
     except NotBegun as error:
         messages.error(request, str(error))
         return redirect("billing")

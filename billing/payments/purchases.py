@@ -17,20 +17,17 @@ from gateway_project.db import pool
 from gateway_project.text import dollars
 from gateway_project.web import hosts
 
-BEGUN_MAX, BEGUN_TIME = 20, timedelta(hours=1)  # of one account: nobody tries many cards, or floods the processor
+BEGUN_MAX, BEGUN_TIME = 20, timedelta(hours=1)  # of one account, against trying many cards and flooding the processor
 
 
-class TooManyBegun(Exception):
-    """The account began too many payments within the last hour."""
+class NotBegun(Exception):
+    """No payment was begun; says why, to the payer."""
 
 
 def begin(
     request: HttpRequest, account: Account, processor: Processor, *, amount_cents: int, keeps_card: bool = False
 ) -> Payment:
-    """Write the payment, then open the processor's page for it, at ``page_url``.
-
-    Raises TooManyBegun; ProcessorUnavailable: the payment is then marked as failed, and nobody can pay it.
-    """
+    """Write the payment, then open the processor's page for it, at ``page_url``. Raises NotBegun; the payment then failed."""
     payment = _write(request, account, processor, amount_cents)
     if keeps_card:
         cards.expect(account, payment)
@@ -40,13 +37,10 @@ def begin(
         payment.session_id, payment.page_url = page.session_id, page.url
         with transaction.atomic():
             payment.save(update_fields=["session_id", "page_url"])  # only these: an event may have paid it meanwhile
-    except (ProcessorUnavailable, IntegrityError) as error:
-        Payment.objects.filter(pk=payment.pk, session_id=None).update(
-            status=Payment.Status.FAILED, failure="The payment page could not be opened."
-        )
-        if isinstance(error, ProcessorUnavailable):
-            raise
-        raise ProcessorUnavailable(f"the page of payment {payment.pk} is that of another payment") from error
+    except (ProcessorUnavailable, IntegrityError) as error:  # of the database, if the page is that of another payment
+        failed = {"status": Payment.Status.FAILED, "failure": "The payment page could not be opened."}
+        Payment.objects.filter(pk=payment.pk, session_id=None).update(**failed)
+        raise NotBegun("We could not open the payment page. You were not charged. Try again in a minute.") from error
     return payment
 
 
@@ -73,14 +67,9 @@ def _write(request: HttpRequest, account: Account, processor: Processor, amount_
             raise PermissionDenied("This account is closed.")
         begun = account.payments.filter(created_by__isnull=False, created_at__gt=pool.database_time() - BEGUN_TIME)
         if begun.count() >= BEGUN_MAX:
-            raise TooManyBegun
-        payment = Payment.objects.create(
-            account=account,
-            created_by=request.user,  # type: ignore[misc]
-            amount_cents=amount_cents,
-            processor=processor.name,
-            is_live=processor.is_live,
-        )
+            raise NotBegun("Too many payments started in the last hour. You were not charged. Try again later.")
+        of = {"account": account, "created_by": request.user, "processor": processor.name, "is_live": processor.is_live}
+        payment = Payment.objects.create(amount_cents=amount_cents, **of)
         usd = dollars.format_cents(amount_cents)
         log.record(request, Activity.Act.PAYMENT_BEGUN, payment, f"Began a payment of {usd}.", account_id=account.pk)
     payment.refresh_from_db()

@@ -1,8 +1,7 @@
-"""Compares the processor's book with this one, once per day.
+"""Compares the processor's book with this one, once a day, and books what events would have led to.
 
-If an event is missing, the reconciliation asks the processor and books the report, as the event would have done. It keeps each
-contradiction as a PaymentDifference, which staff see until a run no longer finds it. The audit compares the ledger with the
-payments here.
+Each contradiction is kept as a PaymentDifference, which staff see until a run no longer finds it. The audit compares the ledger
+with the payments here.
 """
 
 import contextlib
@@ -32,10 +31,8 @@ def reconcile(processor: Processor) -> int:
     now = pool.database_time()
     ours = Payment.objects.filter(processor=processor.name)
     # Whoever began such a payment never saw a page: the process died before the processor answered.
-    abandoned = ours.exclude(attempt_of__isnull=False).filter(
-        status=Payment.Status.OPEN, session_id=None, intent_id=None, created_at__lt=now - PAGE_TIME
-    )
-    abandoned.update(status=Payment.Status.EXPIRED)
+    abandoned = ours.filter(status=Payment.Status.OPEN, session_id=None, intent_id=None, created_at__lt=now - PAGE_TIME)
+    abandoned.exclude(attempt_of__isnull=False).update(status=Payment.Status.EXPIRED)
     waiting = list(ours.filter(status__in=_WAITING, is_live=processor.is_live))
     found = [*_ask(processor, waiting), *_compare(processor, now - COMPARED_TIME)]
     _keep(processor, found, now)
@@ -58,30 +55,20 @@ def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
     """Yield what contradicts among the payments since then."""
     listed: set[UUID] = set()
     for report in processor.list_paid(since - PAGE_TIME):
-        payment = _payment_of(processor, report)
-        if payment is None and not _is_here(report):
-            continue
-        if payment is None:
+        try:
+            payment = Payment.objects.filter(processor=processor.name, pk=UUID(str(report.payment_id))).first()
+        except ValueError:
+            payment = None
+        if payment:
+            listed.add(payment.pk)
+            if sentence := _book_missed(processor, payment, report):
+                yield str(payment.pk), payment, sentence
+        # A payment that no cell knows belongs to the first.
+        elif Payment.cell_of(report.payment_id) == cell.current():
             yield report.intent_id or "", None, f"The processor has a paid payment {report.intent_id} that is not known here."
-            continue
-        listed.add(payment.pk)
-        if sentence := _book_missed(processor, payment, report):
-            yield str(payment.pk), payment, sentence
     credited = Payment.objects.filter(processor=processor.name, status=Payment.Status.PAID, is_live=processor.is_live)
     for payment in credited.filter(created_at__gte=since).exclude(pk__in=listed):
         yield str(payment.pk), payment, f"It is credited here, and the processor lists no paid payment {payment.intent_id}."
-
-
-def _is_here(report: Report) -> bool:
-    """Return whether the current cell is where a payment belongs. One that no cell knows belongs to the first."""
-    return Payment.cell_of(report.payment_id) == cell.current()
-
-
-def _payment_of(processor: Processor, report: Report) -> Payment | None:
-    try:
-        return Payment.objects.filter(processor=processor.name, pk=UUID(str(report.payment_id))).first()
-    except ValueError:
-        return None
 
 
 def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
@@ -90,11 +77,7 @@ def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
         with contextlib.suppress(UnknownToProcessor):  # it may have been refunded: the payer is to read that
             reports.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
         return contradiction
-    if (report.status, report.refunded_cents, report.disputed_cents) == (
-        payment.status,
-        payment.refunded_cents,
-        payment.disputed_cents,
-    ):
+    if all(getattr(report, name) == getattr(payment, name) for name in ("status", "refunded_cents", "disputed_cents")):
         return ""
     booked = reports.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
     if booked and booked.outcome == PaymentEvent.Outcome.APPLIED:

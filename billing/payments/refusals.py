@@ -14,7 +14,13 @@ def explain(payment: Payment, report: Report) -> str:
     """Return why the money of a report that contradicts its payment is not credited; '' if it tells of no money."""
     if payment.status == Payment.Status.PAID or report.status not in (Payment.Status.PAID, Payment.Status.PROCESSING):
         return ""
-    return " ".join([_why(payment, report), "We did not add it to your balance.", _what_becomes(report)])
+    if report.status == Payment.Status.PROCESSING:
+        advice = "Ask your bank to stop it, or write to us with the payment ID: we can refund it once it has arrived."
+    elif type(report.amount_cents) is int and 0 < report.amount_cents == report.refunded_cents:
+        advice = "It was refunded to you."
+    else:
+        advice = "The money is with the payment processor. Write to us with the payment ID, and we refund it."
+    return f"{_why(payment, report)} We did not add it to your balance. {advice}"
 
 
 def _why(payment: Payment, report: Report) -> str:
@@ -29,14 +35,6 @@ def _why(payment: Payment, report: Report) -> str:
     if payment.is_live != report.is_live:
         return f"{came} {paid}, but in the wrong mode of the payment processor, live or test."
     return f"{came} {paid}, but the records of the payment processor about it contradict each other."
-
-
-def _what_becomes(report: Report) -> str:
-    if report.status == Payment.Status.PROCESSING:
-        return "Ask your bank to stop it, or write to us with the payment ID: we can refund it once it has arrived."
-    if type(report.amount_cents) is int and 0 < report.amount_cents == report.refunded_cents:
-        return "It was refunded to you."
-    return "The money is with the payment processor. Write to us with the payment ID, and we refund it."
 
 
 def _amount(cents: object, currency: str) -> str:

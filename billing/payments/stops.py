@@ -102,13 +102,15 @@ def annotate(rules: QuerySet[TopUpRule], processor: Processor | None) -> QuerySe
 def _cause(processor: Processor | None) -> Case:
     long_ago = pool.database_time() - SILENCE_TIME
     silent = Q(attempt__status=Payment.Status.OPEN, attempt__intent_id=None, attempt__created_at__lt=long_ago)
+    members = Membership.objects.filter(account_id=OuterRef("account_id"), role__in=roles.that_may(Permission.PAY))
+    may_pay = members.filter(user_id=OuterRef("set_by_id"), user__is_active=True)
     stored = Coalesce(NullIf(F("stopped_by"), Value("")), Value(Cause.DECLINED.value))
     conditions = {
         Cause.CLOSED: Q(account__is_active=False),
         Cause.NO_PAYMENTS: Q(pk__isnull=processor is not None),
         Cause.PROCESSOR: ~Q(processor=processor.name if processor else ""),
         Cause.DECLINED: ~Q(stopped_because=""),
-        Cause.CARD_OWNER: ~Q(_gave_card_and_may_pay()),
+        Cause.CARD_OWNER: ~Q(Exists(may_pay)),
         Cause.DISPUTED: Q(_disputed_since_the_card()),
         Cause.SILENT: silent,
         Cause.MONTH: Q(is_low=True, month_left_cents__lt=F("amount_cents")),
@@ -116,11 +118,6 @@ def _cause(processor: Processor | None) -> Case:
     results = {cause: stored if cause == Cause.DECLINED else Value(cause.value) for cause in conditions}
     whens = [When(condition, then=results[cause]) for cause, condition in conditions.items()]
     return Case(*whens, default=Value(""), output_field=CharField())
-
-
-def _gave_card_and_may_pay() -> Exists:
-    may_pay = Membership.objects.filter(role__in=roles.that_may(Permission.PAY), user__is_active=True)
-    return Exists(may_pay.filter(account_id=OuterRef("account_id"), user_id=OuterRef("set_by_id")))
 
 
 def _disputed_since_the_card() -> Exists:
@@ -133,8 +130,7 @@ def _disputed_since_the_card() -> Exists:
 def _month_left_cents() -> Coalesce:
     """What automatic top-ups may still buy in this UTC month. What was not paid does not count."""
     month = pool.database_time().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    bought = Payment.objects.filter(account_id=OuterRef("account_id"), created_by=None, created_at__gte=month).exclude(
-        status__in=(Payment.Status.FAILED, Payment.Status.EXPIRED)
-    )
+    begun = Payment.objects.filter(account_id=OuterRef("account_id"), created_by=None, created_at__gte=month)
+    bought = begun.exclude(status__in=(Payment.Status.FAILED, Payment.Status.EXPIRED))
     total = bought.order_by().values("account_id").annotate(cents=Sum("amount_cents")).values("cents")
     return F("month_cents_max") - Coalesce(Subquery(total), 0)  # type: ignore[return-value]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from billing.ledger import credit_notes
 from billing.models import Account, Payment
@@ -21,48 +22,39 @@ class NoteSummary:
     at: datetime
 
 
-@dataclass(frozen=True)
-class PaymentSummary:
-    """One payment. ``kind`` names its state for the style sheet."""
+def summarize(payment: Payment, notes: Sequence[NoteSummary] = ()) -> dict[str, Any]:
+    """Return one payment for a template. ``kind`` names its state for the style sheet."""
+    is_paid, is_refused = payment.status == Payment.Status.PAID, bool(payment.refusal)
+    kind = "revoked" if payment.status in _OVER or is_refused else "waiting"
+    if is_paid:
+        kind = "expired" if payment.debited_cents else "active"
+    return {
+        "id": str(payment.pk),
+        "amount": dollars.format_cents(payment.amount_cents),
+        "state": _state(payment),
+        "kind": kind,
+        "explanation": payment.failure,
+        "refusal": payment.refusal,  # of money that came, and is not credited
+        "created_at": payment.created_at,
+        "paid_at": payment.paid_at,
+        "is_pending": payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING) and not is_refused,
+        "is_paid": is_paid,
+        "page_url": open_page(payment),
+        "demo_url": payment.page_url if payment.processor == "demo" else "",
+        "taken_back": dollars.format_cents(payment.debited_cents) if payment.debited_cents else "",
+        "left": dollars.format_cents(payment.amount_cents - payment.debited_cents),
+        "notes": notes,
+    }
 
-    id: str
-    amount: str
-    state: str
-    kind: str
-    explanation: str
-    refusal: str  # of money that came, and is not credited
-    created_at: datetime
-    paid_at: datetime | None
-    is_pending: bool
-    is_paid: bool
-    is_over: bool  # and was not paid
-    page_url: str
-    demo_url: str
-    taken_back: str
-    left: str
-    notes: Sequence[NoteSummary]
+
+def open_page(payment: Payment) -> str:
+    """Return the processor's page of a payment that waits for its payer, or ''."""
+    return payment.page_url if payment.status == Payment.Status.OPEN and not payment.refusal else ""
 
 
-def summarize(payment: Payment, notes: Sequence[NoteSummary] = ()) -> PaymentSummary:
-    is_paid = payment.status == Payment.Status.PAID
-    return PaymentSummary(
-        id=str(payment.pk),
-        amount=dollars.format_cents(payment.amount_cents),
-        state=_state(payment),
-        kind=_kind(payment),
-        explanation=payment.failure,
-        refusal=payment.refusal,
-        created_at=payment.created_at,
-        paid_at=payment.paid_at,
-        is_pending=payment.status in (Payment.Status.OPEN, Payment.Status.PROCESSING) and not payment.refusal,
-        is_paid=is_paid,
-        is_over=payment.status in _OVER and not payment.refusal,
-        page_url=payment.page_url if payment.status == Payment.Status.OPEN and not payment.refusal else "",
-        demo_url=payment.page_url if payment.processor == "demo" else "",
-        taken_back=dollars.format_cents(payment.debited_cents) if payment.debited_cents else "",
-        left=dollars.format_cents(payment.amount_cents - payment.debited_cents),
-        notes=notes,
-    )
+def is_over(payment: Payment) -> bool:
+    """Say whether it ended and was not paid."""
+    return payment.status in _OVER and not payment.refusal
 
 
 def notes_by_payment(account: Account) -> dict[str, list[NoteSummary]]:
@@ -93,9 +85,3 @@ def _state(payment: Payment) -> str:
     if payment.debited_cents == payment.amount_cents:
         return "Refunded"
     return f"{dollars.format_cents(payment.debited_cents)} refunded"
-
-
-def _kind(payment: Payment) -> str:
-    if payment.status == Payment.Status.PAID:
-        return "expired" if payment.debited_cents else "active"
-    return "revoked" if payment.status in _OVER or payment.refusal else "waiting"

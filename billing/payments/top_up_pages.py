@@ -13,7 +13,7 @@ from billing.models import Account, TopUpRule
 from billing.payments import configuration, purchases, top_ups
 from billing.payments.forms import TopUpForm
 from billing.payments.pages import leads_to_processor, payer_page
-from billing.payments.processor import Processor, ProcessorUnavailable
+from billing.payments.processor import Processor
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -29,27 +29,19 @@ def change(request: HttpRequest, account: Account) -> HttpResponse:
     rule = top_ups.find_rule(account, processor)
     if request.method == "POST" and "off" in request.POST:
         return _turn_off(request, account)
-    form = TopUpForm(request.POST if request.method == "POST" else None, initial=_initial(rule))
+    form = TopUpForm(request.POST if request.method == "POST" else None, rule=rule)
     if request.method == "POST" and processor and form.is_valid():
-        _write(request, account, processor, form.rule)
+        _write(request, account, processor, form.values)
         rule = top_ups.find_rule(account, processor)
         if rule and top_ups.has_working_card(rule) and "new_card" not in request.POST:
             messages.success(request, "Automatic top-up saved.")
             return redirect("billing")
         try:
-            payment = purchases.begin(request, account, processor, amount_cents=form.rule["amount_cents"], keeps_card=True)
-            return redirect(payment.page_url)
-        except ProcessorUnavailable:
-            form.add_error(None, "We could not open the payment page. You were not charged. Try again in a minute.")
-        except purchases.TooManyBegun:
-            form.add_error(None, "Too many payments started in the last hour. You were not charged. Try again later.")
+            amount_cents = form.values["amount_cents"]
+            return redirect(purchases.begin(request, account, processor, amount_cents=amount_cents, keeps_card=True).page_url)
+        except purchases.NotBegun as error:
+            form.add_error(None, str(error))
     return render(request, "billing/top_up.html", {"form": form if processor else None, "rule": top_ups.summarize(rule)})
-
-
-def _initial(rule: TopUpRule | None) -> dict[str, int]:
-    if rule is None:
-        return {"threshold": 500, "amount": 2_500, "month_max": 10_000}
-    return {"threshold": rule.threshold_cents, "amount": rule.amount_cents, "month_max": rule.month_cents_max}
 
 
 def _write(request: HttpRequest, account: Account, processor: Processor, values: dict[str, int]) -> None:

@@ -2,8 +2,8 @@
 
 One attempt is under way at a time. The rule names it, and changes only under the lock of its account. An attempt is a payment,
 and its id is the idempotency key: when an answer is lost, the same charge is requested again, and the card is charged once.
-After each decline the next attempt waits longer. After the last decline, after a final one, or when the bank asks for the
-payer, the attempts stop; ``stops`` has all causes. Members are told once, and the attempts continue when a member acts.
+After each decline the next attempt waits longer. ``stops`` has the causes for which the attempts stop: members are told once,
+and must act.
 """
 
 import logging
@@ -36,10 +36,9 @@ _WAITING = (Payment.Status.OPEN, Payment.Status.PROCESSING)
 
 
 def run(processor: Processor) -> int:
-    """Go on with what is under way, and begin what is due. Return how many attempts were made.
+    """Continue what is under way, and begin what is due. Return how many attempts were made.
 
-    A processor that does not answer takes a minute for each account. The run stops when its time is over, and the next run
-    continues. The order is random, so that the same accounts do not come last each time.
+    A processor that does not answer takes a minute for each account: the next run continues, in another random order.
     """
     made, ends_at = 0, time.monotonic() + RUN_SECONDS_MAX
     for account_id in list(_due(processor).order_by("?").values_list("account_id", flat=True)):
@@ -67,9 +66,8 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
         rule = _due(processor).filter(account=account).select_related("attempt").first()
         if rule is None or rule.attempt:
             return rule.attempt if rule else None
-        payment = Payment.objects.create(
-            account=account, amount_cents=rule.amount_cents, processor=processor.name, is_live=processor.is_live
-        )
+        about = {"account": account, "processor": processor.name, "is_live": processor.is_live}
+        payment = Payment.objects.create(amount_cents=rule.amount_cents, **about)
         summary = f"Began an automatic top-up of {dollars.format_cents(rule.amount_cents)}."
         log.record(None, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
         TopUpRule.objects.filter(pk=rule.pk).update(attempt=payment)
@@ -80,8 +78,8 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
 def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
     """Charge the card, or ask what became of a charge. Without an answer the attempt stays under way for the next run.
 
-    A repeated request makes the charge, if the processor never got the first one. So it is not repeated for a card that may no
-    longer be charged. If the first request did charge that card, an event or the daily comparison credits the payment.
+    A repeated request makes the charge, if the processor never got the first one. So it is not repeated after the rule was
+    turned off or stopped. If the first request did charge the card, an event or the daily comparison credits the payment.
     """
     rule = TopUpRule.objects.get(pk=account_id)
     try:
@@ -98,7 +96,6 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
 
 
 def _is_allowed(rule: TopUpRule, processor: Processor) -> bool:
-    """Say whether the card may be charged: not after the rule was turned off or stopped."""
     found = stops.annotate(TopUpRule.objects.filter(pk=rule.pk, is_on=True), processor)
     return found.filter(stop__in=("", *stops.PAUSING)).exists()
 
@@ -124,6 +121,7 @@ def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
     if rule is None or not rule.method_id:
         return None
     left_cents: int = rule.month_left_cents  # type: ignore[attr-defined]
+    last = Payment.objects.filter(account_id=rule.pk, created_by=None).order_by("-id").first() if rule.next_try_at else None
     return {
         "is_on": rule.is_on,
         "has_card": has_working_card(rule),
@@ -135,13 +133,8 @@ def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
         "card": rule.card,
         "stop": stops.describe(rule),
         "next_try_at": rule.next_try_at,
-        "last_failure": _last_failure(rule) if rule.next_try_at else "",
+        "last_failure": last.failure if last else "",
     }
-
-
-def _last_failure(rule: TopUpRule) -> str:
-    last = Payment.objects.filter(account_id=rule.pk, created_by=None).order_by("-id").first()
-    return last.failure if last else ""
 
 
 # --- Telling members ----------------------------------------------------------------------------------------------
@@ -153,10 +146,7 @@ def tell(processor: Processor | None) -> int:
 
 
 def _untold(processor: Processor | None) -> QuerySet[TopUpRule]:
-    """Return the rules whose members do not know what stops them, or that it is over.
-
-    The end of a pause is not told, until the next purchase: else a balance about the threshold would mail each time.
-    """
+    """Return the rules whose members do not know what stops them, or that it is over; not the end of a pause, which recurs."""
     rules = stops.annotate(TopUpRule.objects.filter(is_on=True), processor).exclude(stop=F("stop_told"))
     return rules.exclude(stop="", stop_told__in=stops.PAUSING)
 
@@ -170,8 +160,7 @@ def _tell(processor: Processor | None, account_id: UUID) -> bool:
         stop = stops.describe(rule)
         TopUpRule.objects.filter(pk=rule.pk).update(stop_told=stop.cause if stop else "")
         if stop:
-            needs_payer = stop.cause == Cause.CONFIRM
-            data = {"cause": stop.cause, "reason": stop.why, "advice": stop.advice, "needs_payer": needs_payer}
+            data = {"cause": stop.cause, "reason": stop.why, "advice": stop.advice, "needs_payer": stop.cause == Cause.CONFIRM}
             AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.TOP_UP_STOPPED, data=data)
     return stop is not None
 
@@ -209,14 +198,9 @@ def _count_decline(rule: TopUpRule, payment: Payment, declined: Declined | None)
     reason = payment.failure or "The payment failed."
     is_last = rule.declines > len(PAUSES)
     if declined and (declined.is_final or declined.needs_payer) or is_last:
-        rule.stopped_because, rule.stopped_by = reason, _cause_of(declined)
+        payer_cause = Cause.CONFIRM if declined and declined.needs_payer else Cause.DECLINED
+        rule.stopped_because, rule.stopped_by = reason, payer_cause if declined else Cause.UNANSWERED
         rule.next_try_at = None
     else:
         rule.next_try_at = pool.database_time() + PAUSES[rule.declines - 1]
     logger.warning("the top-up %s was declined (%d in a row): %s", payment.pk, rule.declines, reason)
-
-
-def _cause_of(declined: Declined | None) -> Cause:
-    if declined is None:
-        return Cause.UNANSWERED
-    return Cause.CONFIRM if declined.needs_payer else Cause.DECLINED

@@ -23,12 +23,8 @@ _FILES = {
     _ARABIC: ("fontpkg_noto_sans_arabic", "files/NotoSansArabic*.ttf"),
     _HEBREW: ("fontpkg_open_sans", "files/OpenSans[[]wdth,wght].ttf"),
 }
-_OF_THE_MACHINE = {  # the encoding that tells which letters a font has
-    "STSong-Light": "gb2312",
-    "MSung-Light": "big5",
-    "HeiseiMin-W3": "euc_jp",
-    "HYSMyeongJo-Medium": "euc_kr",
-}
+# The encoding that tells which letters a font has.
+_OF_THE_MACHINE = {"STSong-Light": "gb2312", "MSung-Light": "big5", "HeiseiMin-W3": "euc_jp", "HYSMyeongJo-Medium": "euc_kr"}
 _MARK = "\N{COMBINING GRAPHEME JOINER}"  # runs in the direction of the letter before it
 _NOT_DRAWN = re.compile(f"[{_MARK}\N{VARIATION SELECTOR-1}-\N{VARIATION SELECTOR-16}]")
 
@@ -116,25 +112,14 @@ def _place(character: str, font: str) -> tuple[str, str]:
     if unicodedata.category(character) == "Cf" and unicodedata.bidirectional(character) != "AN":
         return font, ""  # a mark of direction, for example: some fonts draw it
     for name in (font, _ALPHABETS, _ARABIC, _HEBREW):
-        if _has(name, character):
+        if ord(character) in _letters(name):
             return name, character
     for name, encoding in _OF_THE_MACHINE.items():
-        if _can_be_encoded(character, encoding):
+        if character.encode(encoding, "ignore"):
             _register_of_the_machine(name)
             return name, character
     base = unicodedata.normalize("NFKD", character)[0]
-    return (font, base) if _has(font, base) else (font, "?")
-
-
-def _can_be_encoded(character: str, encoding: str) -> bool:
-    try:
-        return bool(character.encode(encoding))
-    except UnicodeEncodeError:
-        return False
-
-
-def _has(font: str, character: str) -> bool:
-    return ord(character) in _letters(font)
+    return (font, base) if ord(base) in _letters(font) else (font, "?")
 
 
 @cache

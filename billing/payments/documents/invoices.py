@@ -89,7 +89,10 @@ class _Paper:
         self._make_room(size * 1.5)
         self._y -= size + 5
         for x, parts in zip((_MARGIN, _MIDDLE), columns, strict=False):
-            _draw(self._canvas, x, self._y, parts, size)
+            for font, part in parts:
+                self._canvas.setFont(font, size)
+                self._canvas.drawString(x, self._y, part)
+                x += fonts.width(part, font, size)
 
     def _make_room(self, points: float) -> None:
         """Begin a page unless this one has so much room left."""
@@ -100,10 +103,3 @@ class _Paper:
 
 def _set(text: str, width_points: float, size: int = _SIZE, *, is_bold: bool = False) -> list[Line]:
     return fonts.set_in_lines(text, fonts.BOLD if is_bold else fonts.REGULAR, size, width_points)
-
-
-def _draw(canvas: Any, x: float, y: float, line: Line, size: int) -> None:
-    for font, part in line:
-        canvas.setFont(font, size)
-        canvas.drawString(x, y, part)
-        x += fonts.width(part, font, size)
