@@ -24,7 +24,7 @@ from billing.sign_in import limits
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.db import pool
 from gateway_project.errors import RateLimitExceeded
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 
 _CHOICES = [(role.value, f"{role.label}: {DESCRIPTIONS[role]}") for role in Role]
 
@@ -122,7 +122,7 @@ def _send(request: HttpRequest, account: Account, form: InvitationForm) -> bool:
     """Send the invitation of a valid form. Return False, with an error on the form, if that was not possible."""
     email = form.cleaned_data["email"]
     try:
-        limits.count_attempt([limits.mail_request_limit(client_network(client_address(request)))])
+        limits.count_attempt([limits.mail_request_limit(network_of(request))])
         if invitations.invite(request, account, email, form.cleaned_data["role"]):
             return True
         form.add_error("email", "We could not send the email, or sent too many there. No one was invited. Try again later.")

@@ -16,23 +16,18 @@ from gateway_project.text import web_addresses
 from gateway_project.web.client_address import client_address
 
 PURPOSE = "second factor"  # of what is encrypted in allauth's table of second factors
-_UNKNOWN_ADDRESS = "::"  # a Unix socket without a proxy that says
 
 
 class SignInAdapter(DefaultAccountAdapter):
     """Ends each sign-in, by whatever means, in the same way."""
 
-    error_messages = {
-        **DefaultAccountAdapter.error_messages,
-        "email_password_mismatch": "Wrong email address or password.",
-    }
+    error_messages = {**DefaultAccountAdapter.error_messages, "email_password_mismatch": "Wrong email address or password."}
 
     def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:
         """Make the device known, and begin the times of the session and of the password."""
         response: HttpResponse = super().post_login(request, user, **kwargs)
-        is_known = devices.find_device(request, user.email) is not None
         was_last = devices.was_last(request, user.email)
-        if not is_known:
+        if devices.find_device(request, user.email) is None:
             mails.notify_of_sign_in(request, user)
         devices.remember(request, response, user.email)
         reauthentication.note_password(request)
@@ -42,11 +37,10 @@ class SignInAdapter(DefaultAccountAdapter):
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
         """Lead staff who are members of no account to the admin, unless they asked for another page."""
-        assert isinstance(request.user, User)
-        user = request.user
-        is_member = any(everywhere.run(user.accounts.exists, numbers=Membership.cells_of(user.pk)))
-        is_only_staff = user.is_staff and not is_member
-        return reverse("admin:index") if is_only_staff else str(super().get_login_redirect_url(request))
+        user: Any = request.user
+        if user.is_staff and not any(everywhere.run(user.accounts.exists, numbers=Membership.cells_of(user.pk))):
+            return reverse("admin:index")
+        return str(super().get_login_redirect_url(request))
 
     def is_safe_url(self, url: str | None) -> bool:
         return url is not None and web_addresses.parse(url) is not web_addresses.NO_ADDRESS and super().is_safe_url(url)
@@ -56,7 +50,7 @@ class SignInAdapter(DefaultAccountAdapter):
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        return client_address(request) or _UNKNOWN_ADDRESS
+        return client_address(request) or "::"  # a Unix socket without a proxy that says
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):

@@ -20,7 +20,7 @@ from django.views.generic import FormView
 from billing.email_addresses import EmailAddressField
 from billing.models import User
 from billing.sign_in import addresses, limits, password_links
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 
 
 class AddressForm(forms.Form):
@@ -38,14 +38,14 @@ class SignUpForm(AddressForm):
 class SendLink(FormView):  # type: ignore[type-arg]
     """Send a link to the address of the form. The reply is the same for every address. Raises RateLimitExceeded."""
 
-    template_name = "account/signup.html"
-    form_class: type[AddressForm] = SignUpForm
+    template_name, sent_template_name = "account/signup.html", "account/verification_sent.html"
+    form_class: type[forms.Form] = SignUpForm
 
-    def form_valid(self, form: AddressForm) -> HttpResponse:
+    def form_valid(self, form: forms.Form) -> HttpResponse:
         email = form.cleaned_data["email"]
-        limits.count_attempt([limits.mail_request_limit(client_network(client_address(self.request)))])
+        limits.count_attempt([limits.mail_request_limit(network_of(self.request))])
         self.send(email)
-        return render(self.request, "account/verification_sent.html", {"email": email})
+        return render(self.request, self.sent_template_name, {"email": email})
 
     def send(self, email: str) -> None:
         addresses.send_sign_up(self.request, email)
@@ -65,12 +65,11 @@ class ChangeAddress(SendLink):
     template_name = "account/email.html"
     form_class = AddressForm
 
-    def form_valid(self, form: AddressForm) -> HttpResponse:
+    def form_valid(self, form: forms.Form) -> HttpResponse:
         try:
             return super().form_valid(form)
         except addresses.FormerNotTold:
-            message = "We could not email your current address about it. Nothing was changed. Try again later."
-            form.add_error(None, message)
+            form.add_error(None, "We could not email your current address about it. Nothing was changed. Try again later.")
             return self.form_invalid(form)
 
     def send(self, email: str) -> None:
@@ -107,8 +106,7 @@ def confirm_address(request: HttpRequest) -> HttpResponse:
     key = request.POST.get("key") or request.GET.get("key", "")
     asked = addresses.read_change(key)
     if asked and request.method != "POST":
-        context = {"key": key, "email": asked.address, "former": asked.former}
-        return render(request, "account/email_confirm.html", context)
+        return render(request, "account/email_confirm.html", {"key": key, "email": asked.address, "former": asked.former})
     made = addresses.change(request, key) if asked else None
     if made is None:
         return _ended(request)

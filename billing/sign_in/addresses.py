@@ -1,7 +1,7 @@
 """Email addresses that their owners prove with a link: of new people who sign up, and of users who change theirs.
 
-Whoever does not open the link of a sign-up leaves no row. Each link works once, because what it does can be done once. The
-former address is told of a change when it is asked for and when it is made, and can undo it.
+Who does not open the link of a sign-up leaves no row. Each link works once, because what it does can be done once. The former
+address is told of a change when it is asked for and when it is made, and can undo it.
 """
 
 from datetime import timedelta
@@ -80,28 +80,19 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
     """Send the present address a link that undoes the change, and then the new address a link that confirms it.
 
-    So the owner can undo the change as soon as it is made. If another user has the new address, that user gets a mail that says
-    so, and the page shows no difference. Must not run in a transaction: the mail server may take long.
-
-    Raises FormerNotTold.
+    If another user has the new address, that user gets a mail that says so, and the page shows no difference. Must not run in a
+    transaction: the mail server may take long. Raises FormerNotTold.
     """
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():
-        asked = _find_or_make_change(user, email)
+        locks.lock_users([user.pk])
+        pending = {"user": user, "changed_at": None, "undone_at": None}  # replaced, while the links that undo a change stay
+        asked, _ = AddressChange.objects.update_or_create(**pending, defaults={"former": user.email, "address": email})
         log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
     if not _tell_former(request, asked, "change_asked"):
         raise FormerNotTold
     key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
     _send_or_tell(request, email, is_taken, "change_of_address", Purpose.CHANGE_ADDRESS, key)
-
-
-def _find_or_make_change(user: User, email: str) -> AddressChange:
-    """Return the pending change of the user's address. A later request replaces it, but not the link that undoes a change."""
-    locks.lock_users([user.pk])
-    asked, _ = AddressChange.objects.update_or_create(
-        user=user, changed_at=None, undone_at=None, defaults={"former": user.email, "address": email}
-    )
-    return asked
 
 
 def read_change(key: str, *, locks_user: bool = False) -> AddressChange | None:
@@ -121,9 +112,8 @@ def change(request: HttpRequest, key: str) -> AddressChange | None:
             if asked is None:
                 return None
             record_change(request, asked)
-            summary, user = "Changed their own email address.", asked.user
-            before, after = {"email": asked.former}, {"email": asked.address}
-            log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after)
+            summary, before, after = "Changed their own email address.", {"email": asked.former}, {"email": asked.address}
+            log.record(request, Activity.Act.CHANGED, asked.user, summary, before=before, after=after)
     except IntegrityError:
         return None
     return asked
@@ -145,7 +135,7 @@ def change_by_staff(user: User, former: str) -> AddressChange:
 
 
 def tell_of_change(request: HttpRequest, asked: AddressChange) -> bool:
-    """Tell the former address of the change, from where it can be undone. Return False if that was not possible."""
+    """As ``_tell_former``, of a change that was made."""
     return _tell_former(request, asked, "address_changed")
 
 
@@ -153,7 +143,7 @@ def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> b
     """Send the former address a link that undoes the change. Return False if that was not possible."""
     if not settings.SENDS_MAIL:
         return False
-    # Bound to nobody: whoever has taken the user over can void the user's links.
+    # Not bound to the user: whoever has taken the user over can void the user's links.
     key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
     details = {"address": asked.address, "cause": mails.Cause.SECURITY}
     return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **details)
@@ -193,7 +183,7 @@ def undo(request: HttpRequest, key: str) -> User | None:
         user.save(update_fields=["email", "password"])
         links.void(user)
         SocialAccount.objects.filter(user=user, date_joined__gte=asked.asked_at).delete()
-        second_factor.remove_those(user, since=asked.asked_at)
+        second_factor.remove_all(user, since=asked.asked_at)
         summary = "Undid the change of the email address. All sessions ended, and a new password must be set."
         before, after = {"email": taken}, {"email": user.email}
         log.record(request, Activity.Act.CHANGED, user, summary, before=before, after=after, is_defence=True)
@@ -201,7 +191,7 @@ def undo(request: HttpRequest, key: str) -> User | None:
 
 
 def forget_old() -> int:
-    """Delete what can neither be made nor undone any more. Return how many."""
+    """Delete what can no longer be made or undone. Return how many."""
     ended = pool.database_time() - Purpose.UNDO_ADDRESS.life
     old = AddressChange.objects.filter(Q(changed_at__lt=ended) | Q(changed_at=None, asked_at__lt=ended))
     deleted, _ = old.delete()

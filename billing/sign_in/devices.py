@@ -4,6 +4,7 @@ Attempts on a known device have a limit of their own. So others cannot keep a us
 """
 
 from hashlib import sha256
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -17,15 +18,8 @@ _USERS_MAX = 5  # in one browser; the earliest is forgotten
 
 # Parts of what browsers say of themselves. The first that occurs counts: nearly all claim to be others, too.
 _BROWSERS = {"Edg": "Edge", "OPR/": "Opera", "Firefox/": "Firefox", "Chrome/": "Chrome", "Safari/": "Safari"}
-_SYSTEMS = {
-    "Android": "Android",
-    "iPhone": "iPhone",
-    "iPad": "iPad",
-    "Windows": "Windows",
-    "Mac OS X": "macOS",
-    "CrOS": "ChromeOS",
-    "Linux": "Linux",
-}
+_SYSTEMS = {name: name for name in ("Android", "iPhone", "iPad", "Windows")}
+_SYSTEMS |= {"Mac OS X": "macOS", "CrOS": "ChromeOS", "Linux": "Linux"}
 
 
 def find_device(request: HttpRequest, email: str) -> str | None:
@@ -45,15 +39,9 @@ def remember(request: HttpRequest, response: HttpResponse, email: str) -> None:
     device, users = _read(request)
     mark = _mark(email)
     users = [*(user for user in users if user != mark), mark][-_USERS_MAX:]
-    response.set_signed_cookie(
-        settings.DEVICE_COOKIE_NAME,
-        " ".join([device or identifiers.short_uuid7(), *users]),
-        salt=_SALT,
-        max_age=_SECONDS,
-        secure=settings.SESSION_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
-    )
+    value = " ".join([device or identifiers.short_uuid7(), *users])
+    flags: Any = {"secure": settings.SESSION_COOKIE_SECURE, "httponly": True, "samesite": "Lax"}
+    response.set_signed_cookie(settings.DEVICE_COOKIE_NAME, value, salt=_SALT, max_age=_SECONDS, **flags)
 
 
 def _read(request: HttpRequest) -> tuple[str | None, list[str]]:

@@ -1,9 +1,9 @@
 """Bounds what strangers' attempts cost, before their form is checked, a page is rendered or the database is asked.
 
 A process refuses an attempt from memory if it knows that a limit is used up. A flood from many addresses stays below the limit
-of each address. So attempts to sign in without a known device take turns, and get a small share of a core together. Completions
-go on, and so do sign-ins on known devices. Attempts as one user, or from one address, first wait for each other, so that they
-take one place in the common queue. An attempt whose client leaves while it waits costs little more than its connection.
+of each address. So attempts to sign in without a known device take turns, and get a small share of a core together. Attempts as
+one user, or from one address, first wait for each other, and take one place in the common queue. An attempt whose client leaves
+while it waits costs little more than its connection.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ from billing.sign_in import backend, devices, limits
 from billing.sign_in.limits import Limit
 from gateway_project import errors, passwords
 from gateway_project.web import error_handlers
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 
 # What a view limits by the client's address: the page, and whether only to read it counts. The view counts.
-_BY_ADDRESS: dict[tuple[str, bool], Callable[[str], Limit]] = {
+_BY_ADDRESS = {
     ("account_reset_password", False): limits.mail_request_limit,
     ("account_signup", False): limits.mail_request_limit,
     ("mfa_login_webauthn", True): limits.passkey_limit,
@@ -36,10 +36,10 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         try:
-            if request.method == "POST" and request.path_info == _sign_in_path():
+            if request.method == "POST" and request.path_info == reverse("account_login"):
                 return self._sign_in(request, canonical(request.POST.get("login", "")))
             if limit := _by_path().get((request.path_info, request.method in ("GET", "HEAD"))):
-                limits.require_not_known_refused([limit(client_network(client_address(request)))])
+                limits.require_not_known_refused([limit(network_of(request))])
         except errors.ApiError as refusal:
             return error_handlers.refuse(request, refusal)
         return super().__call__(request)  # type: ignore[return-value]
@@ -54,10 +54,5 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
 
 
 @cache
-def _sign_in_path() -> str:
-    return reverse("account_login")
-
-
-@cache
-def _by_path() -> dict[tuple[str, bool], Callable[[str], Limit]]:
+def _by_path() -> dict[tuple[str, bool], Callable[[object], Limit]]:
     return {(reverse(name), is_read): limit for (name, is_read), limit in _BY_ADDRESS.items()}

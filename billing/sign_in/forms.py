@@ -12,7 +12,8 @@ from django.db import transaction
 
 from billing import email_addresses, locks
 from billing.sign_in import backend, codes, limits
-from gateway_project.web.client_address import client_address
+
+_CODE_INPUT = forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "autofocus": True})
 
 
 class SignInForm(LoginForm):
@@ -25,19 +26,15 @@ class SignInForm(LoginForm):
             max_length=email_addresses.CHARACTERS_MAX,
             widget=forms.EmailInput(attrs={"autocomplete": "username webauthn", "autofocus": True}),
         )
-        self.fields["password"] = forms.CharField(
-            strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"})
-        )
+        password = forms.PasswordInput(attrs={"autocomplete": "current-password"})
+        self.fields["password"] = forms.CharField(strip=False, widget=password)
         self.order_fields(["login", "password"])
 
 
 class CodeForm(AuthenticateForm):
     """A code of an app, which counts once, or a recovery code. Guessing is limited for each user."""
 
-    code = forms.CharField(
-        max_length=20,
-        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric", "autofocus": True}),
-    )
+    code = forms.CharField(max_length=20, widget=_CODE_INPUT)
 
     def clean_code(self) -> str:
         limit = limits.second_factor_limit(self.user.pk)
@@ -45,7 +42,7 @@ class CodeForm(AuthenticateForm):
         try:
             code = self._accept(codes.normalize(self.cleaned_data["code"]))
         except forms.ValidationError:
-            backend.log_wrong_code(self.user.email, client_address(context.request))
+            backend.log_failure(context.request, self.user.email, "failed at two-factor authentication")
             raise
         limits.give_back_attempt([limit])
         return code

@@ -1,15 +1,14 @@
 """Identities: accounts of people at Google or GitHub, by which they sign in. Each provider is there if it is configured.
 
-An identity belongs to the user who proved it while signed in (``connect``), or who signed up with it. The same email address
-does not suffice: its user signs in as before, and connects the identity. So someone who uses another person's
-address, here or at the provider, gains nothing. Only addresses that the provider has verified count.
+An identity belongs to the user who proved it while signed in (``connect``), or who signed up with it. That the email address is
+the same gives no access: its user signs in as before, and connects the identity. Only addresses that the provider has verified
+count.
 """
 
 import functools
 import logging
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
@@ -62,17 +61,11 @@ def leads_to_providers(view: View) -> View:
 
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        origins = [_origin(_ADAPTERS[id].authorize_url) for id in configured()]
-        return (
-            csp_update({"form-action": origins})(view)(request, *args, **kwargs) if origins else view(request, *args, **kwargs)
-        )
+        begun_at = [web_addresses.parse(_ADAPTERS[id].authorize_url) for id in configured()]
+        origins = [f"{scheme}://{host}" for scheme, host, *_ in begun_at]
+        return (csp_update({"form-action": origins})(view) if origins else view)(request, *args, **kwargs)
 
     return page
-
-
-def _origin(url: str) -> str:
-    scheme, host, *_ = web_addresses.parse(url)
-    return f"{scheme}://{host}"
 
 
 def describe(identity: SocialAccount) -> str:
@@ -109,14 +102,16 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
                 user.save()
                 sociallogin.account.user = user
                 sociallogin.account.save()
+                is_invited = addresses.is_invited(user.email)
+                account_id = None if is_invited else lifecycle.open_account(user.email, name=user.email)[0].pk
                 summary = f"Signed up with {describe(sociallogin.account)}."
-                log.record(request, Activity.Act.ADDED, user, summary, account_id=_open_account(user))
+                log.record(request, Activity.Act.ADDED, user, summary, account_id=account_id)
         except IntegrityError:  # the same person in another tab
-            raise ImmediateHttpResponse(_ask_to_sign_in(request, sociallogin, user.email)) from None
+            raise _refusal(request, sociallogin, "identity_known", user.email) from None
         return user
 
     def validate_disconnect(self, account: SocialAccount, accounts: Any) -> None:
-        """Keep the last way in: an identity at a provider that is not configured any more is none."""
+        """Keep the last way in: an identity at a provider that is no longer configured is none."""
         others = accounts.exclude(pk=account.pk).filter(provider__in=configured())
         if not account.user.has_usable_password() and not others.exists():
             raise self.validation_error("no_password")
@@ -127,9 +122,8 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
         """Log it, without what the provider sent, and lead back to where the sign-in began."""
         name, reason = NAMES[provider.id], type(exception).__name__ if exception else error
         address = client_address(request)
-        logger.warning(
-            "sign-in with %s from %s failed: %s", name, address or "an unknown address", reason, extra={"address": address}
-        )
+        named = address or "an unknown address"
+        logger.warning("sign-in with %s from %s failed: %s", name, named, reason, extra={"address": address})
         messages.error(request, f"{name} did not confirm who you are. Nothing was changed. Try again or sign in another way.")
         page = "socialaccount_connections" if request.user.is_authenticated else "account_login"
         raise ImmediateHttpResponse(redirect(page))
@@ -140,11 +134,6 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
         session = super().get_requests_session()
         session.trust_env = False  # no proxy, no ~/.netrc
         return session
-
-
-def _open_account(user: User) -> UUID | None:
-    """Return the id of the new user's account. Who is invited gets none."""
-    return None if addresses.is_invited(user.email) else lifecycle.open_account(user.email, name=user.email)[0].pk
 
 
 def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
@@ -170,7 +159,6 @@ def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
 
 @receiver(social_account_removed)
 def _record_removed(request: HttpRequest, socialaccount: SocialAccount, **kwargs: Any) -> None:
-    """Record it in the view's transaction."""
     _tell(request, socialaccount, Activity.Act.DELETED, f"Disconnected {describe(socialaccount)} for signing in.")
 
 
@@ -185,21 +173,13 @@ def _address_of_new_user(request: HttpRequest, sociallogin: SocialLogin) -> str:
     usable = [email for email in verified if email and not email.endswith(_NO_MAILBOX)]
     for email in usable:
         if User.objects.filter(email=email).exists():
-            raise ImmediateHttpResponse(_ask_to_sign_in(request, sociallogin, email))
+            raise _refusal(request, sociallogin, "identity_known", email)
     for email in usable:
         if addresses.may_sign_up(email) or addresses.is_invited(email):
             return email
-    raise ImmediateHttpResponse(_refuse(request, sociallogin, usable))
+    raise _refusal(request, sociallogin, "identity_refused", usable[0] if usable else "")
 
 
-def _ask_to_sign_in(request: HttpRequest, sociallogin: SocialLogin, email: str) -> HttpResponse:
-    return _render(request, sociallogin, "account/identity_known.html", email=email)
-
-
-def _refuse(request: HttpRequest, sociallogin: SocialLogin, usable: list[str]) -> HttpResponse:
-    return _render(request, sociallogin, "account/identity_refused.html", email=usable[0] if usable else "")
-
-
-def _render(request: HttpRequest, sociallogin: SocialLogin, template: str, **facts: str) -> HttpResponse:
-    facts["provider"] = NAMES[sociallogin.account.provider]
-    return render(request, template, facts, status=403)
+def _refusal(request: HttpRequest, sociallogin: SocialLogin, page: str, email: str) -> ImmediateHttpResponse:
+    facts = {"provider": NAMES[sociallogin.account.provider], "email": email}
+    return ImmediateHttpResponse(render(request, f"account/{page}.html", facts, status=403))

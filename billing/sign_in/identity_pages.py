@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 
 from billing.sign_in import identities, limits
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 
 View = Callable[..., Any]
 
@@ -31,48 +31,43 @@ class Connections(ConnectionsView):
         context: dict[str, Any] = super().get_context_data(**kwargs)
         connected = list(context["form"].accounts)
         context["identities"] = [(identity, identities.describe(identity)) for identity in connected]
-        offered = identities.context(self.request)["identity_providers"]
-        ids = {identity.provider for identity in connected}
+        offered, ids = identities.context(self.request)["identity_providers"], {identity.provider for identity in connected}
         context["identity_providers"] = [provider for provider in offered if provider["id"] not in ids]
         return context
 
 
 def provider_paths() -> list[URLPattern]:
     """Return allauth's paths of the providers. Those of one that is not configured lead nowhere."""
-    return [
-        path("google/login/", _start("google", google.oauth2_login), name="google_login"),
-        path("google/login/callback/", _back("google", google.oauth2_callback), name="google_callback"),
-        path("github/login/", _start("github", github.oauth2_login), name="github_login"),
-        path("github/login/callback/", _back("github", github.oauth2_callback), name="github_callback"),
-    ]
+    paths = []
+    for provider, views in (("google", google), ("github", github)):
+        start = identities.leads_to_providers(_if_configured(provider, _start(views.oauth2_login)))
+        back = _if_configured(provider, views.oauth2_callback)
+        paths.append(path(f"{provider}/login/", never_cache(start), name=f"{provider}_login"))
+        paths.append(path(f"{provider}/login/callback/", never_cache(back), name=f"{provider}_callback"))
+    return paths
 
 
-def _start(provider: str, view: View) -> View:
+def _start(view: View) -> View:
     """Wrap the view that leads to the provider. To connect an identity needs the password. Raises RateLimitExceeded."""
     to_connect = login_required(reauthenticates(view))
 
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        _require_configured(provider)
         process = get_request_param(request, "process", AuthProcess.LOGIN)
         if process not in (AuthProcess.LOGIN, AuthProcess.CONNECT):
             raise BadRequest
         if request.method == "POST":
-            limits.count_attempt([limits.identity_limit(client_network(client_address(request)))])
+            limits.count_attempt([limits.identity_limit(network_of(request))])
         return (to_connect if process == AuthProcess.CONNECT else view)(request, *args, **kwargs)
 
-    return never_cache(identities.leads_to_providers(page))
+    return page
 
 
-def _back(provider: str, view: View) -> View:
+def _if_configured(provider: str, view: View) -> View:
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        _require_configured(provider)
+        if provider not in identities.configured():
+            raise Http404
         return view(request, *args, **kwargs)
 
-    return never_cache(page)
-
-
-def _require_configured(provider: str) -> None:
-    if provider not in identities.configured():
-        raise Http404
+    return page

@@ -1,9 +1,9 @@
 """Keeps a form that was sent after its session had ended, and offers it once its sender has signed in again.
 
 The form waits for half an hour in the session of its browser, if its CSRF token proved that a page of ours sent it. It is
-offered only to the user who signed in last with this browser. The page that offers the form shows its fields, and has a token
-of the new session. Acts that need a recent password ask for it again, because somebody else may have planted the form.
-Passwords and codes are never kept. A form with an API secret is not kept at all.
+offered only to the user who signed in last with this browser, by a page that shows its fields. Acts that need a recent password
+ask for it again, because someone else may have planted the form. Passwords and codes are never kept, nor is a form with an API
+secret.
 """
 
 import re
@@ -23,7 +23,7 @@ from billing.sign_in import limits
 from gateway_project import errors
 from gateway_project.db import everywhere
 from gateway_project.desk import search
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 from gateway_project.web.page_middleware import asks_who
 
 KEPT_SECONDS = 30 * 60
@@ -49,8 +49,10 @@ class PageKeptFormMiddleware(MiddlewareMixin):
         return _offer(request, kept["fields"])
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        if request.method == "POST" and _leads_to_sign_in(request, response):
-            _keep(request)
+        if request.method == "POST" and response.status_code == 302 and asks_who(request) and not request.user.is_authenticated:
+            query = response["Location"].removeprefix(f"{reverse('account_login')}?")
+            if QueryDict(query).get("next") == request.get_full_path():
+                _keep(request)
         return response
 
 
@@ -62,40 +64,27 @@ def note_sign_in(request: HttpRequest, *, is_last_user: bool) -> None:
             del request.session[_FORM]
 
 
-def _leads_to_sign_in(request: HttpRequest, response: HttpResponse) -> bool:
-    if response.status_code != 302 or not asks_who(request) or request.user.is_authenticated:
-        return False
-    query = response["Location"].removeprefix(f"{reverse('account_login')}?")
-    return QueryDict(query).get("next") == request.get_full_path()
-
-
 def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]]) -> bool:
     """Return whether the form may be for another account of its sender: only the ended session knew which was selected."""
-    names_account = any(name == "account" for name, _ in fields)
-    memberships: Any = request.user.memberships  # type: ignore[union-attr]
-    if names_account or not request.path.startswith("/dashboard/"):
+    if any(name == "account" for name, _ in fields) or not request.path.startswith("/dashboard/"):
         return False
-    counts: list[int] = everywhere.run(memberships.count, numbers=Membership.cells_of(request.user.pk or 0))
-    return sum(counts) > 1
+    memberships: Any = request.user.memberships  # type: ignore[union-attr]
+    return sum(everywhere.run(memberships.count, numbers=Membership.cells_of(request.user.pk or 0))) > 1
 
 
 def _keep(request: HttpRequest) -> None:
     """Keep the form in the session. A form that is empty, too long or has a secret is not kept, nor one beyond the limits."""
     fields = [(name, value) for name, values in request.POST.lists() for value in values if not _NOT_KEPT.fullmatch(name)]
-    if not fields or any(_has_secret(name, value) for name, value in fields):
+    if not fields or sum(len(name) + len(value) for name, value in fields) > CHARACTERS_MAX:
         return
-    if sum(len(name) + len(value) for name, value in fields) > CHARACTERS_MAX:
+    if any(value and (_SECRETS.fullmatch(name) or search.conceal(value) != value) for name, value in fields):
         return
     try:
-        limits.count_attempt(limits.kept_form_limits(client_network(client_address(request))))
+        limits.count_attempt(limits.kept_form_limits(network_of(request)))
     except errors.RateLimitExceeded:
         return
     request.session[_FORM] = {"path": request.get_full_path(), "fields": fields, "at": int(time.time())}
     request.session.set_expiry(KEPT_SECONDS)
-
-
-def _has_secret(name: str, value: str) -> bool:
-    return bool(value) and (bool(_SECRETS.fullmatch(name)) or search.conceal(value) != value)
 
 
 def _offer(request: HttpRequest, fields: list[tuple[str, str]]) -> HttpResponse:

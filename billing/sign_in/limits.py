@@ -1,13 +1,12 @@
-"""Limits on attempts to sign in: a burst, and then one attempt each few seconds (GCRA, as ``keys.limits.gcra`` explains it).
+"""Limits on attempts to sign in, and on mails: a burst, and then one each few seconds (GCRA, see ``keys.limits.gcra``).
 
 An attempt is counted before its password is hashed, and given back if it succeeds. So most limits count failures. Successes
 have a limit of their own, because each costs a hash and one account must not slow all others. Strangers cannot use it up. The
-state of a limit is one row, which all processes share and one statement reads and writes. A limit is only a rate: nobody is
-locked out for good. Mails are limited here, too.
+state of a limit is one row, which all processes share and one statement reads and writes.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
@@ -57,43 +56,26 @@ class Limit:
         """The primary key. The table need not tell who tried to sign in, nor store texts of any length."""
         return _digest(self.subject)
 
-    @property
-    def email_digest(self) -> str:
-        return _digest(self.email) if self.email else ""
-
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def address_limit(network: str) -> Limit:
-    """Return the limit of a client's address."""
-    return Limit(f"address {network}", ADDRESS)
+def _limit_of(what: str, rate: Rate) -> Callable[[object], Limit]:
+    return lambda subject: Limit(f"{what} {subject}", rate)
 
 
-def user_limit(email: str) -> Limit:
-    """Return the limit of a user, who need not exist."""
-    return Limit(f"user {email}", USER)
-
-
-def success_limit(email: str) -> Limit:
-    """Return the limit of right passwords of a user, on whatever device."""
-    return Limit(f"successes {email}", SUCCESS)
-
-
-def second_factor_limit(user_id: int) -> Limit:
-    """Return the limit of codes for a user whose password was right."""
-    return Limit(f"second factor {user_id}", USER)
-
-
-def passkey_limit(network: str) -> Limit:
-    """Return the limit of an address on beginning to sign in with a passkey. Each time stores a session."""
-    return Limit(f"passkey {network}", ADDRESS)
-
-
-def identity_limit(network: str) -> Limit:
-    """Return the limit of an address on beginning to sign in with an identity. Each time stores a session."""
-    return Limit(f"identity {network}", ADDRESS)
+# Of a client's network.
+address_limit = _limit_of("address", ADDRESS)
+mail_request_limit = _limit_of("mails asked for by", ADDRESS)
+passkey_limit = _limit_of("passkey", ADDRESS)  # to begin to sign in with one stores a session
+identity_limit = _limit_of("identity", ADDRESS)  # so does this
+# Of an email address.
+user_limit = _limit_of("user", USER)  # who need not exist
+success_limit = _limit_of("successes", SUCCESS)  # of right passwords, on whatever device
+security_limit = _limit_of("notices of security to", SECURITY)  # only the user of the address can cause them
+# Of the id of a user whose password was right.
+second_factor_limit = _limit_of("second factor", USER)
 
 
 def kept_form_limits(network: str) -> list[Limit]:
@@ -101,24 +83,9 @@ def kept_form_limits(network: str) -> list[Limit]:
     return [Limit(f"kept forms of {network}", ADDRESS), Limit("kept forms", ALL_FORMS)]
 
 
-def mail_request_limit(network: str) -> Limit:
-    """Return the limit of an address on asking for mails."""
-    return Limit(f"mails asked for by {network}", ADDRESS)
-
-
 def mailbox_limit(email: str, cause: str) -> Limit:
     """Return the limit of mails to one mailbox, under all its spellings at large providers."""
     return Limit(f"mails to {mailbox(email)}, {cause}", Rate.of(settings.MAILBOX_MAILS_PER_DAY, 86_400))
-
-
-def security_limit(email: str) -> Limit:
-    """Return the limit of notices of security to one address as it is written. Only its user can cause them."""
-    return Limit(f"notices of security to {email}", SECURITY)
-
-
-def mails_limit(cause: str) -> Limit:
-    """Return the limit of all mails."""
-    return Limit(f"mails, {cause}", Rate.of(settings.MAILS_PER_HOUR, 3_600))
 
 
 def mailbox(email: str) -> str:
@@ -127,8 +94,13 @@ def mailbox(email: str) -> str:
     return f"{name.partition('+')[0].replace('.', '')}@{domain}"
 
 
+def mails_limit(cause: str) -> Limit:
+    """Return the limit of all mails."""
+    return Limit(f"mails, {cause}", Rate.of(settings.MAILS_PER_HOUR, 3_600))
+
+
 def device_limit(device: str, email: str) -> Limit:
-    """Return the limit of a user on a known device, which nobody else can use up."""
+    """Return the limit of a user on a known device, which only that user can use up."""
     return Limit(f"device {device} {email}", USER, email)
 
 
@@ -140,7 +112,10 @@ def count_attempt(limits: Iterable[Limit]) -> None:
     """Count an attempt against each limit in turn. Raises RateLimitExceeded at the first that is used up."""
     for limit in limits:
         require_not_known_refused([limit])
-        wait = _count(limit)
+        digests = {"digest": limit.digest, "email_digest": _digest(limit.email) if limit.email else ""}
+        with connection.cursor() as cursor:
+            cursor.execute(_COUNT, {**digests, "burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds})
+            wait: timedelta = cursor.fetchone()[0]
         if wait > timedelta(0):
             _next_attempts.put(limit.digest, time.monotonic() + wait.total_seconds())
             raise _refusal(wait)
@@ -222,12 +197,3 @@ _COUNT = """
     )
     FROM set_config('synchronous_commit', 'off', true)
     """.replace("{state}", _STATE).replace("{interval}", "make_interval(secs => %(interval_seconds)s)")
-
-
-def _count(limit: Limit) -> timedelta:
-    """Count the attempt and return 0, or return how long the next one must wait."""
-    with connection.cursor() as cursor:
-        values = {"digest": limit.digest, "email_digest": limit.email_digest}
-        cursor.execute(_COUNT, {**values, "burst": limit.rate.burst, "interval_seconds": limit.rate.interval_seconds})
-        wait: timedelta = cursor.fetchone()[0]
-    return wait

@@ -3,9 +3,6 @@
 A new password or email address makes all earlier links of a user void, because the stamp in a link is made from both. ``void``
 ends them when the user sets a password, undoes a change of address, or ends other sessions: whoever had such a session cannot
 use a link that they had sent to themselves.
-
-- ``make`` and ``read``   the key of a link, and what it says while it counts
-- ``void``                ends all links of a user
 """
 
 from dataclasses import dataclass
@@ -54,10 +51,7 @@ def make(purpose: Purpose, facts: dict[str, Any], *, bound_to: User | None) -> s
 
 
 def read(purpose: Purpose, key: str, *, locks_user: bool = False) -> Link | None:
-    """Return what the link says, if it is ours, in its time and not void.
-
-    With ``locks_user``, in a transaction, the user is locked first. So nothing voids the link while the caller acts on it.
-    """
+    """Return what the link says, if it is ours, in its time and not void. ``locks_user`` keeps it so during a transaction."""
     try:
         facts, binding = _signer(purpose).unsign_object(key, max_age=purpose.life)
     except signing.BadSignature:
@@ -68,7 +62,8 @@ def read(purpose: Purpose, key: str, *, locks_user: bool = False) -> Link | None
     if locks_user:
         locks.lock_users([user_id])
     user = User.objects.filter(pk=user_id, is_active=True).first()
-    return Link(facts, user) if user and _is_stamp(stamp, user) else None
+    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]  # the stamp may be of any
+    return Link(facts, user) if user and any([constant_time_compare(stamp, _stamp(user, each)) for each in secrets]) else None
 
 
 def void(user: User) -> None:
@@ -84,12 +79,6 @@ def void(user: User) -> None:
 
 def _signer(purpose: Purpose) -> signing.TimestampSigner:
     return signing.TimestampSigner(salt=f"{_SALT}.{purpose.name}", sep=".")  # in addresses as it is
-
-
-def _is_stamp(stamp: str, user: User) -> bool:
-    """Return whether the stamp is of the user as they are now, made with any secret that this host knows."""
-    secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    return any([constant_time_compare(stamp, _stamp(user, secret)) for secret in secrets])
 
 
 def _stamp(user: User, secret: str | None = None) -> str:

@@ -1,7 +1,6 @@
 """Writes the HTML part of a mail from its text, so that both say the same: paragraphs, and the link as one button."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from django.template.loader import render_to_string
 
@@ -25,17 +24,9 @@ BUTTONS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class Paragraph:
-    """A text, or an address that is a button."""
-
-    text: str
-    is_button: bool
-
-
 def write(text: str, *, subject: str, link: str, button: str) -> str:
     """Return the HTML. The paragraph that is ``link`` alone becomes a button, if it is an address."""
     parts = [part.strip() for part in text.split("\n\n")]
     is_address = link.startswith(("https://", "http://"))
-    paragraphs = [Paragraph(part, is_address and part == link) for part in parts if part]
+    paragraphs = [{"text": part, "is_button": is_address and part == link} for part in parts if part]
     return render_to_string("mail/frame.html", {"subject": subject, "paragraphs": paragraphs, "button": button})

@@ -2,10 +2,9 @@
 
 ``mail_html`` makes the HTML part from the text. ``button`` in the context replaces the usual label of the link's button.
 
-The number of mails is limited for each mailbox and day, however its address is written, and for the gateway and hour. Each
-cause has limits of its own (``Cause``). So mails that strangers request, such as a link for an address that they type, cannot
-use up the limits of notices, or of links that a user requests on a known device. Notices of security, about the email address,
-the password and other ways to sign in, are limited for each address alone, so that no other mail can hold them back.
+The number of mails is limited for each mailbox and day, however its address is written, and for the gateway and hour: apart for
+each ``Cause``, so that mails that strangers request cannot use up the limits of others. Notices of security, about the ways to
+sign in, are limited for each address alone, so that no other mail can hold them back.
 """
 
 import logging
@@ -61,10 +60,7 @@ def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context:
     """Send the mail. A ``message_id`` is its header of that name. Raises NotSent, and logs why."""
     try:
         _count(email, cause)
-        text = render_to_string(f"mail/{template}.txt", {"email": email, **context})
-        subject, _, body = text.partition("\n")
-        headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
-        _message(template, email, subject.strip(), f"{body.strip()}\n{_help()}", context, headers).send()
+        _write(email, template, context).send()
     except (OSError, SMTPException, mail.NoMailServer, errors.RateLimitExceeded) as error:
         is_limited = isinstance(error, errors.RateLimitExceeded)
         repeated = _refused.count(str(error)) if is_limited else 0
@@ -74,10 +70,12 @@ def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context:
         raise NotSent(str(error) if is_limited else "the mail server did not take it") from None
 
 
-def _message(
-    template: str, email: str, subject: str, text: str, context: dict[str, Any], headers: dict[str, str] | None
-) -> EmailMultiAlternatives:
+def _write(email: str, template: str, context: dict[str, Any]) -> EmailMultiAlternatives:
     """Return the mail as text and as HTML, of which programs show the one that they can."""
+    first, _, body = render_to_string(f"mail/{template}.txt", {"email": email, **context}).partition("\n")
+    advice = f"\nQuestions? Write to {settings.SUPPORT_ADDRESS}.\n" if settings.SUPPORT_ADDRESS else ""
+    subject, text = first.strip(), f"{body.strip()}\n{advice}"
+    headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
     message = EmailMultiAlternatives(subject, text, None, [email], headers=headers)
     button = context.get("button") or mail_html.BUTTONS.get(template, "")
     html = mail_html.write(text, subject=subject, link=context.get("link", "") if button else "", button=button)
@@ -130,21 +128,15 @@ def _count_against(name: str, limit: limits.Limit) -> None:
         raise errors.RateLimitExceeded(f"the limit of mails of the {name} is reached") from None
 
 
-def _help() -> str:
-    return f"\nQuestions? Write to {settings.SUPPORT_ADDRESS}.\n" if settings.SUPPORT_ADDRESS else ""
-
-
 def notify_of_sign_in(request: HttpRequest, user: User) -> None:
     """Tell the user of a sign-in with a browser not seen before; not whoever has just signed up with it."""
     now = pool.database_time()
     if not settings.SENDS_MAIL or now - user.date_joined < NEW_USER_TIME:
         return
-    context = {
-        "at": now,
-        "address": client_address(request) or "an unknown address",
-        "browser": devices.describe_browser(request.META.get("HTTP_USER_AGENT", "")),
-    }
-    _send_path(request, user.email, "signed_in", reverse("usersessions_list"), cause=Cause.SECURITY, **context)
+    address = client_address(request) or "an unknown address"
+    browser = devices.describe_browser(request.META.get("HTTP_USER_AGENT", ""))
+    context = {"at": now, "address": address, "browser": browser, "cause": Cause.SECURITY}
+    _send_path(request, user.email, "signed_in", reverse("usersessions_list"), **context)
 
 
 def notify(user: User, change: str) -> None:

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from allauth.socialaccount.models import SocialAccount
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from billing.models import PasswordLink, User
@@ -18,16 +18,17 @@ from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 
-_OPEN = Q(used_at=None, revoked_at=None, user__is_active=True)
-
 
 def invite(request: HttpRequest, user: User, sender: User) -> bool:
     """Send the user a link, which replaces earlier ones. Return False if the mail could not be sent; the link is revoked then.
 
     Must not run in a transaction, because the mail server may take long.
     """
+    secret, now = secrets.token_urlsafe(32), pool.database_time()
     with transaction.atomic():
-        secret = _make(user, sent_by=sender)
+        PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
+        expires_at = now + Purpose.SET_PASSWORD.life
+        PasswordLink.objects.create(user=user, digest=_digest(secret), sent_by=sender, expires_at=expires_at)
         log.record(request, Activity.Act.INVITED, user, f"Sent {user} a link to set a password.")
     key = links.make(Purpose.SET_PASSWORD, {"secret": secret}, bound_to=user)
     is_sent = mails.send_link(request, user.email, "invitation", Purpose.SET_PASSWORD, key)
@@ -37,10 +38,7 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
 
 
 def send_reset(request: HttpRequest, email: str) -> None:
-    """Send the user with this address a link. Someone who is no user gets a mail, too, so that nobody learns who is one.
-
-    Both cost the same: no row is written, and the link of nobody is made as well.
-    """
+    """Send the user with this address a link. Someone who is no user gets a mail at the same cost, which tells no one apart."""
     user = User.objects.filter(email=email, is_active=True).first()
     key = reset_key(user or User(email=email))
     mails.send_link(request, email, "reset" if user else "no_user", Purpose.RESET_PASSWORD, key)
@@ -68,7 +66,8 @@ def _read(key: str, *, locks_user: bool = False) -> Link | None:
 
 def find_open() -> QuerySet[PasswordLink]:
     """Return the links of staff that can be used now."""
-    return PasswordLink.objects.filter(_OPEN, expires_at__gt=pool.database_time())
+    open = {"used_at": None, "revoked_at": None, "user__is_active": True}
+    return PasswordLink.objects.filter(**open, expires_at__gt=pool.database_time())
 
 
 def use(request: HttpRequest, key: str, password_hash: str) -> bool:
@@ -82,16 +81,13 @@ def use(request: HttpRequest, key: str, password_hash: str) -> bool:
         PasswordLink.objects.filter(digest=digest).update(used_at=pool.database_time())
         User.objects.filter(pk=user.pk).update(password=password_hash)
         links.void(user)
-        mails.notify(user, " ".join(["The password was set with a link.", *_other_ways(user)]))
+        found = [identities.describe(identity) for identity in SocialAccount.objects.filter(user=user)]
+        # Someone else may have connected an identity.
+        others = f" Anyone signed in at {' or '.join(found)} can sign in as you." if found else ""
+        mails.notify(user, f"The password was set with a link.{others}")
         sender = f"that {invitation.sent_by} had sent" if invitation else "that was asked for on the page of sign-in"
         log.record(request, Activity.Act.PASSWORD_CHANGED, user, f"Set the password with a link {sender}.")
     return True
-
-
-def _other_ways(user: User) -> list[str]:
-    """Say what else signs the user in: someone else may have connected it."""
-    found = [identities.describe(identity) for identity in SocialAccount.objects.filter(user=user)]
-    return [f"Anyone signed in at {' or '.join(found)} can sign in as you."] if found else []
 
 
 def revoke(request: HttpRequest, chosen: QuerySet[PasswordLink]) -> int:
@@ -102,15 +98,6 @@ def revoke(request: HttpRequest, chosen: QuerySet[PasswordLink]) -> int:
         for link in revoked:
             log.record(request, Activity.Act.INVITATION_REVOKED, link.user, f"Revoked the link for {link.user}.")
     return len(revoked)
-
-
-def _make(user: User, *, sent_by: User) -> str:
-    secret = secrets.token_urlsafe(32)
-    now = pool.database_time()
-    PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
-    expires_at = now + Purpose.SET_PASSWORD.life
-    PasswordLink.objects.create(user=user, digest=_digest(secret), sent_by=sent_by, expires_at=expires_at)
-    return secret
 
 
 def _digest(secret: str) -> str:

@@ -1,4 +1,4 @@
-"""Pages of passwords: ask for a link when there is none or it is forgotten, set one with the link, change one's own."""
+"""Pages of passwords: ask for a link to set one, set one with the link, change one's own."""
 
 from typing import Any
 
@@ -14,14 +14,13 @@ from django.urls import reverse_lazy
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.generic import FormView
 
 from billing.email_addresses import EmailAddressField
 from billing.models import User
-from billing.sign_in import limits, links, mails, password_links, reauthentication
+from billing.sign_in import links, mails, password_links, reauthentication
+from billing.sign_in.address_pages import SendLink
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
-from gateway_project.web.client_address import client_address, client_network
 
 
 class ResetForm(forms.Form):
@@ -29,17 +28,12 @@ class ResetForm(forms.Form):
 
 
 @method_decorator(never_cache, name="dispatch")
-class AskForReset(FormView):  # type: ignore[type-arg]
-    """Send a link. The reply is the same for an address that nobody has. Raises RateLimitExceeded."""
-
+class AskForReset(SendLink):
     form_class = ResetForm
-    template_name = "account/password_reset.html"
+    template_name, sent_template_name = "account/password_reset.html", "account/password_reset_done.html"
 
-    def form_valid(self, form: ResetForm) -> HttpResponse:
-        email = form.cleaned_data["email"]
-        limits.count_attempt([limits.mail_request_limit(client_network(client_address(self.request)))])
+    def send(self, email: str) -> None:
         password_links.send_reset(self.request, email)
-        return render(self.request, "account/password_reset_done.html", {"email": email})
 
 
 @never_cache

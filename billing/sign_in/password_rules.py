@@ -36,7 +36,10 @@ class ContextWordsValidator:
 
     def validate(self, password: str, user: Any = None) -> None:
         rest = letters = _letters(password)
-        for word in sorted({*_PRODUCT, *_email_words(user)}, key=len, reverse=True):
+        email = getattr(user, "email", "") or ""
+        parts = {_letters(part) for part in (email, *email.split("@"), *re.split(r"\W+", email))}
+        words = {part for part in parts if len(part) >= _WORD_CHARACTERS_MIN}
+        for word in sorted({*_PRODUCT, *words}, key=len, reverse=True):
             rest = rest.replace(word, "")
         if rest != letters and len(rest) < _OWN_CHARACTERS_MIN:
             raise ValidationError("This password is too close to your email address or the name of this service.")
@@ -47,9 +50,3 @@ class ContextWordsValidator:
 
 def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.casefold())
-
-
-def _email_words(user: Any) -> set[str]:
-    email = getattr(user, "email", "") or ""
-    words = {_letters(email), *map(_letters, email.split("@")), *map(_letters, re.split(r"\W+", email))}
-    return {word for word in words if len(word) >= _WORD_CHARACTERS_MIN}

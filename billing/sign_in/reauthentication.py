@@ -1,8 +1,7 @@
 """Asks for the password again before an act that a stranger at an unattended browser must not do.
 
 A password counts for 15 minutes, and so does a code of an authenticator app. Signing in counts as well, so a user without
-either signs in again. When the time is over, a page asks, and carries the fields of the form so that nobody types them twice.
-Attempts have the limits of signing in.
+either signs in again. The page that asks carries the fields of the form. Attempts have the limits of signing in.
 """
 
 import functools
@@ -37,7 +36,7 @@ def reauthenticates(view: View) -> View:
     @never_cache
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        if request.method == "POST" and not _is_recent(request):
+        if request.method == "POST" and time.time() - request.session.get(_GIVEN_AT, 0) > RECENT_SECONDS:
             if not _is_correct(request):
                 return _ask(request)
             note_password(request)
@@ -76,10 +75,6 @@ def is_password(request: HttpRequest, password: str) -> bool:
         return authenticate(request, username=email, password=password) == request.user
 
 
-def _is_recent(request: HttpRequest) -> bool:
-    return bool(time.time() - request.session.get(_GIVEN_AT, 0) <= RECENT_SECONDS)
-
-
 def _is_correct(request: HttpRequest) -> bool:
     if password := request.POST.get(FIELD):
         return is_password(request, password)
@@ -99,9 +94,8 @@ def _form(request: HttpRequest) -> QueryDict:
 def _ask(request: HttpRequest) -> HttpResponse:
     """Ask for the password, and carry the fields of the form except passwords, which a page must not show."""
     form = [(name, values) for name, values in _form(request).lists() if not name.startswith(_NOT_CARRIED)]
-    carried = [(name, value) for name, values in form for value in values]
     context = {
-        "carried": carried,
+        "carried": [(name, value) for name, values in form for value in values],
         "field": FIELD,
         "code_field": CODE_FIELD,
         "has_codes": is_mfa_enabled(request.user, [Authenticator.Type.TOTP]),

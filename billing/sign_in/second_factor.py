@@ -7,7 +7,6 @@ from allauth.core import context
 from allauth.mfa.models import Authenticator
 from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
-from django.db.models import QuerySet
 from django.db.models.signals import post_delete, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
@@ -37,9 +36,8 @@ class PageSecondFactorMiddleware(MiddlewareMixin):
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         match = request.resolver_match
-        if match is None or not asks_who(request) or match.url_name in _OPEN:
-            return None
-        return redirect("mfa_index") if is_missing(request.user) else None
+        is_closed = match is not None and asks_who(request) and match.url_name not in _OPEN
+        return redirect("mfa_index") if is_closed and is_missing(request.user) else None
 
 
 def is_missing(user: Any) -> bool:
@@ -48,8 +46,7 @@ def is_missing(user: Any) -> bool:
 
 
 def has_any(user: Any) -> bool:
-    enabled: bool = is_mfa_enabled(user, _FACTORS)
-    return enabled
+    return bool(is_mfa_enabled(user, _FACTORS))
 
 
 def ids(user: User) -> list[int]:
@@ -57,18 +54,10 @@ def ids(user: User) -> list[int]:
     return list(Authenticator.objects.filter(user=user).order_by("pk").values_list("pk", flat=True))
 
 
-def remove_all(user: User) -> int:
-    """Remove the user's second factors, because they are lost. Return how many."""
-    return _remove(Authenticator.objects.filter(user=user))
-
-
-def remove_those(user: User, *, since: datetime) -> int:
-    """Remove the second factors that were added since then, perhaps by someone else. Return how many."""
-    return _remove(Authenticator.objects.filter(user=user, created_at__gte=since))
-
-
-def _remove(factors: QuerySet[Authenticator]) -> int:
-    removed = list(factors)
+def remove_all(user: User, *, since: datetime | None = None) -> int:
+    """Remove the user's second factors, or those that were added since then. Return how many."""
+    factors = Authenticator.objects.filter(user=user)
+    removed = list(factors.filter(created_at__gte=since) if since else factors)
     for factor in removed:
         factor.delete()
     return len(removed)

@@ -18,10 +18,7 @@ SESSIONS_PER_PAGE = 10
 
 
 class SessionList(ListUserSessionsView):
-    """Allauth's view, one page at a time. The sessions that it lists have a ``browser`` each.
-
-    Allauth would look at each session of the user, with some queries each.
-    """
+    """Allauth's view, one page at a time, and with browsers. Allauth would make some queries for each session of the user."""
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         context: dict[str, Any] = super(ListUserSessionsView, self).get_context_data(**kwargs)
@@ -33,9 +30,8 @@ class SessionList(ListUserSessionsView):
         context["session_count"] = pager.count
         for session in context["sessions"]:
             session.browser = devices.describe_browser(session.user_agent)
-        context["idle_time"], context["whole_time"] = map(
-            _in_words, (sessions.idle_seconds_max(user), sessions.seconds_max(user))
-        )
+        context["idle_time"] = _in_words(sessions.idle_seconds_max(user))
+        context["whole_time"] = _in_words(sessions.seconds_max(user))
         return context
 
     def form_valid(self, form: Any) -> HttpResponse:
@@ -43,8 +39,7 @@ class SessionList(ListUserSessionsView):
         assert isinstance(self.request.user, User)
         with transaction.atomic():
             links.void(self.request.user)
-            response: HttpResponse = super().form_valid(form)
-        return response
+            return super().form_valid(form)
 
 
 @require_POST

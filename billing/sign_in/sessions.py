@@ -35,10 +35,6 @@ def note_sign_in(request: HttpRequest) -> None:
     """Begin the session's times now. The user's oldest sessions end beyond USER_SESSIONS_MAX."""
     request.session[_SIGNED_IN_AT] = int(time.time())
     note_use(request)
-    _end_oldest(request)
-
-
-def _end_oldest(request: HttpRequest) -> None:
     user_id: Any = request.user.pk
     with transaction.atomic():
         locks.lock_users([user_id])

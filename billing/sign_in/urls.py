@@ -22,7 +22,7 @@ from django.views.generic import RedirectView
 from billing.sign_in import address_pages, identity_pages, limits, password_pages, session_pages
 from billing.sign_in.identities import leads_to_providers
 from billing.sign_in.reauthentication import reauthenticates
-from gateway_project.web.client_address import client_address, client_network
+from gateway_project.web.client_address import network_of
 
 View = Callable[..., Any]
 
@@ -40,7 +40,7 @@ def _limited(view: View) -> View:
 
     @functools.wraps(view)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        limits.count_attempt([limits.passkey_limit(client_network(client_address(request)))])
+        limits.count_attempt([limits.passkey_limit(network_of(request))])
         return view(request, *args, **kwargs)
 
     return never_cache(page)

@@ -27,6 +27,10 @@ def client_network(address: str) -> str:
     return str(IPv6Network((int(parsed), _HOST_BITS), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
+def network_of(request: HttpRequest) -> str:
+    return client_network(client_address(request))
+
+
 def read_network(text: str) -> str:
     """Return the network of one client that a person names by an address or as ``client_network`` writes it; '' if none."""
     parsed = _parse(text.removesuffix(f"/{_HOST_BITS}"))
