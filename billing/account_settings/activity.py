@@ -34,17 +34,6 @@ class Doer(Enum):
 
 
 @dataclass(frozen=True)
-class Row:
-    """One act as a page shows it."""
-
-    at: datetime
-    who: str
-    summary: str
-    target: str
-    address: str
-
-
-@dataclass(frozen=True)
 class ActFilter:
     """Which acts are listed. None: no filter."""
 
@@ -78,64 +67,48 @@ def _done_by(account: Account, doer: Doer) -> Q:
     }[doer]
 
 
-def describe(account: Account, acts: list[Activity]) -> list[Row]:
-    """Return the acts as a page shows them. One query."""
+def describe(account: Account, acts: list[Activity]) -> list[dict[str, Any]]:
+    """Return the acts as values by the names of COLUMNS. One query."""
     members = _members(account)
     return [_row(act, members) for act in acts]
 
 
 def csv_parts(account: Account, selected: ActFilter) -> Generator[bytes, None, None]:
     """Make the CSV file of what the filter selects, a batch of lines at a time."""
-    batches = _read_batches(account, selected)
-    return csv_text.write_parts(COLUMNS, (map(_cells, batch) for batch in batches))
+    return csv_text.write_parts(COLUMNS, (map(_cells, batch) for batch in _read_batches(account, selected)))
 
 
-def read_all(account: Account, selected: ActFilter) -> Iterator[dict[str, Any]]:
-    """Return what the filter selects as values by the names of COLUMNS, a batch at a time."""
-    return chain.from_iterable(_read_batches(account, selected))
+def read_all(account: Account) -> Iterator[dict[str, Any]]:
+    """Return all acts as values by the names of COLUMNS, a batch at a time."""
+    return chain.from_iterable(_read_batches(account, ActFilter()))
 
 
 def _read_batches(account: Account, selected: ActFilter) -> Iterator[list[dict[str, Any]]]:
     members = _members(account)
     for batch in newest_first.read_batches(find(account, selected), _BATCH):
-        yield [_values(act, members) for act in batch]
+        yield [_row(act, members) | {"at": timestamps.iso_millis(act.at)} for act in batch]
 
 
 def _members(account: Account) -> set[int]:
-    """Return the ids of who is or was a member. Everybody else who acted is staff, or was then."""
+    """Return the ids of who is or was a member. Everyone else who acted is staff, or was then."""
     return set(MembershipChange.objects.filter(account_id=account.pk).values_list("user_id", flat=True))
 
 
-def _row(act: Activity, members: set[int]) -> Row:
-    is_support = _is_support(act, members)
-    return Row(act.at, _who(act, is_support), act.summary, _target(act), "" if is_support else act.address or "")
-
-
-def _values(act: Activity, members: set[int]) -> dict[str, Any]:
-    """Return what a file says of an act, by the names of COLUMNS."""
-    row, is_support = _row(act, members), _is_support(act, members)
-    before, after = (None, None) if is_support else (act.before, act.after)
-    values = [timestamps.iso_millis(act.at), row.who, act.act, row.summary, row.target, before, after, row.address]
-    return dict(zip(COLUMNS, values, strict=True))
+def _row(act: Activity, members: set[int]) -> dict[str, Any]:
+    is_support = act.actor is not None and act.actor_id not in members
+    who = act.actor.email if act.actor else f"{act.program[:1].upper()}{act.program[1:]}" or Doer.GATEWAY.value
+    return {
+        "at": act.at,
+        "who": Doer.SUPPORT.value if is_support else who,
+        "act": act.act,
+        "summary": act.summary,
+        "object": "" if act.object_type == Account._meta.label_lower else act.object_text,
+        "before": None if is_support else act.before,
+        "after": None if is_support else act.after,
+        "address": "" if is_support else act.address or "",
+    }
 
 
 def _cells(values: dict[str, Any]) -> list[Any]:
     texts = [json.dumps(each, ensure_ascii=False) if isinstance(each, dict) else each for each in values.values()]
     return [csv_text.text_cell(each) for each in texts]
-
-
-def _is_support(act: Activity, members: set[int]) -> bool:
-    return act.actor is not None and act.actor_id not in members
-
-
-def _who(act: Activity, is_support: bool) -> str:
-    if is_support:
-        return Doer.SUPPORT.value
-    if act.actor:
-        return act.actor.email
-    return f"{act.program[:1].upper()}{act.program[1:]}" or Doer.GATEWAY.value
-
-
-def _target(act: Activity) -> str:
-    """Return what was changed, if it is not the account itself."""
-    return "" if act.object_type == Account._meta.label_lower else act.object_text

@@ -1,9 +1,9 @@
 """Closes an account for its owner, pays back what is left, and undoes the closing, until ``erasure`` erases personal data.
 
 Closing makes the account inactive, as staff do. The admission of each request reads that under the account's lock, so the keys
-stop at once. Running requests are settled as usual. When none runs any more, the processor pays back what is left, which is
-booked like any refund: as the difference to the processor's report. What was not bought with a processor, such as a bank
-transfer, is left to staff. Support credit is forfeited. The ledger keeps every entry.
+stop at once. Running requests are settled as usual. After the last one, the processor pays back what is left, which is booked
+like any refund: as the difference to the processor's report. What was not bought with a processor, such as a bank transfer, is
+left to staff. Support credit is forfeited.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from billing import locks
@@ -30,7 +30,7 @@ from gateway_project.text import dollars
 
 logger = logging.getLogger("gateway.payments")
 
-_PAYING_TIME = timedelta(days=1)  # after it was begun, a payment that nobody completed ends
+_PAYING_TIME = timedelta(days=1)  # after it was begun, a payment that was not completed ends
 
 
 class ClosingRefused(Exception):
@@ -122,7 +122,10 @@ def _finish(closing: AccountClosing) -> bool:
     except ProcessorUnavailable as error:
         logger.warning("the account %s waits for its refund: %s", closing.account_id, error)
         return False
-    if processor and _is_paying(closing.account, processor):
+    # A bank takes days, a page or an attempt of a top-up at most one.
+    is_begun = Q(status=Payment.Status.OPEN, created_at__gt=pool.database_time() - _PAYING_TIME)
+    is_paying = is_begun | Q(status=Payment.Status.PROCESSING)
+    if processor and _payments(closing.account, processor).filter(is_paying).exists():
         return False
     with transaction.atomic():
         account = locks.lock_account(closing.account_id)
@@ -154,9 +157,8 @@ def _refund(closing: AccountClosing, processor: Processor) -> int:
 
 
 def _close_pages(account: Account, processor: Processor) -> None:
-    """Close the pages of payments that wait for their payers: nobody pays for a closed account."""
-    waiting = account.payments.filter(status=Payment.Status.OPEN, processor=processor.name, is_live=processor.is_live)
-    for payment in waiting.exclude(session_id=None):
+    """Close the pages of payments that wait for their payers."""
+    for payment in _payments(account, processor).filter(status=Payment.Status.OPEN).exclude(session_id=None):
         with contextlib.suppress(UnknownToProcessor):
             processor.close_page(payment.session_id or "")
         _bring_up_to_date(processor, payment)
@@ -170,11 +172,8 @@ def _bring_up_to_date(processor: Processor, payment: Payment) -> None:
         logger.exception("the processor does not know the payment %s of a closed account", payment.pk)
 
 
-def _is_paying(account: Account, processor: Processor) -> bool:
-    """Say whether a payment is under way: a bank takes days, a page or an attempt of a top-up at most one."""
-    payments = account.payments.filter(processor=processor.name, is_live=processor.is_live)
-    is_begun = Q(status=Payment.Status.OPEN, created_at__gt=pool.database_time() - _PAYING_TIME)
-    return payments.filter(is_begun | Q(status=Payment.Status.PROCESSING)).exists()
+def _payments(account: Account, processor: Processor) -> QuerySet[Payment]:
+    return account.payments.filter(processor=processor.name, is_live=processor.is_live)
 
 
 def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payment, int]]:
@@ -185,7 +184,10 @@ def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payme
     """
     account.refresh_from_db()
     unused = {credit.entry.pk: credit.unused_cents for credit in credits.read_credits(account) if credit.unused_cents}
-    paid = Payment.objects.filter(credit__in=unused, processor=processor.name, is_live=processor.is_live).order_by("pk")
-    alone = [each for each in paid.select_related("credit") if each.credit and not credits.taken_back_by_hand(each.credit)]
-    left = [(each, min(unused[each.credit_id], each.amount_cents - each.debited_cents)) for each in alone]  # type: ignore[index]
-    return [(payment, cents) for payment, cents in left if cents > 0]
+    found = []
+    for payment in _payments(account, processor).filter(credit__in=unused).order_by("pk").select_related("credit"):
+        if payment.credit and not credits.taken_back_by_hand(payment.credit):
+            cents = min(unused[payment.credit.pk], payment.amount_cents - payment.debited_cents)
+            if cents > 0:
+                found.append((payment, cents))
+    return found

@@ -1,7 +1,7 @@
 """All data of an account as one ZIP file: of each table a JSON and a CSV file. Made in the background, kept for some days.
 
 The file is written row by row into parts in the database, which all hosts can read. So no process has more than one part in
-memory. A file has a maximum size. If a worker dies, another one makes its export again from the start.
+memory. If a worker dies, another one makes its export again from the start.
 """
 
 import json
@@ -106,29 +106,20 @@ def _claim() -> AccountExport | None:
 
 
 def _make(export: AccountExport) -> bool:
-    parts = _Parts(export.pk)
+    parts, row = _Parts(export.pk), AccountExport.objects.filter(pk=export.pk)
     try:
         _write_zip(export.account, parts)
     except TooLarge:
         logger.error("the export %s of account %s is too large", export.pk, export.account_id)
-        _end(export, State.FAILED, 0)
+        ExportPart.objects.filter(export=export).delete()
+        row.update(state=State.FAILED, size_bytes=0, ready_at=None, expires_at=None)
         return False
-    _end(export, State.READY, parts.size_bytes)
+    now = pool.database_time()
+    expires_at = now + timedelta(days=settings.EXPORT_DAYS)
+    row.update(state=State.READY, size_bytes=parts.size_bytes, ready_at=now, expires_at=expires_at)
     link = hosts.mailed_page("export", "the Settings of your dashboard")
     mails.send(export.asked_by.email, "export_ready", account=export.account.name, link=link, days=settings.EXPORT_DAYS)
     return True
-
-
-def _end(export: AccountExport, state: State, size_bytes: int) -> None:
-    now = pool.database_time()
-    if state is State.FAILED:
-        ExportPart.objects.filter(export=export).delete()
-    AccountExport.objects.filter(pk=export.pk).update(
-        state=state,
-        size_bytes=size_bytes,
-        ready_at=now if state is State.READY else None,
-        expires_at=now + timedelta(days=settings.EXPORT_DAYS) if state is State.READY else None,
-    )
 
 
 def _write_zip(account: Account, parts: "_Parts") -> None:
@@ -138,7 +129,9 @@ def _write_zip(account: Account, parts: "_Parts") -> None:
             with file.open(f"{name}.json", "w", force_zip64=True) as member:
                 _write_json(member, read(account))
             with file.open(f"{name}.csv", "w", force_zip64=True) as member:
-                _write_csv(member, read(account))
+                for number, row in enumerate(read(account)):
+                    head = [] if number else [list(row)]
+                    member.write(csv_text.write_lines([*head, map(_cell, row.values())]))
     parts.finish()
 
 
@@ -149,12 +142,6 @@ def _write_json(member: IO[bytes], rows: Iterator[dict[str, Any]]) -> None:
             text.write(f"{separator}\n{json.dumps(row, ensure_ascii=False)}")
             separator = ","
         text.write("\n]\n" if separator == "," else "[]\n")
-
-
-def _write_csv(member: IO[bytes], rows: Iterator[dict[str, Any]]) -> None:
-    for number, row in enumerate(rows):
-        lines = [list(row)] if number == 0 else []
-        member.write(csv_text.write_lines([*lines, [_cell(value) for value in row.values()]]))
 
 
 def _cell(value: Any) -> Any:

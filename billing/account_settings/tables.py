@@ -7,7 +7,6 @@ from typing import Any
 from django.db.models import QuerySet
 
 from billing.account_settings import activity
-from billing.account_settings.activity import ActFilter
 from billing.ledger import credit_notes, reading
 from billing.models import Account, BillingDetails
 from gateway_project.db import newest_first
@@ -88,10 +87,6 @@ def _alerts(account: Account) -> Rows:
         yield {"id": str(each.pk), "createdAt": timestamps.iso_millis(each.created_at), "kind": each.kind, "data": each.data}
 
 
-def _activity(account: Account) -> Rows:
-    return activity.read_all(account, ActFilter())
-
-
 TABLES: dict[str, Read] = {
     "account": _account,
     "members": _members,
@@ -99,5 +94,5 @@ TABLES: dict[str, Read] = {
     "payments": _payments,
     "credit_notes": _credit_notes,
     "alerts": _alerts,
-    "activity": _activity,
+    "activity": activity.read_all,
 }
