@@ -21,7 +21,7 @@ from billing.accounts.roles import Permission
 from billing.ledger import credits
 from billing.members import notices
 from billing.models import Account, AccountClosing, Payment, TopUpRule
-from billing.payments import configuration, reports
+from billing.payments import booking, configuration
 from billing.payments.processor import Processor, ProcessorUnavailable, RefundRefused, UnknownToProcessor
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -151,7 +151,7 @@ def _refund(closing: AccountClosing, processor: Processor) -> int:
         except (RefundRefused, UnknownToProcessor):
             logger.exception("the processor does not refund the payment %s", payment.pk)
             continue
-        reports.bring_up_to_date(processor, payment.pk)
+        booking.bring_up_to_date(processor, payment.pk)
         refunded_cents += cents
     return refunded_cents
 
@@ -167,7 +167,7 @@ def _close_pages(account: Account, processor: Processor) -> None:
 def _bring_up_to_date(processor: Processor, payment: Payment) -> None:
     """Book what the processor reports. Leave a payment that it does not know to support: waiting for it would never end."""
     try:
-        reports.bring_up_to_date(processor, payment.pk)
+        booking.bring_up_to_date(processor, payment.pk)
     except UnknownToProcessor:
         logger.exception("the processor does not know the payment %s of a closed account", payment.pk)
 

@@ -10,8 +10,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``configuration``     which processor the settings name
 - ``checks``            what a deployment gets wrong about payments
 - ``refusals``          says to payers why money that came is not credited, and what becomes of it
-- ``booking``           compares a report with its payment and books the difference; no other module books them
-- ``reports``           asks the processor for the report of one payment and books it
+- ``booking``           asks for the report of a payment, compares the two, books the difference; no other module books them
 - ``purchases``         writes the payment, and opens the processor's page for it
 - ``reconciliation``    compares both books once per day, books what was missed, and keeps what contradicts
 - ``cards``             the card that an automatic top-up pays with

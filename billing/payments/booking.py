@@ -1,23 +1,29 @@
-"""Books payments: compares a processor's report with its payment, and books the difference in the ledger.
+"""Books payments: asks the processor for the report of one, compares the two, and books the difference in the ledger.
 
-The webhook, the page of the return from the processor and the daily reconciliation all call ``book``. It runs under the locks
+The webhook, the page of the return from the processor and the daily reconciliation all end in ``book``. It runs under the locks
 of the account and the payment: a second call books nothing.
 """
 
+import contextlib
 import logging
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
+from django.http import HttpRequest
 
 from billing import locks, money
 from billing.ledger import credits, writer
 from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards, refusals
 from billing.payments.documents import taxes
-from billing.payments.processor import Event, Report, printable
+from billing.payments.processor import Event, Processor, ProcessorUnavailable, Report, printable
+from gateway_project.activity import log
+from gateway_project.activity.models import Activity
 from gateway_project.db import pool
+from gateway_project.text import dollars
 
 logger = logging.getLogger("gateway.payments")
 
@@ -26,12 +32,45 @@ class ReportOutdated(Exception):
     """The payment changed after the processor was asked for the report. Ask again."""
 
 
+_ATTEMPTS_MAX = 5
+
+
 @dataclass(frozen=True)
 class Booked:
     """What a report led to, in words, for the record of the event."""
 
     outcome: PaymentEvent.Outcome
     note: str = ""
+
+
+def begin(request: HttpRequest | None, account: Account, processor: Processor, amount_cents: int, what: str) -> Payment:
+    """Write a payment that was not made yet. The account is locked."""
+    owner = {"account": account, "created_by": request.user if request else None}
+    payment = Payment.objects.create(amount_cents=amount_cents, processor=processor.name, is_live=processor.is_live, **owner)
+    summary = f"Began {what} of {dollars.format_cents(amount_cents)}."
+    log.record(request, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
+    payment.refresh_from_db()
+    return payment
+
+
+def bring_up_to_date(
+    processor: Processor, payment_id: UUID, event: Event | None = None, *, intent_id: str | None = None
+) -> Booked | None:
+    """Book what the processor reports of the payment. Return None if it has no page and no payment there.
+
+    Raises ProcessorUnavailable. Must not run in a transaction: the processor may take seconds.
+    """
+    for _ in range(_ATTEMPTS_MAX):
+        payment = Payment.objects.get(pk=payment_id)
+        if session_id := payment.session_id or (event.session_id if event else None):
+            report = processor.report_session(session_id)
+        elif known_id := payment.intent_id or intent_id or (event.intent_id if event else None):
+            report = processor.report_intent(known_id)
+        else:
+            return None
+        with contextlib.suppress(ReportOutdated):  # something else was booked meanwhile, maybe a newer report
+            return book(payment, report, event)
+    raise ProcessorUnavailable("the payment changed each time that the processor was asked")
 
 
 def book(payment: Payment, report: Report, event: Event | None = None) -> Booked:

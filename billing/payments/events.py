@@ -6,7 +6,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from billing.models import Payment, PaymentEvent
-from billing.payments import booking, reports
+from billing.payments import booking
 from billing.payments.booking import Booked
 from billing.payments.processor import Event, Processor, UnknownToProcessor
 from gateway_project.db import cell
@@ -26,7 +26,7 @@ def handle(processor: Processor, event: Event) -> Booked:
         logger.error("event %s is of the processor's other mode (live or test)", event.id)
         return _keep(processor, event, PaymentEvent.Outcome.REFUSED, "it is of the other mode, live or test")
     payment_id = _find_payment(processor, event)
-    booked = reports.bring_up_to_date(processor, payment_id, event) if payment_id else None
+    booked = booking.bring_up_to_date(processor, payment_id, event) if payment_id else None
     return booked or _keep(processor, event, PaymentEvent.Outcome.IGNORED, "no payment of this gateway")
 
 

@@ -17,7 +17,7 @@ from billing.accounts.member_pages import Page, Pager, member_page_for
 from billing.accounts.roles import Permission
 from billing.ledger import credit_notes
 from billing.models import Account, BillingDetails, Payment
-from billing.payments import configuration, issuing, purchases, reports, summaries, top_ups
+from billing.payments import booking, configuration, issuing, purchases, summaries, top_ups
 from billing.payments.documents import taxes
 from billing.payments.forms import BillingDetailsForm, CreditForm
 from billing.payments.processor import ProcessorUnavailable
@@ -136,7 +136,7 @@ def _ask(payment: Payment) -> bool:
     if not Payment.objects.filter(may_ask, pk=payment.pk).update(asked_at=now):
         return True
     try:
-        reports.bring_up_to_date(processor, payment.pk)
+        booking.bring_up_to_date(processor, payment.pk)
     except ProcessorUnavailable:
         return False
     return True

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from billing import locks
 from billing.models import Account, Payment
-from billing.payments import cards, reports
+from billing.payments import booking, cards
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -50,7 +50,7 @@ def cancel(request: HttpRequest, payment: Payment, processor: Processor) -> bool
     Raises ProcessorUnavailable: whether the page is closed is not known then, and it can be closed again.
     """
     processor.close_page(payment.session_id or "")
-    reports.bring_up_to_date(processor, payment.pk)
+    booking.bring_up_to_date(processor, payment.pk)
     with transaction.atomic():
         account = locks.lock_account(payment.account_id)
         closed = account.payments.filter(pk=payment.pk, status=Payment.Status.EXPIRED, failure="")
@@ -68,9 +68,4 @@ def _write(request: HttpRequest, account: Account, processor: Processor, amount_
         begun = account.payments.filter(created_by__isnull=False, created_at__gt=pool.database_time() - BEGUN_TIME)
         if begun.count() >= BEGUN_MAX:
             raise NotBegun("Too many payments started in the last hour. You were not charged. Try again later.")
-        of = {"account": account, "created_by": request.user, "processor": processor.name, "is_live": processor.is_live}
-        payment = Payment.objects.create(amount_cents=amount_cents, **of)
-        usd = dollars.format_cents(amount_cents)
-        log.record(request, Activity.Act.PAYMENT_BEGUN, payment, f"Began a payment of {usd}.", account_id=account.pk)
-    payment.refresh_from_db()
-    return payment
+        return booking.begin(request, account, processor, amount_cents, "a payment")

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from billing.models import Payment, PaymentDifference, PaymentEvent
-from billing.payments import booking, reports
+from billing.payments import booking
 from billing.payments.processor import Processor, Report, UnknownToProcessor
 from gateway_project.db import cell, pool
 
@@ -43,7 +43,7 @@ def _ask(processor: Processor, payments: list[Payment]) -> Iterator[Found]:
     """Bring the payments up to date. Yield those that the processor does not know, or contradicts."""
     for payment in payments:
         try:
-            booked = reports.bring_up_to_date(processor, payment.pk)
+            booked = booking.bring_up_to_date(processor, payment.pk)
         except UnknownToProcessor:
             yield str(payment.pk), payment, f"It waits here, and the processor does not know its page {payment.session_id}."
         else:
@@ -75,11 +75,11 @@ def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
     """Book what the payment lacks. Return what contradicts it, or ''."""
     if contradiction := booking.find_contradiction(payment, report):
         with contextlib.suppress(UnknownToProcessor):  # it may have been refunded: the payer is to read that
-            reports.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
+            booking.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
         return contradiction
     if all(getattr(report, name) == getattr(payment, name) for name in ("status", "refunded_cents", "disputed_cents")):
         return ""
-    booked = reports.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
+    booked = booking.bring_up_to_date(processor, payment.pk, intent_id=report.intent_id)
     if booked and booked.outcome == PaymentEvent.Outcome.APPLIED:
         logger.warning("payment %s was booked by the reconciliation, not by an event: %s", payment.pk, booked.note)
     return booked.note if booked and booked.outcome == PaymentEvent.Outcome.REFUSED else ""

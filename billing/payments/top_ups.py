@@ -17,12 +17,10 @@ from django.db.models import F, Q, QuerySet
 
 from billing import locks
 from billing.models import Account, AccountWarning, Payment, TopUpRule
-from billing.payments import booking, cards, reports, stops
+from billing.payments import booking, cards, stops
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Declined, Processor, ProcessorUnavailable
 from billing.payments.stops import Cause
-from gateway_project.activity import log
-from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -66,13 +64,9 @@ def _begin(processor: Processor, account_id: UUID) -> Payment | None:
         rule = _due(processor).filter(account=account).select_related("attempt").first()
         if rule is None or rule.attempt:
             return rule.attempt if rule else None
-        about = {"account": account, "processor": processor.name, "is_live": processor.is_live}
-        payment = Payment.objects.create(amount_cents=rule.amount_cents, **about)
-        summary = f"Began an automatic top-up of {dollars.format_cents(rule.amount_cents)}."
-        log.record(None, Activity.Act.PAYMENT_BEGUN, payment, summary, account_id=account.pk)
+        payment = booking.begin(None, account, processor, rule.amount_cents, "an automatic top-up")
         TopUpRule.objects.filter(pk=rule.pk).update(attempt=payment)
-    payment.refresh_from_db()
-    return payment
+        return payment
 
 
 def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
@@ -84,7 +78,7 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
     rule = TopUpRule.objects.get(pk=account_id)
     try:
         if payment.status in _WAITING and payment.intent_id:
-            reports.bring_up_to_date(processor, payment.pk)
+            booking.bring_up_to_date(processor, payment.pk)
         elif payment.status in _WAITING and not _is_forgotten(payment) and _is_allowed(rule, processor):
             booking.book(payment, processor.charge(payment, cards.card_of(rule)))
     except Declined as declined:
