@@ -66,14 +66,8 @@ def close(request: HttpRequest, account: Account) -> AccountClosing:
         lifecycle.set_active(locked, is_active=False)
         TopUpRule.objects.filter(account=locked).update(is_on=False)  # else it would buy credit as soon as this is undone
         log.record(request, Activity.Act.CLOSED, locked, summary, account_id=locked.pk)
-        notices.tell_owners_of_closing(
-            locked,
-            "account_closed",
-            by=closing.closed_by.email,
-            is_refunded=closing.is_refunded,
-            erase_at=closing.erase_at,
-            is_kept_closed=closing.kept_closed_at is not None,
-        )
+        facts = {"by": closing.closed_by.email, "is_refunded": closing.is_refunded, "erase_at": closing.erase_at}
+        notices.tell_owners_of_closing(locked, "account_closed", **facts, is_kept_closed=closing.kept_closed_at is not None)
     return closing
 
 
@@ -179,8 +173,7 @@ def _payments(account: Account, processor: Processor) -> QuerySet[Payment]:
 def _unused_payments(account: Account, processor: Processor) -> list[tuple[Payment, int]]:
     """Return the payments that are not used up, each with the whole cents that the processor can pay back of it.
 
-    A payment is left to support if staff took back a part of it by hand: a refund that the processor reports later would count
-    as the same money.
+    Of one that staff took back a part by hand, it pays back none: a refund that it reports would count as the same money.
     """
     account.refresh_from_db()
     unused = {credit.entry.pk: credit.unused_cents for credit in credits.read_credits(account) if credit.unused_cents}

@@ -1,8 +1,7 @@
 """Erases the personal data of accounts that were closed long enough ago. What the books need stays.
 
-Erased are the name of the account, the rows of which ``own_tables`` says so, and what other apps erase.
-Users who are members of nothing else cannot sign in any more, and their address is replaced by one that leads nowhere. The
-ledger, receipts and the activity log stay as they are: bookkeeping and evidence.
+Erased are the name of the account, the rows of which ``own_tables`` says so, what other apps erase, and the addresses and access
+of users who are members of nothing else. The ledger, receipts and the activity log stay as they are.
 """
 
 from itertools import chain
@@ -47,8 +46,7 @@ def _erase(due: tuple[UUID, UUID]) -> bool:
         _erase_account(account)
         closing.erased_at = now
         closing.save(update_fields=["erased_at"])
-        text = "Erased the personal data of the closed account."
-        log.record(None, Activity.Act.ERASED, account, text, account_id=account.pk)
+        log.record(None, Activity.Act.ERASED, account, "Erased the personal data of the closed account.", account_id=account.pk)
     return True
 
 

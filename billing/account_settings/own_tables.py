@@ -1,9 +1,9 @@
 """What the models themselves say of an account's data: which files an export has, and which rows the erasure deletes.
 
-Each table of an account has a word about both (``OwnedModel.kept``), so that a new one is left out of neither by accident.
-``BESIDE`` has those of people, and of other packages.
+Each table of an account has a word about both (``OwnedModel.kept``). ``BESIDE`` has those of people, and of other packages.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from functools import cache, partial
@@ -59,8 +59,7 @@ def path_to_account(model: type[Model]) -> str:
 
 def of_accounts() -> dict[type[Model], Kept | None]:
     """Return the tables that lead to an account, with their words."""
-    models = [model for model in apps.get_models() if issubclass(model, OwnedModel) and path_to_account(model)]
-    return {model: model.kept for model in models}
+    return {each: each.kept for each in apps.get_models() if issubclass(each, OwnedModel) and path_to_account(each)}
 
 
 def readers() -> dict[str, Read]:
@@ -91,16 +90,13 @@ def delete_rows_of_user(user: User) -> None:
 
 
 def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iterator[dict[str, Any]]:
-    fields = [field for field in model._meta.concrete_fields if _is_read(field.name, unread)]
+    hidden = re.compile(r"account|sealed_.*|.*digest.*")
+    fields = [each for each in model._meta.concrete_fields if each.name not in unread and not hidden.fullmatch(each.name)]
     people = [field.name for field in fields if field.related_model is User]
     names = {camel_case(field.name): field.name if field.name in people else field.attname for field in fields}
     rows = model._default_manager.filter(**{path_to_account(model): account.pk})
     for row in in_batches(rows.select_related(*people) if people else rows):
         yield {shown: _value(getattr(row, name)) for shown, name in names.items()}
-
-
-def _is_read(name: str, unread: tuple[str, ...]) -> bool:
-    return name not in unread and name != "account" and not name.startswith("sealed_") and "digest" not in name
 
 
 def _value(value: Any) -> Any:

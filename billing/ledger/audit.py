@@ -2,12 +2,9 @@
 
 Each app names its own in the method ``audit`` of its ``apps.py``: billing checks keys and completions without importing them.
 
-One query checks an invariant for all accounts at once: on millions of rows that costs scans, not round trips. First the
-violating rows are counted, which PostgreSQL does in parallel, and in one scan for all invariants that share a query. The rows
-themselves are read only where the count is not zero.
-
-A check of some days reads what was booked on them, instead of everything: the tables that invariants select from are then
-the apps' ``day_tables``. ``signed_days`` has the days checked one after the other.
+One query checks an invariant for all accounts at once. First the violating rows are counted, which PostgreSQL does in parallel,
+and in one scan for all invariants that share a query. The rows themselves are read only where the count is not zero. A check of
+some days reads only what was booked on them: the tables that invariants select from are then the apps' ``day_tables``.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -146,37 +143,27 @@ class Violation:
 
 
 def verify(account_id: UUID | None = None, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
-    """Check every invariant for one account or for all, and return the violations.
-
-    All queries see one moment, in a read-only REPEATABLE READ transaction; inside a transaction of the caller, they see what
-    that transaction sees. Constraints and triggers belong to all accounts: a check of one account skips them.
-    """
+    """Check every invariant for one account or for all. All queries see one moment, or what the caller's transaction sees."""
     with snapshot() as cursor:
         cursor.execute("SET TRANSACTION READ ONLY")
         return check(cursor, Scope(account_id), progress)
 
 
-def check(cursor: CursorWrapper, scope: Scope, progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
-    """Check the invariants that the scope covers, in the caller's transaction."""
-    return _Check(cursor, scope).run(_covered(scope), progress)
-
-
-def check_few(cursor: CursorWrapper) -> list[Violation]:
-    """Check the invariants whose rows stay few, of everything."""
-    return _Check(cursor, Scope()).run([each for each in _covered(Scope()) if each.reach == Reach.FEW])
+def check(
+    cursor: CursorWrapper, scope: Scope, progress: Callable[[str], object] = lambda line: None, *, is_few: bool = False
+) -> list[Violation]:
+    """Check the invariants that the scope covers, or only those whose rows stay few, in the caller's transaction."""
+    checked = [each for each in _covered(scope) if each.reach == Reach.FEW or not is_few]
+    return _Check(cursor, scope).run(checked, progress)
 
 
 def invariants(account_id: UUID | None = None) -> list[Invariant]:
-    """Return the invariants of the installed apps, in their order. For one account: without constraints and triggers."""
+    """Return the invariants of the installed apps, in their order."""
     return _covered(Scope(account_id))
 
 
 def _covered(scope: Scope) -> list[Invariant]:
     return [each for app in app_config.installed() for each in app.audit().invariants if scope.covers(each)]
-
-
-def _day_tables() -> dict[str, str]:
-    return dict(pair for app in app_config.installed() for pair in app.audit().day_tables.items())
 
 
 @contextmanager
@@ -194,14 +181,16 @@ class _Check:
 
     def __init__(self, cursor: CursorWrapper, scope: Scope) -> None:
         self._cursor = cursor
-        self._replaced = {} if scope.is_whole else _day_tables()
+        self._replaced: dict[str, str] = {}  # tables, by what a check of days selects from instead
         self._values = scope.values(archived_days.read_kept(cursor))
         if not scope.is_whole:
+            for app in app_config.installed():
+                self._replaced |= app.audit().day_tables
             late_ids = " UNION ALL ".join(chain.from_iterable(app.audit().late_ids for app in app_config.installed()))
             self._select(f"DISTINCT reference FROM ({late_ids}) AS late", LEDGER_TABLES)
             self._values["late_ids"] = [reference for (reference,) in cursor.fetchall()]
 
-    def run(self, checked: list[Invariant], progress: Callable[[str], object] = lambda line: None) -> list[Violation]:
+    def run(self, checked: list[Invariant], progress: Callable[[str], object]) -> list[Violation]:
         counts: dict[str, int] = {}
         violations = []
         for number, invariant in enumerate(checked, start=1):
@@ -221,21 +210,19 @@ class _Check:
         """Return the same for all invariants, in one statement: what was booked on the days is looked up once for all."""
         groups = list({id(each.shared or each): _sharing_query_with(each, checked) for each in checked}.values())
         tables = {name: sql for group in groups for name, sql in group[0].tables.items()}
-        selected = " UNION ALL SELECT ".join(
-            f"{number}, {_counts_sql(group, as_array=True)}" for number, group in enumerate(groups)
-        )
-        self._select(selected, tables)
-        found = dict(self._cursor.fetchall())
-        return {
-            invariant.name: count
-            for number, group in enumerate(groups)
-            for invariant, count in zip(group, found[number], strict=True)
-        }
+        counted = [f"{number}, {_counts_sql(group, as_array=True)}" for number, group in enumerate(groups)]
+        self._select(" UNION ALL SELECT ".join(counted), tables)
+        found: dict[str, int] = {}
+        for number, counts in self._cursor.fetchall():
+            found |= zip((invariant.name for invariant in groups[number]), counts, strict=True)
+        return found
 
     def _rows(self, invariant: Invariant) -> list[dict[str, Any]]:
         self._select(f"* FROM ({invariant.sql}) AS violating LIMIT {ROWS_SHOWN_MAX}", invariant.tables)
         columns = [column.name for column in self._cursor.description or ()]
-        return [dict(zip(columns, map(_plain, row), strict=True)) for row in self._cursor.fetchall()]
+        # PostgreSQL's sums of bigint are numeric; psycopg returns these whole numbers as Decimal.
+        rows = [[int(each) if isinstance(each, Decimal) else each for each in row] for row in self._cursor.fetchall()]
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def _select(self, selected: str, tables: dict[str, str]) -> None:
         replaced = {name: self._replaced.get(name, sql) for name, sql in tables.items()}
@@ -258,11 +245,6 @@ def _sharing_query_with(invariant: Invariant, checked: list[Invariant]) -> list[
     if invariant.shared is None:
         return [invariant]
     return [each for each in checked if each.shared is invariant.shared]
-
-
-def _plain(value: Any) -> Any:
-    # PostgreSQL's sums of bigint are numeric; psycopg returns these whole numbers as Decimal.
-    return int(value) if isinstance(value, Decimal) else value
 
 
 def dollars_sql(nanos: str) -> str:

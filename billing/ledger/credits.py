@@ -1,7 +1,7 @@
 """Calculates what is left of each credit of an account. Credits are used first in, first out, whoever gave them.
 
-Usage is not booked against single credits. The rest of the balance belongs to the newest credits, because the oldest are used
-first. So this needs the balance and the credits, but no entries of usage, of which there may be millions.
+Usage is not booked against single credits. The rest of the balance belongs to the newest credits. So this needs the balance and
+the credits, and reads no entries of usage, of which there may be millions.
 """
 
 from collections import Counter
@@ -41,11 +41,7 @@ class Credit:
 
 
 def is_credit(entry: LedgerEntry) -> bool:
-    """Say whether the entry gave new money to the account.
-
-    Returned money is no new credit. A refund that came back belongs to the credit that had been refunded. A returned overcharge
-    belongs to the credits that had paid for the usage.
-    """
+    """Say whether the entry gave new money. A refund or an overcharge that came back belongs to the credits of that money."""
     is_returned = "entryId" in entry.metadata or entry.reference.startswith(writer.OVERCHARGE)
     return entry.amount_nanos > 0 and not is_returned
 

@@ -24,19 +24,16 @@ def require_available(account: Account, need_nanos: int) -> None:
     """Raises InsufficientQuota (402) if the balance is too small, TiedUp (429) if only running requests hold the funds."""
     if account.available_nanos >= need_nanos:
         return
-    held_nanos = account.held_nanos
     if account.balance_nanos >= need_nanos:
         message = "Your credits are enough, but running requests hold them. Try again in a moment."
-        raise errors.TiedUp(message, held_nanos=held_nanos)
-    raise errors.InsufficientQuota(
-        f"The account has too few credits: this request may cost up to {dollars.format_usd(need_nanos)}"
-        f" and the balance is {dollars.format_usd(account.balance_nanos)}.",
-        held_nanos=held_nanos,
-    )
+        raise errors.TiedUp(message, held_nanos=account.held_nanos)
+    need, balance = dollars.format_usd(need_nanos), dollars.format_usd(account.balance_nanos)
+    message = f"The account has too few credits: this request may cost up to {need} and the balance is {balance}."
+    raise errors.InsufficientQuota(message, held_nanos=account.held_nanos)
 
 
 def place(account: Account, amount_nanos: int, *, is_bounded: bool = False) -> None:
-    """Reserve ``amount_nanos`` on the given row (``movements.write_statement`` writes it). Raises like ``require_available``.
+    """Reserve ``amount_nanos`` on the given row. Raises like ``require_available``.
 
     ``is_bounded``: the caller asks for no more than is available, and for nothing where a refund overdrew the account.
     """
@@ -63,8 +60,7 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
 def correct_counts() -> list[UUID]:
     """Correct ``open_holds`` of the accounts that say another number than they have. Return their ids.
 
-    The count is wrong after an upgrade from a version that did not count, if some of its processes still ran. An account that
-    another session keeps locked is left to the next call.
+    The count is wrong after an upgrade during which processes of a version that did not count still ran.
     """
     counted = Hold.objects.filter(account=OuterRef("pk"), state=Hold.State.HELD).order_by().values("account")
     number = Coalesce(Subquery(counted.annotate(number=Count("pk")).values("number")), 0)
@@ -73,7 +69,7 @@ def correct_counts() -> list[UUID]:
 
 
 def _correct_count(account_id: UUID) -> bool:
-    """Correct one account. Return False if it stays locked."""
+    """Correct one account. Return False if another session keeps it locked: it is left to the next call."""
     try:
         with transaction.atomic():
             account = locks.lock_account(account_id)  # then no hold of it is placed or resolved

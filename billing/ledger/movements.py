@@ -1,8 +1,7 @@
 """Writes holds and ledger entries together with the rows of their accounts, which change once for all of them.
 
-``write_statement`` builds the SQL. The rows that it changes are locked, and what is to be written was decided under the locks
-(``holds``, ``writer``). A batch writes hundreds of holds and entries of few accounts. Were an account changed for resolved
-holds, for placed holds and for entries, its row would have three new versions each time.
+The rows are locked, and what is to be written was decided under the locks (``holds``, ``writer``). A batch writes hundreds of
+holds and entries of few accounts: the row of each gets one new version.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,9 +45,7 @@ def write_statement(
 ) -> Statement:
     """Write resolved and placed holds and new entries, and change each account once by the sum of its rows.
 
-    Holds change the held amount and the count of open holds. Entries change the balance and the last seq, and are appended in
-    the order of their seq. The count may be too low after an upgrade during which processes of an older version still ran. It
-    stops at 0 then, so that money is settled all the same.
+    The count of open holds may be too low (see ``holds.correct_counts``). It stops at 0 then: money is settled.
     """
     ended = [{"reference": hold.reference, "state": hold.state, "settled_nanos": hold.settled_nanos} for hold in resolved]
     parts = {"resolved": ended, "placed": placed, "entries": entries}
@@ -109,10 +106,7 @@ _WRITES: dict[str, Callable[[], str]] = {"resolved": _resolve_sql, "placed": _pl
 
 
 def _changes(*names: str) -> str:
-    """Return the assignments by which these kinds of rows change an account.
-
-    A column that does not change is not assigned, because a trigger looks at the assigned columns.
-    """
+    """Return the assignments by which these kinds of rows change an account: a trigger looks at the assigned columns."""
     held, holds = "held_nanos", "open_holds"
     changes = []
     if "resolved" in names:

@@ -47,10 +47,14 @@ def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
     """
     source = cell.current()
     moving.require_permission()
-    _require_consistent(account_id)  # before anybody waits
+    _require_consistent(account_id)  # before requests wait
     with transaction.atomic():
         account = _lock(account_id)
-        _require_details(account)
+        with connection.cursor() as cursor:
+            kept = archived_days.read_kept(cursor)
+        since = max(kept.details_since, kept.usage_since)
+        if account.created_at.date() < since:  # the other cell would miss these details
+            raise MoveRefused(f"what it used before {since} is archived or dropped in this cell")
         rows = moving.move(account_id, source, target, digest_sql=_DIGEST, progress=progress)
         with cell.use(target):
             _require_consistent(account_id)
@@ -61,10 +65,7 @@ def move(account_id: UUID, target: int, progress: Callable[[str], None]) -> int:
 
 
 def _lock(account_id: UUID) -> Account:
-    """Lock the account for a move: first as requests do, and last against new rows that refer to it.
-
-    Lock its usage mark between the two, so that no usage is summed up meanwhile.
-    """
+    """Lock the account as requests do, then its usage mark, so that no usage is summed up; last against new rows of it."""
     locks.lock_account(account_id)
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM completions_usagemark WHERE account_id = %s FOR UPDATE", [account_id])
@@ -76,12 +77,3 @@ def _require_consistent(account_id: UUID) -> None:
         violations = audit.check(cursor, Scope(account_id))
     if violations:
         raise MoveRefused(f"its ledger in cell {cell.current()} is not consistent: {'; '.join(map(str, violations))}")
-
-
-def _require_details(account: Account) -> None:
-    """Raises MoveRefused if details of the account are archived: the other cell would miss them."""
-    with connection.cursor() as cursor:
-        kept = archived_days.read_kept(cursor)
-    since = max(kept.details_since, kept.usage_since)
-    if account.created_at.date() < since:
-        raise MoveRefused(f"what it used before {since} is archived or dropped in this cell")

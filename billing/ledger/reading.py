@@ -83,10 +83,7 @@ def read_beside(
     older_than: int | None = None,
     newer_than: int | None = None,
 ) -> Neighbourhood:
-    """Return the newest of the selected entries, or those next to a seq in a direction. Costs the same at any depth.
-
-    A search for a model looks at SEARCHED_MAX entries at most.
-    """
+    """Return the newest of the selected entries, or those next to a seq. A search for a model looks at SEARCHED_MAX entries."""
     first_seq, last_seq = _span(account, entry_filter)
     is_backward = newer_than is not None  # towards newer ones
     last_seq = min(last_seq, (older_than or last_seq + 1) - 1)
@@ -117,8 +114,7 @@ def read_before(account: Account, moment: datetime) -> LedgerEntry | None:
 def sum_by_title(account: Account, since: datetime, until: datetime) -> dict[str, tuple[int, int]]:
     """Return the number of entries of each title in a time, and their sum in nanodollars.
 
-    The usage entries, which are the most, are not read. They are all entries less the others, and their sum is the change of
-    the balance less the others.
+    Usage entries are not read: they are all entries less the others, and their sum is the change of the balance less theirs.
     """
     last_seqs = [_entries_before(account, moment) for moment in (since, until)]
     balances = dict(LedgerEntry.objects.filter(account=account, seq__in=last_seqs).values_list("seq", "balance_after_nanos"))
@@ -143,10 +139,7 @@ def add_up(entries: QuerySet[LedgerEntry]) -> dict[str, tuple[int, int]]:
 
 
 def read_batches(account: Account, entry_filter: EntryFilter = ALL_ENTRIES) -> Iterator[list[LedgerEntry]]:
-    """Yield all selected entries up to the last seq of ``account``, newest first, in batches.
-
-    No database connection is held between two batches.
-    """
+    """Yield all selected entries, newest first, in batches. No database connection is held between two batches."""
     first_seq, last_seq = _span(account, entry_filter)
     entries = _filtered(account, entry_filter).filter(seq__gte=first_seq)
     while last_seq >= first_seq:
@@ -199,10 +192,9 @@ def _entries_before(account: Account, moment: datetime) -> int:
 
 
 def _others_passed(account: Account, last_seq: int, offset: int) -> int:
-    """Return how many entries of other types lie among the last ``offset`` usage entries, backwards from ``last_seq``.
+    """Return how many entries of other types, which are few, lie among the last ``offset`` usage entries up to ``last_seq``.
 
-    Entries of other types are few and have an index of their own. Between the n-th of them (from the end) and the end there are
-    ``last_seq - seq`` entries, of which n - 1 are not usage; the n-th is passed if the rest is at most ``offset``.
+    Between the n-th of them (from the end) and the end there are ``last_seq - seq`` entries, of which n - 1 are not usage.
     """
     others = LedgerEntry.objects.filter(account=account, seq__lte=last_seq).exclude(type=LedgerEntry.Type.USAGE_DEBIT)
     place = Window(RowNumber(), order_by=F("seq").desc())

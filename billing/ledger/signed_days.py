@@ -1,23 +1,19 @@
 """The nightly audit: it reads what was booked since the last signed day, and signs off the days that have ended.
 
 A signed day has the last ``seq`` of each account that booked on it, the balance then, and a digest of the entries. The next
-audit begins after that ``seq``. A time would not do, because a transaction may commit late. The seq misses no entry: the
-account is locked from the moment when an entry gets its seq until the commit, so a late commit has a greater seq.
+audit begins after that ``seq``. A time could miss an entry, because a transaction may commit late. A seq misses none: the
+account is locked from the moment when an entry gets its seq until the commit.
 
 The audit checks in three ways that signed entries are unchanged:
 
-- It reads the last signed entry of each account, which must say the same. This reads one row of each account.
-- It asks PostgreSQL's statistics whether entries were updated or deleted since, which triggers refuse. If so, it checks
-  everything.
-- It reads some signed days again each night and checks all that they say. Each day has its turn within ``AUDIT_REPEAT_DAYS``.
-
-Someone may disable the triggers, change a signed day and reset the statistics. The audit finds that when it reads the day
-again. ``verify_ledger`` finds it at once, because it always checks everything.
+- It reads the last signed entry of each account, which must say the same.
+- It asks PostgreSQL's statistics whether entries were updated or deleted since. If so, it checks everything.
+- It reads some signed days again each night. Each day has its turn within ``AUDIT_REPEAT_DAYS``. This finds what was changed by
+  someone who disabled the triggers and reset the statistics; ``verify_ledger``, which checks everything, finds it at once.
 """
 
 import logging
 from datetime import UTC, date, datetime, timedelta
-from itertools import chain
 
 from django.conf import settings
 from django.db.backends.utils import CursorWrapper
@@ -50,13 +46,13 @@ SEAL = """encode(sha256(convert_to(
 def verify(now: datetime) -> list[Violation]:
     """Check what was booked since the last signed day, sign off the days that have ended, and read some again.
 
-    Without violations, each step is committed: a run that is interrupted continues where it was. Returns each invariant once.
+    Without violations, each step is committed, so a later run continues. Returns each invariant once.
     """
-    found = [_verify_since_signed((now - _SETTLED_AFTER).astimezone(UTC).date())]
+    found = _verify_since_signed((now - _SETTLED_AFTER).astimezone(UTC).date())
     for day in _due():
-        found.append(_verify_again(day))
+        found += _verify_again(day)
     by_name: dict[str, Violation] = {}
-    for violation in chain.from_iterable(found):
+    for violation in found:
         by_name.setdefault(violation.invariant.name, violation)
     return list(by_name.values())
 
@@ -72,7 +68,7 @@ def _verify_since_signed(today: date) -> list[Violation]:
             logger.warning("PostgreSQL counts %d changed entries: checking everything", rows_changed - rows_changed_before)
             violations = audit.check(cursor, Scope())
         else:
-            violations = [*audit.check_few(cursor), *audit.check(cursor, Scope(since=last + _DAY))]
+            violations = [*audit.check(cursor, Scope(), is_few=True), *audit.check(cursor, Scope(since=last + _DAY))]
         return _sign_if_consistent(cursor, violations, last, today, rows_changed)
 
 
@@ -92,7 +88,8 @@ def _sign(cursor: CursorWrapper, last: date | None, today: date, rows_changed: i
     since, values = last + _DAY, {"since": last + _DAY, "until": today}
     if since < today:
         cursor.execute(_SIGN_LEDGERS, values)
-    for day in _days(since, today):
+    for number in range((today - since).days):
+        day = since + number * _DAY
         cursor.execute(_SEAL, [day])
         seal = cursor.fetchone()[0]
         cursor.execute(_INSERT_DAY, [day, seal, rows_changed])
@@ -102,15 +99,9 @@ def _sign(cursor: CursorWrapper, last: date | None, today: date, rows_changed: i
     cursor.execute(_NOTE_LAST, {"cell": cell.current()})
 
 
-def _days(since: date, until: date) -> list[date]:
-    return [since + number * _DAY for number in range(max((until - since).days, 0))]
-
-
 def _due() -> list[date]:
     """Return signed days to be read again tonight, those that were read longest ago first."""
-    if not settings.AUDIT_REPEAT_DAYS:
-        return []
-    number = -(-AuditedDay.objects.count() // settings.AUDIT_REPEAT_DAYS)
+    number = -(-AuditedDay.objects.count() // settings.AUDIT_REPEAT_DAYS) if settings.AUDIT_REPEAT_DAYS else 0
     return list(AuditedDay.objects.order_by("checked_at", "day").values_list("day", flat=True)[:number])
 
 

@@ -1,7 +1,7 @@
 """The only writer of ledger entries. An entry and the new balance are written in one statement, once for each reference.
 
 A function that takes an Account needs it locked (``billing.locks``), and updates the balance and last seq of the object for
-further decisions. ``grant_support_credit`` takes an id and locks the account itself.
+further decisions.
 
 An entry that is neither usage nor of a payment at a processor has a ManualEntry: who booked it, by hand or by a command.
 """
@@ -61,9 +61,8 @@ def debit_usage(
 ) -> NewEntry:
     """Charge one completion; ``movements.write_statement`` writes the entry. A completion that costs 0 has an entry, too.
 
-    ``settlement`` says where the figures come from: reported by the upstream, estimated, or partial. ``spender`` is an id of
-    the caller's; the account can filter its entries by it. A second run of a completion names the first one in ``repeats``, and
-    its charge in ``charged_before_nanos``: ``cost_nanos`` is the rest.
+    ``settlement`` says where the figures come from, and ``spender`` is an id of the caller's. A second run of a completion
+    names the first one in ``repeats``, and its charge in ``charged_before_nanos``: ``cost_nanos`` is the rest.
     """
     metadata = {
         "model": model,
@@ -84,8 +83,7 @@ def debit_usage(
 def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> NewEntry:
     """Credit what the usage of ``reference`` was charged too much, once.
 
-    ``movements.write_statement`` and then ``insert_manual_entries_statement`` write it. No person books it: the record of who
-    did names the user and host of this process.
+    ``movements.write_statement`` and then ``insert_manual_entries_statement`` write it.
     """
     reason = "The charge was an estimate, and it was more than the request cost."
     metadata = {"reason": reason, "model": model, "completionId": reference}
@@ -124,20 +122,16 @@ def return_refund(account: Account, payment: Payment, *, amount_cents: int, refe
 def refund_credit(
     account: Account, credit: LedgerEntry, *, amount_nanos: int, reference: str, reason: str, issued_by: User
 ) -> BookedEntry:
-    """Take back ``amount_nanos`` of one earlier credit of the account, because that money was paid back.
+    """Take back a part of one earlier credit, because that money was paid back. Raises ReferenceReused, AmountNotPositive.
 
     A trigger refuses more than is left of the credit (IntegrityError): ``billing.ledger.credits`` says how much that is.
-    Raises ReferenceReused, AmountNotPositive.
     """
     metadata = {"reason": reason, **_credit_metadata(credit)}
     return _book(account, _REFUND, -amount_nanos, f"refund:{reference}", metadata, issued_by)
 
 
 def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, reason: str, issued_by: User) -> BookedEntry:
-    """Take back ``amount_nanos`` of one earlier credit that was booked wrongly. A credit is corrected once: by its reference.
-
-    Like ``refund_credit`` otherwise. Raises ReferenceReused if it was corrected by another amount.
-    """
+    """As ``refund_credit``, of a credit that was booked wrongly, once. Raises ReferenceReused if its amount was another."""
     metadata = {"reason": reason, **_credit_metadata(credit)}
     return _book(account, _REFUND, -amount_nanos, f"{CORRECTION}{credit.pk}", metadata, issued_by)
 
@@ -150,10 +144,9 @@ def _credit_metadata(credit: LedgerEntry | None) -> dict[str, str]:
 def grant_support_credit(
     account_id: UUID, *, amount_cents: int, reason: str, reference: str, issued_by: User | None = None
 ) -> BookedEntry:
-    """Credit an account on behalf of support, in a transaction of its own.
+    """Credit an account on behalf of support, in a transaction of its own. Raises ReferenceReused, AmountNotPositive.
 
     ``reference`` is made before the first attempt, by the form for example: a second attempt returns the entry of the first.
-    Raises ReferenceReused if the reference names another entry, AmountNotPositive.
     """
     with transaction.atomic():
         account = locks.lock_account(account_id)
