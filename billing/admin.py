@@ -119,9 +119,9 @@ class AccountAdmin(AccountActPages, ShowsCreation, ClosesAbandonedAccounts, Reco
             "may_credit": self._may_credit(request, account),
             "has_active_member": Account.objects.filter(lifecycle.HAS_ACTIVE_MEMBER, pk=account.pk).exists(),
             "sums": [
-                ("Balance", usd(funds.balance)),
-                ("Held by running requests", usd(funds.held)),
-                ("Available", usd(funds.available)),
+                ("Balance", usd(funds["balance"])),
+                ("Held by running requests", usd(funds["held"])),
+                ("Available", usd(funds["available"])),
             ],
             "sections": sections.read(request, account),
         }

@@ -44,7 +44,6 @@ class ActFilter:
 
 
 def find(account: Account, selected: ActFilter) -> QuerySet[Activity]:
-    """Return the acts that the filter selects, the newest first."""
     acts = Activity.objects.filter(account_id=account.pk).exclude(act__in=_INTERNAL).select_related("actor")
     if selected.act:
         acts = acts.filter(act=selected.act)

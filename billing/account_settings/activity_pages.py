@@ -26,8 +26,6 @@ _KEY_MAX = 2**63 - 1
 
 
 class ActivityForm(ListForm):
-    """Which acts are listed."""
-
     act = forms.ChoiceField(required=False, choices=_ACTS, label="What")
     by = forms.ChoiceField(required=False, choices=_DOERS, label="Who")
     older = number_fields.IntegerField(required=False, min_value=1, max_value=_KEY_MAX, widget=forms.HiddenInput)
@@ -36,7 +34,6 @@ class ActivityForm(ListForm):
 
     @property
     def act_filter(self) -> ActFilter:
-        """What a valid form selects."""
         by = self.cleaned_data["by"]
         return ActFilter(self.cleaned_data["act"] or None, Doer[by] if by else None, self.begin, self.end)
 
@@ -44,7 +41,6 @@ class ActivityForm(ListForm):
 @require_safe
 @member_page_for(Permission.SEE_SETTINGS)
 def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
-    """List the acts that the filters select, newest first."""
     form = ActivityForm(request.GET)
     context: dict[str, Any] = {"form": form, "is_filtered": bool(form.filters)}
     if not form.is_valid():
@@ -62,7 +58,6 @@ def show_activity(request: HttpRequest, account: Account) -> HttpResponse:
 @require_GET
 @member_page_for(Permission.SEE_SETTINGS)
 def download_activity(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Download the acts that the filters select as CSV."""
     form = ActivityForm(request.GET)
     if not form.is_valid():
         raise form.refusal()

@@ -95,9 +95,6 @@ def _lock(request: HttpRequest, account: Account) -> Account:
     return locked
 
 
-# --- What is left -------------------------------------------------------------------------------------------------
-
-
 def refund_closed() -> int:
     """Pay back what is left of closed accounts of which nothing runs any more. Return how many are done."""
     waiting = AccountClosing.objects.filter(is_refunded=True, refunded_at=None, undone_at=None, erased_at=None)

@@ -71,7 +71,6 @@ def close_account(request: HttpRequest, account: Account) -> HttpResponse:
 @member_page_for(Permission.CLOSE_ACCOUNT)
 @reauthenticates
 def undo_closing(request: HttpRequest, account: Account) -> HttpResponse:
-    """Open the account again."""
     try:
         closing.undo(request, account)
         messages.success(request, "The account is open again. Its keys work.")

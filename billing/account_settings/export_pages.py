@@ -40,7 +40,6 @@ def export_data(request: HttpRequest, account: Account) -> HttpResponse:
 @require_GET
 @member_page_for(Permission.EXPORT_DATA)
 def download_export(request: HttpRequest, account: Account, export_id: UUID) -> HttpResponseBase:
-    """Download the file of an export that is ready."""
     export = get_object_or_404(account.exports, pk=export_id, state=State.READY)
     file = {"filename": f"export-{export.ready_at:%Y-%m-%d}.zip", "content_type": "application/zip"}
     parts = exports.read_parts(export)

@@ -81,9 +81,6 @@ def forget_expired() -> int:
     return len(expired)
 
 
-# --- Making -------------------------------------------------------------------------------------------------------
-
-
 def make_waiting() -> int:
     """Make the exports that were asked for. Return how many are ready."""
     made = 0

@@ -13,7 +13,6 @@ from billing.models import Account
 @require_safe
 @member_page_for(Permission.SEE_SETTINGS)
 def show(request: HttpRequest, account: Account) -> HttpResponse:
-    """Show what can be set."""
     context = {
         "account_id": account.pk,
         "opened_at": account.created_at,

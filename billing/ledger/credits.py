@@ -79,7 +79,6 @@ def taken_back_by_hand(credit: LedgerEntry) -> int:
 
 
 def find_credit(account: Account, entry_id: UUID) -> Credit | None:
-    """Return one credit of the account."""
     return next((credit for credit in read_credits(account) if credit.entry.pk == entry_id), None)
 
 

@@ -17,8 +17,6 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 class NewWarning(msgspec.Struct, frozen=True):
-    """A warning as ``insert_warnings_statement`` writes it."""
-
     account_id: UUID
     kind: str
     data: dict[str, Any]

@@ -26,8 +26,6 @@ class NewHold(msgspec.Struct, frozen=True):
 
 
 class NewEntry(msgspec.Struct, frozen=True):
-    """An entry to be appended."""
-
     id: UUID
     account_id: UUID
     seq: int

@@ -51,8 +51,6 @@ class Neighbourhood:
 
 @dataclass(frozen=True)
 class EntryPage(EntryFilter):
-    """Selects the entries of one page, newest first."""
-
     limit: int = LIMIT_DEFAULT
     offset: int = 0
 

@@ -1,7 +1,6 @@
 """What an account has, and its ledger entries, as plain values for pages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from billing.models import Account, LedgerEntry
@@ -9,19 +8,11 @@ from gateway_project.text import dollars
 from gateway_project.text.dollars import Amount
 
 
-@dataclass(frozen=True)
-class Funds:
-    """What an account has, on a page: what is held and what is available add up to the balance as they are shown."""
-
-    balance: Amount
-    held: Amount
-    available: Amount
-
-
-def show_funds(account: Account) -> Funds:
+def show_funds(account: Account) -> dict[str, Amount]:
+    """Return what an account has, for a page: the parts add up to the balance as they are shown."""
     decimals = dollars.decimals([account.balance_nanos, account.held_nanos, account.available_nanos])
     held, available = dollars.show_parts([account.held_nanos, account.available_nanos], decimals, is_floored=True)
-    return Funds(dollars.show_floored(account.balance_nanos, decimals), held, available)
+    return {"balance": dollars.show_floored(account.balance_nanos, decimals), "held": held, "available": available}
 
 
 def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -137,7 +137,6 @@ def correct_credit(account: Account, credit: LedgerEntry, *, amount_nanos: int, 
 
 
 def _credit_metadata(credit: LedgerEntry | None) -> dict[str, str]:
-    """Return the metadata by which a refund, or its return, refers to the credit."""
     return {"entryId": str(credit.pk)} if credit else {}
 
 

@@ -145,9 +145,6 @@ def _find_foreign_ids(payment: Payment, report: Report) -> list[str]:
     return [f"the processor's ids are those of another payment here, {other.pk}" for other in others[:1]]
 
 
-# --- Under the locks ----------------------------------------------------------------------------------------------
-
-
 def _apply(account: Account, payment: Payment, report: Report) -> Booked:
     paid = Payment.Status.PAID
     notes = ["no longer contradicts"] if payment.refusal else []

@@ -20,7 +20,7 @@ from django.utils.crypto import salted_hmac
 
 from billing.models import Payment
 from billing.payments import processor
-from billing.payments.processor import Card, Declined, Event, InvalidEvent, Page, ProcessorUnavailable, Report
+from billing.payments.processor import Card, Declined, Event, InvalidEvent, ProcessorUnavailable, Report
 from gateway_project import identifiers
 
 WORKING, CONFIRMED, LOST = "works", "needs you", "is lost"  # cards of the demo, by what their bank does later
@@ -56,10 +56,10 @@ class DemoProcessor:
         """A secret of this machine, which need not be set."""
         return salted_hmac("billing.payments.demo_processor", "webhook", algorithm="sha256").hexdigest()
 
-    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
+    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> tuple[str, str]:
         opened_id = f"demo_{identifiers.short_uuid7()}"
         _begin(opened_id, payment, return_url=return_url, keeps_card=keeps_card)
-        return Page(opened_id, reverse("demo-payment", args=[opened_id]))
+        return opened_id, reverse("demo-payment", args=[opened_id])
 
     def close_page(self, session_id: str) -> None:
         found = read(session_id)
@@ -128,9 +128,6 @@ def sign_event(payment: DemoPayment, type: str) -> tuple[str, dict[str, str]]:
     return body, {"Content-Type": "application/json", processor.SIGNATURE_HEADER: signature}
 
 
-# --- Files --------------------------------------------------------------------------------------------------------
-
-
 def _begin(id: str, payment: Payment, *, return_url: str = "", **facts: Any) -> None:
     created_at = int(datetime.now(UTC).timestamp())
     write(DemoPayment(id, str(payment.pk), payment.amount_cents, payment.currency, return_url, created_at, **facts))
@@ -147,7 +144,6 @@ def read(payment_id: str) -> DemoPayment:
 
 
 def change(payment: DemoPayment, **changes: str | int) -> DemoPayment:
-    """Write the payment with these changes, and return it."""
     write(changed := replace(payment, **changes))  # type: ignore[arg-type]
     return changed
 

@@ -35,7 +35,6 @@ class CreditForm(forms.Form):
 
     @property
     def amount_cents(self) -> int:
-        """The chosen amount of a valid form."""
         return int(self.cleaned_data.get("preset") or self.cleaned_data["amount"])
 
 

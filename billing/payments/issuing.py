@@ -19,12 +19,10 @@ from gateway_project.text import dollars
 
 
 def invoice(payment: Payment) -> bytes:
-    """Return the invoice of a paid payment as PDF."""
     return _issue(payment, summaries.receipt_number(payment), _invoice)
 
 
 def credit_note(note: CreditNote) -> bytes:
-    """Return a credit note as PDF."""
     return _issue(note.payment, note.number, lambda payment: _credit_note(note, payment))
 
 

@@ -145,7 +145,6 @@ def _ask(payment: Payment) -> bool:
 @require_safe
 @payer_page
 def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Show the receipt of a paid payment, to print."""
     payment = get_object_or_404(account.payments, pk=payment_id, status=Payment.Status.PAID)
     context = {
         "payment": summaries.summarize(payment),
@@ -161,7 +160,6 @@ def show_receipt(request: HttpRequest, account: Account, payment_id: UUID) -> Ht
 @require_safe
 @payer_page
 def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Download the invoice of a paid payment as PDF."""
     payment = get_object_or_404(account.payments.select_related("account"), pk=payment_id, status=Payment.Status.PAID)
     return _pdf(issuing.invoice(payment), f"invoice-{summaries.receipt_number(payment)}")
 
@@ -169,7 +167,6 @@ def download_invoice(request: HttpRequest, account: Account, payment_id: UUID) -
 @require_safe
 @payer_page
 def download_credit_note(request: HttpRequest, account: Account, number: str) -> HttpResponse:
-    """Download a credit note as PDF."""
     note = credit_notes.find(account, number)
     if note is None:
         raise Http404

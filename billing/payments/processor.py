@@ -77,14 +77,6 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Page:
-    """A page of the processor that takes one payment."""
-
-    session_id: str
-    url: str
-
-
-@dataclass(frozen=True)
 class Event:
     """A signed event. ``session_id`` or ``intent_id`` says which payment it is about; neither: it is about none.
 
@@ -131,8 +123,8 @@ class Processor(Protocol):
     def webhook_secret(self) -> str:
         """What the processor signs events with, or ''."""
 
-    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
-        """Open the page that takes this payment, and may keep the card. The same payment gets the same page again."""
+    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> tuple[str, str]:
+        """Open the page that takes this payment, and may keep the card: its id and URL. A payment gets the same page again."""
 
     def close_page(self, session_id: str) -> None:
         """Close a page, so that nobody can pay there any more. One that is paid or closed already stays as it is."""

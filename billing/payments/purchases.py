@@ -33,8 +33,9 @@ def begin(
         cards.expect(account, payment)
     return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
     try:
-        page = processor.open_page(payment, return_url=return_url, email=request.user.email, keeps_card=keeps_card)  # type: ignore[union-attr]
-        payment.session_id, payment.page_url = page.session_id, page.url
+        email = request.user.email  # type: ignore[union-attr]
+        page = processor.open_page(payment, return_url=return_url, email=email, keeps_card=keeps_card)
+        payment.session_id, payment.page_url = page
         with transaction.atomic():
             payment.save(update_fields=["session_id", "page_url"])  # only these: an event may have paid it meanwhile
     except (ProcessorUnavailable, IntegrityError) as error:  # of the database, if the page is that of another payment

@@ -15,7 +15,7 @@ from stripe import StripeClient
 
 from billing.models import Payment
 from billing.payments import processor
-from billing.payments.processor import Card, Declined, Event, Page, ProcessorUnavailable, Report, printable
+from billing.payments.processor import Card, Declined, Event, ProcessorUnavailable, Report, printable
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
@@ -49,7 +49,7 @@ class StripeProcessor:
             max_network_retries=2,  # of requests that Stripe knows again by their idempotency key
         )
 
-    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> Page:
+    def open_page(self, payment: Payment, *, return_url: str, email: str, keeps_card: bool) -> tuple[str, str]:
         """Open a Checkout Session, under the payment's id as idempotency key."""
         known, product = {"payment": str(payment.pk)}, {"name": "Credit for the Model Gateway"}
         price: Any = {"currency": payment.currency, "unit_amount": payment.amount_cents, "product_data": product}
@@ -73,7 +73,7 @@ class StripeProcessor:
             params["payment_method_options"] = {"card": {"request_three_d_secure": "any"}}
         with _translated():
             session = self._client.v1.checkout.sessions.create(params, {"idempotency_key": f"open-{payment.pk}"})
-        return Page(session.id, session.url or "")
+        return session.id, session.url or ""
 
     def close_page(self, session_id: str) -> None:
         """Expire the Checkout Session. Stripe refuses that of one that is complete or expired."""
@@ -142,8 +142,6 @@ class StripeProcessor:
             for intent in self._client.v1.payment_intents.list(params).auto_paging_iter():
                 if intent.status == "succeeded" and _ours(intent):
                     yield self._report_intent(intent)
-
-    # --- Stripe's objects -------------------------------------------------------------------------------------------
 
     def _report_session(self, session: Any) -> Report:
         """Report the payment as its page says it, and what only the intent says, if there is one."""

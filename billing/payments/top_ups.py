@@ -131,9 +131,6 @@ def summarize(rule: TopUpRule | None) -> dict[str, Any] | None:
     }
 
 
-# --- Telling members ----------------------------------------------------------------------------------------------
-
-
 def tell(processor: Processor | None) -> int:
     """Warn the members of each account whose rule is stopped, once for each stop. Return how many were told."""
     return sum(_tell(processor, each) for each in list(_untold(processor).values_list("account_id", flat=True)))
@@ -157,9 +154,6 @@ def _tell(processor: Processor | None, account_id: UUID) -> bool:
             data = {"cause": stop.cause, "reason": stop.why, "advice": stop.advice, "needs_payer": stop.cause == Cause.CONFIRM}
             AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.TOP_UP_STOPPED, data=data)
     return stop is not None
-
-
-# --- What an attempt came to --------------------------------------------------------------------------------------
 
 
 def _finish(account_id: UUID, payment: Payment, declined: Declined | None) -> None:

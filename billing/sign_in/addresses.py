@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.http import HttpRequest
+from django.urls import reverse
 
 from billing import locks
 from billing.accounts import lifecycle
@@ -50,7 +51,7 @@ def send_sign_up(request: HttpRequest, email: str) -> None:
 
 def _send_or_tell(request: HttpRequest, email: str, is_taken: bool, template: str, purpose: Purpose, key: str) -> None:
     if is_taken:
-        mails.send_page(request, email, "sign_up_again", "account_reset_password")
+        mails.send_path(request, email, "sign_up_again", reverse("account_reset_password"))
     else:
         mails.send_link(request, email, template, purpose, key)
 
@@ -72,9 +73,6 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
     except IntegrityError:
         return False
     return True
-
-
-# --- Change of address --------------------------------------------------------------------------------------------
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
@@ -147,9 +145,6 @@ def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> b
     key = links.make(Purpose.UNDO_ADDRESS, {"change": str(asked.pk)}, bound_to=None)
     details = {"address": asked.address, "cause": mails.Cause.SECURITY}
     return mails.send_link(request, asked.former, template, Purpose.UNDO_ADDRESS, key, **details)
-
-
-# --- Undoing it ---------------------------------------------------------------------------------------------------
 
 
 def read_undo(key: str, *, locks_user: bool = False) -> AddressChange | None:

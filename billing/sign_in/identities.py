@@ -76,8 +76,6 @@ def describe(identity: SocialAccount) -> str:
 
 
 class IdentityAdapter(DefaultSocialAccountAdapter):
-    """What django-allauth asks of the project about identities."""
-
     error_messages = {
         **DefaultSocialAccountAdapter.error_messages,
         "no_password": "This is your only way to sign in. Set a password first.",

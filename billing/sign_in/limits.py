@@ -95,7 +95,6 @@ def mailbox(email: str) -> str:
 
 
 def mails_limit(cause: str) -> Limit:
-    """Return the limit of all mails."""
     return Limit(f"mails, {cause}", Rate.of(settings.MAILS_PER_HOUR, 3_600))
 
 
@@ -154,7 +153,6 @@ def give_back_attempt(limits: Iterable[Limit]) -> None:
 
 
 def find_known_devices(email: str) -> QuerySet[SignInLimit]:
-    """Return the limits of a user on known devices."""
     return SignInLimit.objects.filter(email_digest=_digest(email))
 
 

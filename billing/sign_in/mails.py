@@ -86,17 +86,13 @@ def _write(email: str, template: str, context: dict[str, Any]) -> EmailMultiAlte
 def send_link(request: HttpRequest, email: str, template: str, purpose: links.Purpose, key: str, **context: Any) -> bool:
     """Send a mail with a link that the request leads to. Return False if that was not possible. ``cause`` as of ``send``."""
     # What the link proves stands behind its ?, which no log has.
-    return _send_path(request, email, template, f"{reverse(purpose.page)}?key={key}", **context)
+    return send_path(request, email, template, f"{reverse(purpose.page)}?key={key}", **context)
 
 
-def send_page(request: HttpRequest, email: str, template: str, page: str) -> bool:
-    """Send a mail that the request leads to, and that names a page. Return False if that was not possible."""
-    return _send_path(request, email, template, reverse(page))
-
-
-def _send_path(
+def send_path(
     request: HttpRequest, email: str, template: str, path: str, *, cause: Cause | None = None, **context: Any
 ) -> bool:
+    """The same, of a page that needs no key."""
     try:
         link = f"{hosts.mailed_base_url(request)}{path}"
     except hosts.NoBaseHost as error:
@@ -136,7 +132,7 @@ def notify_of_sign_in(request: HttpRequest, user: User) -> None:
     address = client_address(request) or "an unknown address"
     browser = devices.describe_browser(request.META.get("HTTP_USER_AGENT", ""))
     context = {"at": now, "address": address, "browser": browser, "cause": Cause.SECURITY}
-    _send_path(request, user.email, "signed_in", reverse("usersessions_list"), **context)
+    send_path(request, user.email, "signed_in", reverse("usersessions_list"), **context)
 
 
 def notify(user: User, change: str) -> None:

@@ -39,7 +39,6 @@ class AskForReset(SendLink):
 @never_cache
 @sensitive_post_parameters()
 def set_password(request: HttpRequest) -> HttpResponse:
-    """Let whoever has the link set the password."""
     key = request.POST.get("key") or request.GET.get("key", "")
     user = password_links.find_user(key)
     if user is None:

@@ -64,7 +64,6 @@ def forget_password(request: HttpRequest) -> None:
 
 
 def note_password(request: HttpRequest) -> None:
-    """Note in the session that the user has just given the password."""
     request.session[_GIVEN_AT] = int(time.time())
 
 

@@ -47,7 +47,6 @@ def note_sign_in(request: HttpRequest) -> None:
 
 
 def find_open(user: Any) -> QuerySet[UserSession]:
-    """Return the user's sessions that have not expired, the newest first."""
     kept = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
     found: QuerySet[UserSession] = UserSession.objects.filter(Exists(kept), user=user)
     return found.order_by("-created_at", "-pk")
