@@ -1,7 +1,6 @@
 """What was done to an account, as its owners may read it: who, what, when and from where.
 
-Owners see what support staff did, but not their reasons, tickets, values and addresses. The statement has the reasons that are
-meant for owners. Requests of staff that wait for a second person are left out, because they have changed nothing yet.
+Of support staff they see no reasons, tickets, values and addresses, nor requests that wait for a second person.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Closes an account for its owner, pays back what is left, and undoes the closing, until ``erasure`` erases personal data.
 
-Closing makes the account inactive, as staff do. The admission of each request reads that under the account's lock, so the keys
-stop at once. Running requests are settled as usual. After the last one, the processor pays back what is left, which is booked
-like any refund: as the difference to the processor's report. What was not bought with a processor, such as a bank transfer, is
+The admission of each request reads under the account's lock that it is closed, so the keys stop at once. Running requests are
+settled as usual. After the last one, the processor pays back what is left, which is booked like any refund. Bank transfers are
 left to staff. Support credit is forfeited.
 """
 

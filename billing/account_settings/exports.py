@@ -1,7 +1,7 @@
 """All data of an account as one ZIP file: of each table a JSON and a CSV file. Made in the background, kept for some days.
 
-The file is written row by row into parts in the database, which all hosts can read. So no process has more than one part in
-memory. If a worker dies, another one makes its export again from the start.
+It is written row by row into parts in the database, so that no process has more than one in memory. If a worker dies, another
+one starts again.
 """
 
 import json
@@ -60,7 +60,6 @@ def ask(request: HttpRequest, account: Account) -> AccountExport:
 
 
 def read_parts(export: AccountExport) -> Generator[bytes, None, None]:
-    """Return the file of an export that is ready, a part at a time."""
     for number in range(-(-export.size_bytes // PART_BYTES)):
         part = ExportPart.objects.filter(export=export, number=number).values_list("content", flat=True).first()
         pool.release_connection()

@@ -1,7 +1,7 @@
 """Reads since when details and sums of usage are kept. The audit expects nothing from before.
 
-Details of completions are dropped by whole UTC days, in order. To a day belong its usage entries, a range of ``seq`` for each
-account (``signed_days``), and the holds that failed on it. So the seq of an entry says whether its details are kept.
+Details are dropped by whole UTC days, in order. The usage entries of a day are a range of ``seq`` for each account
+(``signed_days``), so the seq of an entry says whether its details are kept.
 """
 
 from dataclasses import dataclass

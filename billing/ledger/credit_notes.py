@@ -1,7 +1,6 @@
 """Numbers the credit notes of an account: one for each entry that takes back a payment, or that returns what was taken back.
 
-The ledger is append-only and its order never changes. So the numbers 1, 2, 3 ... have no gaps, and a note keeps its number,
-without a table. They are a sequence of their own, because the numbers of invoices are those of payments.
+The ledger is append-only, so the numbers 1, 2, 3 ... have no gaps, and a note keeps its number, without a table.
 """
 
 from dataclasses import dataclass

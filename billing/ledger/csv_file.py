@@ -1,8 +1,4 @@
-"""The ledger of an account as a CSV file: one line for each entry, newest first, with exact dollars and whole cents.
-
-The file is streamed, one batch in memory at a time, and few files at a time. Text that others wrote cannot act as a spreadsheet
-formula.
-"""
+"""The ledger of an account as a streamed CSV file: a line for each entry, newest first, in exact dollars and whole cents."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,6 @@
 """Money reserved for usage: a hold is placed at admission, and settled, released or expired exactly once.
 
-``require_available``, ``place`` and ``resolve`` decide. The caller has locked the rows; these functions keep the rows up to
-date, so that a batch can decide its next request with them. ``movements`` builds the SQL that writes the decisions.
+The caller has locked the rows. These functions keep them up to date, so that a batch can decide its next request with them.
 """
 
 import logging

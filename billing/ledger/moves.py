@@ -1,7 +1,4 @@
-"""Moves an account to another cell. Its ledger is checked before the move, and in the new cell before the move is committed.
-
-The account is locked from the first row to the last. Its requests wait meanwhile: a second for each 50,000 rows.
-"""
+"""Moves an account to another cell, with its ledger checked before and after. Its requests wait: a second for 50,000 rows."""
 
 from collections.abc import Callable
 from uuid import UUID

@@ -18,8 +18,7 @@ def show_funds(account: Account) -> dict[str, Amount]:
 def format_entry(entry: LedgerEntry, *, issued_by: str = "", names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return one entry for a template, which formats the amounts. ``facts`` is what else it says: names and values.
 
-    ``issued_by`` is the email address of the issuer of a credit, if the reader may see it; ``names`` are those of spenders by
-    their ids.
+    ``issued_by`` is the issuer of a credit, if the reader may see it; ``names`` are those of spenders by their ids.
     """
     return {
         "id": str(entry.pk),

@@ -56,9 +56,9 @@ def begin(request: HttpRequest | None, account: Account, processor: Processor, a
 def bring_up_to_date(
     processor: Processor, payment_id: UUID, event: Event | None = None, *, intent_id: str | None = None
 ) -> Booked | None:
-    """Book what the processor reports of the payment. Return None if it has no page and no payment there.
+    """Book what the processor reports; not in a transaction, because it may take seconds. Raises ProcessorUnavailable.
 
-    Raises ProcessorUnavailable. Must not run in a transaction: the processor may take seconds.
+    Return None if the payment has no page and no payment there.
     """
     for _ in range(_ATTEMPTS_MAX):
         payment = Payment.objects.get(pk=payment_id)
@@ -188,8 +188,7 @@ def describe_payer(account: Account) -> dict[str, str]:
 def _take_back(account: Account, payment: Payment, report: Report) -> list[str]:
     """Debit what the processor took back and the ledger does not have yet. The total is never more than was paid.
 
-    If staff took back a part by hand, for example by bank transfer, a later report up to that amount is taken for the same
-    money and is not booked again. What is booked already stays booked.
+    What staff took back by hand, and a later report up to that amount, are taken for the same money.
     """
     before_cents = _taken_back_cents(payment)
     if (payment.refunded_cents, payment.disputed_cents) == (report.refunded_cents, report.disputed_cents):

@@ -1,7 +1,4 @@
-"""The demo processor's own page, which stands for Stripe's: here the payer, the bank and the seller are one person.
-
-Each button changes the demo payment and sends the gateway a signed event over HTTP, as a processor does.
-"""
+"""The demo processor's own page, for payer, bank and seller. Each button sends the gateway a signed event over HTTP."""
 
 from dataclasses import dataclass
 from typing import Any

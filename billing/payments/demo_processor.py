@@ -1,8 +1,4 @@
-"""A processor for a developer's machine: it moves no money and needs no network.
-
-Its payments are files in GATEWAY_VAR. Its page (``demo_pages``) does what a payer, a bank or a seller does elsewhere, and sends
-the same signed events over HTTP as Stripe does.
-"""
+"""A processor for a developer's machine: it moves no money and needs no network. Its payments are files in GATEWAY_VAR."""
 
 import json
 import os

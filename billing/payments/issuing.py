@@ -1,7 +1,4 @@
-"""Issues invoices and credit notes. A file is made when it is first asked for; its row then stays as it is, byte by byte.
-
-Whom a payment was billed to, and by whom, is kept with the payment.
-"""
+"""Issues invoices and credit notes. A file is made when it is first asked for; its row then stays as it is, byte by byte."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -111,7 +111,7 @@ def cancel_payment(request: HttpRequest, account: Account, payment_id: UUID) -> 
 @leads_to_processor
 @payer_page
 def retry_payment(request: HttpRequest, account: Account, payment_id: UUID) -> HttpResponse:
-    """Begin another payment of the same amount as one that was not paid, and lead to its page."""
+    """Begin another payment of the amount of one that was not paid, and lead to its page."""
     payment = get_object_or_404(account.payments, pk=payment_id)
     processor = configuration.processor() if account.is_active else None
     if processor is None or not summaries.is_over(payment):

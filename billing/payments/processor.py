@@ -30,10 +30,7 @@ class InvalidEvent(Exception):
 
 
 class Declined(Exception):
-    """The charge of a kept card was declined. The message says why, to the account's members.
-
-    ``is_final``: no further attempt can succeed. ``needs_payer``: the bank wants the payer to confirm (3-D Secure).
-    """
+    """The charge of a kept card was declined; says why, to members. ``needs_payer``: to confirm (3-D Secure)."""
 
     def __init__(self, message: str, *, is_final: bool, needs_payer: bool) -> None:
         super().__init__(message)
@@ -58,8 +55,8 @@ class Card:
 class Report:
     """The state of one payment at the processor at one moment.
 
-    ``payment_id`` is the gateway's own id, which the processor repeats. ``disputed_cents`` is what banks have withdrawn and not
-    reinstated. ``contradiction`` says where the processor's own objects contradict each other, else it is empty.
+    ``payment_id`` is the gateway's own id, and ``disputed_cents`` what banks have withdrawn and not reinstated.
+    ``contradiction`` says where the processor's own objects contradict each other, else it is empty.
     """
 
     payment_id: str
@@ -78,10 +75,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Event:
-    """A signed event. ``session_id`` or ``intent_id`` says which payment it is about; neither: it is about none.
-
-    Raises ValueError if one of its texts cannot be stored: too long, or with control characters or half a character.
-    """
+    """A signed event, about a payment if it names one. Raises ValueError if one of its texts cannot be stored."""
 
     id: str
     type: str
@@ -127,7 +121,7 @@ class Processor(Protocol):
         """Open the page that takes this payment, and may keep the card: its id and URL. A payment gets the same page again."""
 
     def close_page(self, session_id: str) -> None:
-        """Close a page, so that nobody can pay there any more. One that is paid or closed already stays as it is."""
+        """Close a page, where no one can then pay. One that is paid or closed already stays as it is."""
 
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a kept card without the payer. The same payment is charged once. Raises Declined."""

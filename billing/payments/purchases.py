@@ -46,10 +46,7 @@ def begin(
 
 
 def cancel(request: HttpRequest, payment: Payment, processor: Processor) -> bool:
-    """Close the page of a payment that waits for its payer. Return False if the payment ended otherwise meanwhile.
-
-    Raises ProcessorUnavailable: whether the page is closed is not known then, and it can be closed again.
-    """
+    """Close the page of a payment. Return False if it ended otherwise. Raises ProcessorUnavailable: it can be closed again."""
     processor.close_page(payment.session_id or "")
     booking.bring_up_to_date(processor, payment.pk)
     with transaction.atomic():

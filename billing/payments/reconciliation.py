@@ -1,8 +1,4 @@
-"""Compares the processor's book with this one, once a day, and books what events would have led to.
-
-Each contradiction is kept as a PaymentDifference, which staff see until a run no longer finds it. The audit compares the ledger
-with the payments here.
-"""
+"""Compares the processor's book with this one once a day. Books what events would have led to, and keeps contradictions."""
 
 import contextlib
 import logging

@@ -1,6 +1,6 @@
-"""What stops an automatic top-up, or holds its next purchase back: each cause once, for charges, pages, mails and webhooks.
+"""What stops an automatic top-up, or pauses it: each cause once, for charges, pages, mails and webhooks.
 
-``annotate`` finds the cause in SQL. A rule is charged only if there is none, so nothing can stop it that is not shown, too.
+A rule is charged only if ``annotate`` finds no cause, so nothing can stop it that is not shown, too.
 """
 
 from dataclasses import dataclass
@@ -84,7 +84,6 @@ class Stop:
 
 
 def describe(rule: TopUpRule) -> Stop | None:
-    """Return what stops a rule of ``annotate``."""
     if not rule.stop:  # type: ignore[attr-defined]
         return None
     cause = Cause(rule.stop)  # type: ignore[attr-defined]

@@ -1,7 +1,6 @@
 """Stripe, by its own client. Amounts and states are read from its objects here, and nowhere else.
 
-The payment's id is the ``client_reference_id`` of the Checkout Session and in the metadata of the Payment Intent, so that any
-event leads back to it, in whatever order events arrive.
+The payment's id is in the Checkout Session and in the Payment Intent, so that any event leads back to it, in any order.
 """
 
 from collections.abc import Iterator, Mapping
@@ -254,8 +253,7 @@ _INTENT_STATUS = {
 def _withdrawn_cents(dispute: Any) -> int:
     """Return what the bank has withdrawn for a dispute and not reinstated.
 
-    A dispute's transactions are in the currency of the seller's bank account. In another one than the payment's they say only
-    whether the money is withdrawn.
+    Transactions in another currency, that of the seller's bank account, say only whether the money is withdrawn.
     """
     net = -sum(_whole(transaction.amount) for transaction in dispute.balance_transactions)
     if net <= 0:

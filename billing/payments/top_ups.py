@@ -2,8 +2,7 @@
 
 One attempt is under way at a time. The rule names it, and changes only under the lock of its account. An attempt is a payment,
 and its id is the idempotency key: when an answer is lost, the same charge is requested again, and the card is charged once.
-After each decline the next attempt waits longer. ``stops`` has the causes for which the attempts stop: members are told once,
-and must act.
+``stops`` has the causes for which the attempts stop: members are told once, and must act.
 """
 
 import logging
@@ -105,7 +104,7 @@ def find_rule(account: Account, processor: Processor | None) -> TopUpRule | None
 
 
 def has_working_card(rule: TopUpRule) -> bool:
-    """Say of an annotated rule whether it continues without another payment by a member."""
+    """Say of an annotated rule whether it needs no other payment by a member."""
     stop = stops.describe(rule)
     return rule.is_on and not (stop and stop.needs_card)
 

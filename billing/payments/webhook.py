@@ -1,7 +1,6 @@
 """POST /api/billing/webhooks/<processor>: receives the processor's signed events.
 
-Before the signature is verified a request costs its bounded body and one HMAC: no session, no query. Requests of /api/ pass no
-CSRF check and have no session to protect; the signature says who is calling.
+Before the signature is verified a request costs its bounded body and one HMAC: no session, no query, no CSRF check.
 """
 
 import logging

@@ -60,8 +60,6 @@ class AskForSignUp(SendLink):
 
 
 class ChangeAddress(SendLink):
-    """Where a user changes the address."""
-
     template_name = "account/email.html"
     form_class = AddressForm
 

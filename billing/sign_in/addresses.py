@@ -1,7 +1,6 @@
 """Email addresses that their owners prove with a link: of new people who sign up, and of users who change theirs.
 
-Who does not open the link of a sign-up leaves no row. Each link works once, because what it does can be done once. The former
-address is told of a change when it is asked for and when it is made, and can undo it.
+Each link works once. A sign-up leaves no row until its link is opened. The former address is told of a change, and can undo it.
 """
 
 from datetime import timedelta
@@ -31,19 +30,17 @@ class FormerNotTold(Exception):
 
 
 def may_sign_up(email: str) -> bool:
-    """Return whether people with such an address may sign up without an invitation."""
     domains = [canonical_domain(domain) for domain in settings.SIGN_UP_DOMAINS]
     return settings.SIGN_UP and (not domains or email.rpartition("@")[2] in domains)
 
 
 def is_invited(email: str) -> bool:
-    """Return whether an invitation to join an account waits for someone with this address."""
     waiting = Invitation.objects.filter(email=email, accepted_at=None, revoked_at=None)
     return any(everywhere.run(waiting.filter(expires_at__gt=pool.database_time()).exists, may_miss=True))
 
 
 def send_sign_up(request: HttpRequest, email: str) -> None:
-    """Send a link that opens an account. Whoever has one is told so by mail: nobody else learns that."""
+    """Send a link that opens an account. Whoever has one is told so by mail, so that the page tells no one else."""
     is_taken = User.objects.filter(email=email).exists()
     key = links.make(Purpose.SIGN_UP, {"email": email}, bound_to=None)
     _send_or_tell(request, email, is_taken, "sign_up", Purpose.SIGN_UP, key)
@@ -57,14 +54,14 @@ def _send_or_tell(request: HttpRequest, email: str, is_taken: bool, template: st
 
 
 def read_sign_up(key: str) -> str | None:
-    """Return the address that a link proves, if it is open and still that of nobody."""
+    """Return the address that a link proves, if it is open and no user's."""
     link = links.read(Purpose.SIGN_UP, key)
     email = link and link.facts["email"]
     return email if email and may_sign_up(email) and not User.objects.filter(email=email).exists() else None
 
 
 def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
-    """Make the user and an account. Return False if someone has done so meanwhile."""
+    """Make the user and an account. Return False if that was done meanwhile."""
     try:
         with transaction.atomic():
             user = User.objects.create(email=email, password=password_hash)
@@ -76,10 +73,9 @@ def sign_up(request: HttpRequest, email: str, password_hash: str) -> bool:
 
 
 def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
-    """Send the present address a link that undoes the change, and then the new address a link that confirms it.
+    """Send the present address a link that undoes the change, then the new one a link that confirms it. Raises FormerNotTold.
 
-    If another user has the new address, that user gets a mail that says so, and the page shows no difference. Must not run in a
-    transaction: the mail server may take long. Raises FormerNotTold.
+    Another user who has the new address is told so by mail; the page shows no difference. Not in a transaction: mails are slow.
     """
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():
@@ -160,11 +156,10 @@ def read_undo(key: str, *, locks_user: bool = False) -> AddressChange | None:
 
 
 def undo(request: HttpRequest, key: str) -> User | None:
-    """Give the user the former address back, and end all access that someone else may have: sessions, password and links.
+    """Give the user the former address back, and end all other access: sessions, password, links, later changes of the address.
 
-    Undo later changes of the address as well, and remove the identities and second factors that were added since the change was
-    requested. Return the user, who has no password now, or None if the link ended. Raises IntegrityError if another user has
-    the former address.
+    Identities and second factors that were added since the change was requested are removed, too. Return the user, who has no
+    password now, or None if the link ended. Raises IntegrityError if another user has the former address.
     """
     with transaction.atomic():
         asked = read_undo(key, locks_user=True)

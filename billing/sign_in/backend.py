@@ -60,10 +60,7 @@ def require_not_known_refused(request: HttpRequest, email: str) -> None:
 
 @contextmanager
 def queue(request: HttpRequest, email: str) -> Iterator[None]:
-    """Let in one attempt at a time of those that a limit counts together. Raises ServiceUnavailable, RequestTimeout.
-
-    So an attempt never waits behind many of another user.
-    """
+    """Let in one attempt at a time of those that a limit counts together. Raises ServiceUnavailable, RequestTimeout."""
     with ExitStack() as turns:
         for limit in _limits_of(request, email):
             turns.enter_context(passwords.turn_of(limit.subject, request.META.get("gunicorn.socket")))

@@ -1,7 +1,6 @@
 """Codes of authenticator apps (TOTP): each counts once, however it is written, in all processes.
 
-A code is of a step of 30 seconds. The user's row has the last step that was accepted; no step up to that counts again. Allauth
-remembers used codes in the cache of one process only.
+The user's row has the last step of 30 seconds that was accepted. Allauth remembers used codes in one process only.
 """
 
 import logging
@@ -43,7 +42,7 @@ def match(secret: str, code: str) -> int | None:
 def use_step(user: User, step: int) -> bool:
     """Use up the step and all before it. Return False if that was done before.
 
-    A step that is still to come was used by a clock that was wrong, and does not lock the user out.
+    A later step than now was used by a wrong clock, and does not lock the user out.
     """
     latest = max(auth.yield_hotp_counters_from_time())
     unused = User.objects.filter(Q(last_code_step__lt=step) | Q(last_code_step__gt=latest), pk=user.pk)

@@ -1,6 +1,6 @@
-"""Known devices: browsers in which a user has signed in before. A signed cookie that lasts a year says so.
+"""Known devices: browsers in which a user has signed in before, as a signed cookie says for a year.
 
-Attempts on a known device have a limit of their own. So others cannot keep a user out by failing to sign in as that user.
+Their attempts have a limit of their own, so that others cannot keep a user out by failing to sign in as that user.
 """
 
 from hashlib import sha256
@@ -35,7 +35,6 @@ def was_last(request: HttpRequest, email: str) -> bool:
 
 
 def remember(request: HttpRequest, response: HttpResponse, email: str) -> None:
-    """Make the device known for the user, who has just signed in on it."""
     device, users = _read(request)
     mark = _mark(email)
     users = [*(user for user in users if user != mark), mark][-_USERS_MAX:]

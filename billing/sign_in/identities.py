@@ -1,8 +1,7 @@
 """Identities: accounts of people at Google or GitHub, by which they sign in. Each provider is there if it is configured.
 
-An identity belongs to the user who proved it while signed in (``connect``), or who signed up with it. That the email address is
-the same gives no access: its user signs in as before, and connects the identity. Only addresses that the provider has verified
-count.
+An identity belongs to the user who proved it while signed in (``connect``), or who signed up with it. The same email address
+gives no access. Only addresses that the provider has verified count.
 """
 
 import functools
@@ -135,7 +134,7 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
 
 
 def connect(request: HttpRequest, sociallogin: SocialLogin) -> HttpResponse:
-    """Make the identity one of the signed-in user, unless it is someone else's."""
+    """Make the identity one of the signed-in user, unless it is another user's."""
     identity, text = sociallogin.account, describe(sociallogin.account)
     if not isinstance(request.user, User):
         return redirect("account_login")

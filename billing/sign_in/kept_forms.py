@@ -1,9 +1,8 @@
 """Keeps a form that was sent after its session had ended, and offers it once its sender has signed in again.
 
 The form waits for half an hour in the session of its browser, if its CSRF token proved that a page of ours sent it. It is
-offered only to the user who signed in last with this browser, by a page that shows its fields. Acts that need a recent password
-ask for it again, because someone else may have planted the form. Passwords and codes are never kept, nor is a form with an API
-secret.
+offered only to the user who signed in last with this browser. Acts that need a recent password ask for it again, because
+someone else may have planted the form. Passwords and codes are never kept, nor is a form with an API secret.
 """
 
 import re
@@ -57,7 +56,7 @@ class PageKeptFormMiddleware(MiddlewareMixin):
 
 
 def note_sign_in(request: HttpRequest, *, is_last_user: bool) -> None:
-    """Let the session last as others do, and forget the form if somebody else may have sent it."""
+    """Let the session last as others do, and forget the form if someone else may have sent it."""
     if _FORM in request.session:
         request.session.set_expiry(settings.SESSION_COOKIE_AGE)
         if not is_last_user:

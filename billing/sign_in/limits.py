@@ -1,8 +1,7 @@
 """Limits on attempts to sign in, and on mails: a burst, and then one each few seconds (GCRA, see ``keys.limits.gcra``).
 
-An attempt is counted before its password is hashed, and given back if it succeeds. So most limits count failures. Successes
-have a limit of their own, because each costs a hash and one account must not slow all others. Strangers cannot use it up. The
-state of a limit is one row, which all processes share and one statement reads and writes.
+An attempt is counted before its password is hashed, and given back if it succeeds. Successes have a limit of their own, because
+each costs a hash; strangers cannot use it up. The state of a limit is one row, which all processes share.
 """
 
 import time

@@ -1,8 +1,7 @@
 """Links in mails. Each is signed, expires, and is bound to the credentials of the user on whose behalf it was sent.
 
 A new password or email address makes all earlier links of a user void, because the stamp in a link is made from both. ``void``
-ends them when the user sets a password, undoes a change of address, or ends other sessions: whoever had such a session cannot
-use a link that they had sent to themselves.
+ends them when someone else may have had a session: such a person may have sent a link to themselves.
 """
 
 from dataclasses import dataclass
@@ -38,14 +37,14 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The facts of a link that counts. ``user`` is the user it is bound to; None if nobody can void the link."""
+    """The facts of a link that counts, and the user it is bound to; None if no one can void the link."""
 
     facts: dict[str, Any]
     user: User | None
 
 
 def make(purpose: Purpose, facts: dict[str, Any], *, bound_to: User | None) -> str:
-    """Return the key of a link. It is bound to None if it is for someone who is no user yet, or if no user may void it."""
+    """Return the key of a link, bound to None if it is for someone who is no user yet, or if no user may void it."""
     binding = None if bound_to is None else [bound_to.pk, _stamp(bound_to)]
     return _signer(purpose).sign_object([facts, binding])
 

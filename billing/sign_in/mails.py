@@ -1,10 +1,8 @@
 """Sends every mail of the gateway, within limits. Each is a template, whose first line is the subject.
 
-``mail_html`` makes the HTML part from the text. ``button`` in the context replaces the usual label of the link's button.
-
-The number of mails is limited for each mailbox and day, however its address is written, and for the gateway and hour: apart for
-each ``Cause``, so that mails that strangers request cannot use up the limits of others. Notices of security, about the ways to
-sign in, are limited for each address alone, so that no other mail can hold them back.
+``button`` in the context replaces the usual label of the link's button. Mails are limited for each mailbox and day, and for the
+gateway and hour: apart for each ``Cause``, so that strangers cannot use up the limits of others. Notices of security are
+limited for each address alone, so that no other mail can hold them back.
 """
 
 import logging

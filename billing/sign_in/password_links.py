@@ -1,7 +1,4 @@
-"""Links by which users set a password, once and within their time: invitations, and for those who forgot the password.
-
-What staff send has a row, so that it can be seen and revoked. What is asked for on the page of sign-in has none.
-"""
+"""Links by which users set a password, once. Those that staff send have a row, to be seen and revoked."""
 
 import secrets
 from hashlib import sha256
@@ -20,10 +17,7 @@ from gateway_project.db import pool
 
 
 def invite(request: HttpRequest, user: User, sender: User) -> bool:
-    """Send the user a link, which replaces earlier ones. Return False if the mail could not be sent; the link is revoked then.
-
-    Must not run in a transaction, because the mail server may take long.
-    """
+    """Send the user a link, which replaces earlier ones; not in a transaction. Return False, and revoke it, if that failed."""
     secret, now = secrets.token_urlsafe(32), pool.database_time()
     with transaction.atomic():
         PasswordLink.objects.filter(user=user, used_at=None, revoked_at=None).update(revoked_at=now)
@@ -38,7 +32,7 @@ def invite(request: HttpRequest, user: User, sender: User) -> bool:
 
 
 def send_reset(request: HttpRequest, email: str) -> None:
-    """Send the user with this address a link. Someone who is no user gets a mail at the same cost, which tells no one apart."""
+    """Send the user with this address a link. Someone who is no user gets a mail at the same cost, and cannot be told apart."""
     user = User.objects.filter(email=email, is_active=True).first()
     key = reset_key(user or User(email=email))
     mails.send_link(request, email, "reset" if user else "no_user", Purpose.RESET_PASSWORD, key)

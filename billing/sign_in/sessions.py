@@ -1,4 +1,4 @@
-"""Sessions end when nobody uses them for a while (staff: 12 hours, others: 7 days), and old ones in any case."""
+"""Sessions end when they are not used for a while (staff: 12 hours, others: 7 days), and old ones in any case."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ _PRECISION_SECONDS = 300  # so that a page is seldom a write
 
 
 class PageIdleSessionMiddleware(AuthenticationMiddleware):
-    """Django's ``request.user``, which is nobody once the session was idle for too long, or is too old."""
+    """Django's ``request.user``, who is anonymous once the session was idle for too long, or is too old."""
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)

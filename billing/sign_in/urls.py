@@ -1,7 +1,4 @@
-"""Allauth's paths, as far as the gateway has their pages.
-
-Its acts ask for the password as ours do, and run in a transaction with their record in the activity log.
-"""
+"""Allauth's paths, as far as the gateway has their pages. Its acts ask for the password, and run in a transaction."""
 
 import functools
 from collections.abc import Callable

@@ -1,11 +1,9 @@
 """Chooses the fonts of a text in a PDF, breaks it into lines, and writes each from left to right, as it is drawn.
 
 Latin, Greek, Cyrillic, Arabic and Hebrew letters are embedded. Chinese, Japanese and Korean ones are set in a font of the
-machine that shows the file: an embedded font would be larger than the gateway. Any other letter loses its accents, or becomes
-a question mark.
+machine that shows the file: an embedded one is larger than the gateway. Others lose their accents, or become question marks.
 
-The library's own paragraphs are not used: they run from right to left only with a package that has no wheels, and a line whose
-blanks are of another font than its words gets wider than it may be.
+The library's own paragraphs need a package without wheels to run from right to left, and set lines too wide that mix fonts.
 """
 
 import re
