@@ -65,7 +65,7 @@ def show_statement(request: HttpRequest, account: Account) -> HttpResponse:
     context |= {
         **form.places(page.newer, page.older, oldest=0),
         "rows": rows,
-        "shown": (rows[0].seq, rows[-1].seq) if rows and not form.filters else None,
+        "shown": (page.entries[0].seq, page.entries[-1].seq) if page.entries and not form.filters else None,
         "count": account.last_seq,
         "opened_id": str(opened.pk) if opened else "",
         "csv_query": form.address() if form.filters else "",

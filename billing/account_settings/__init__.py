@@ -2,14 +2,12 @@
 
 - ``activity``        what was done to the account, in the words of its owners
 - ``activity_pages``  /dashboard/settings/activity/, with its CSV file
-- ``email_pages``     /dashboard/settings/emails/: which emails about money are sent
 - ``closing``         closes an account and opens it again; pays back what is left
 - ``erasure``         erases personal data some time after
 - ``tables``          the tables of billing in an export
 - ``own_tables``      what the models say of export and erasure: a file or a reason, deleted or what else
 - ``exports``         makes the export of all data, and forgets it after some days
-- ``export_pages``    /dashboard/settings/export/
 - ``closing_pages``   /dashboard/settings/close/
-- ``pages``           /dashboard/settings/, which leads to the others
+- ``pages``           /dashboard/settings/: the overview, which emails are sent, the export
 - ``page_urls``       their paths
 """

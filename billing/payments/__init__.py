@@ -15,8 +15,7 @@ types CREDIT_PURCHASE and REFUND_DEBIT. May import billing's ``ledger``, ``locks
 - ``reconciliation``    compares both books once per day, books what was missed, and keeps what contradicts
 - ``cards``             the card that an automatic top-up pays with
 - ``top_ups``           buys credit with it when an account runs low; ``stops`` says what stops that, and what starts it again
-- ``events``            what a signed event leads to
-- ``webhook``           POST /api/billing/webhooks/..., which receives events
+- ``webhook``           POST /api/billing/webhooks/..., which receives signed events; what each leads to
 - ``documents``         invoices as PDF, and the tax in them; ``issuing`` keeps them and credit notes as issued
 - ``summaries``         payments as pages show them
 - ``forms``             amount of credit, billing details

@@ -62,12 +62,11 @@ def bring_up_to_date(
     """
     for _ in range(_ATTEMPTS_MAX):
         payment = Payment.objects.get(pk=payment_id)
-        if session_id := payment.session_id or (event.session_id if event else None):
-            report = processor.report_session(session_id)
-        elif known_id := payment.intent_id or intent_id or (event.intent_id if event else None):
-            report = processor.report_intent(known_id)
-        else:
+        session_id = payment.session_id or (event.session_id if event else None)
+        known_id = payment.intent_id or intent_id or (event.intent_id if event else None)
+        if not session_id and not known_id:
             return None
+        report = processor.report(session_id, known_id)
         with contextlib.suppress(ReportOutdated):  # something else was booked meanwhile, maybe a newer report
             return book(payment, report, event)
     raise ProcessorUnavailable("the payment changed each time that the processor was asked")

@@ -70,15 +70,15 @@ class DemoProcessor:
         charged_id = f"demo_{payment.pk.hex[:22]}"
         if not (_directory() / f"{charged_id}.json").exists():
             _begin(charged_id, payment, status=Payment.Status.PAID)
-        return self.report_session(charged_id)
+        return self.report(charged_id, None)
 
     def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
         found = read(payment.intent_id or "")
         if found.last_refund != reference:
             change(found, refunded_cents=found.refunded_cents + amount_cents, last_refund=reference)
 
-    def report_session(self, session_id: str) -> Report:
-        found = read(session_id)
+    def report(self, session_id: str | None, intent_id: str | None) -> Report:
+        found = read(session_id or intent_id or "")
         return Report(
             payment_id=found.payment_id,
             session_id=found.id,
@@ -92,9 +92,6 @@ class DemoProcessor:
             failure=found.failure,
             card=Card("demo", found.method, f"Demo card ({found.method})") if found.keeps_card and found.method else None,
         )
-
-    def report_intent(self, intent_id: str) -> Report:
-        return self.report_session(intent_id)
 
     def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         import stripe  # here, because it is large, and only payments need it
@@ -112,7 +109,7 @@ class DemoProcessor:
         for path in sorted(_directory().glob("demo_*.json")):
             found = read(path.stem)
             if found.status == Payment.Status.PAID and found.created_at >= since.timestamp():
-                yield self.report_session(found.id)
+                yield self.report(found.id, None)
 
 
 def sign_event(payment: DemoPayment, type: str) -> tuple[str, dict[str, str]]:

@@ -129,11 +129,8 @@ class Processor(Protocol):
     def refund(self, payment: Payment, amount_cents: int, *, reference: str) -> None:
         """Pay back a part of a paid payment, once for each reference. Raises RefundRefused."""
 
-    def report_session(self, session_id: str) -> Report:
-        """Report the payment of a page."""
-
-    def report_intent(self, intent_id: str) -> Report:
-        """Report a payment by the processor's own id."""
+    def report(self, session_id: str | None, intent_id: str | None) -> Report:
+        """Report the payment of a page, or else that of the processor's own id."""
 
     def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         """Verify the signature and its time, neither old nor in the future, then parse. Raises InvalidEvent."""

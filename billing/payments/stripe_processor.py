@@ -21,7 +21,6 @@ from gateway_project.text import dollars
 TIMEOUT_SECONDS = 20
 PAGE_SECONDS = 3_600
 _EXPANDED_INTENT = ["latest_charge"]
-_EXPANDED_SESSION = ["payment_intent.latest_charge"]
 
 # The types that say something about a payment. Everything else that Stripe may send is ignored.
 EVENT_TYPES = frozenset({
@@ -116,15 +115,12 @@ class StripeProcessor:
             except stripe.InvalidRequestError as error:
                 raise processor.RefundRefused(str(error.user_message or error)) from error
 
-    def report_session(self, session_id: str) -> Report:
+    def report(self, session_id: str | None, intent_id: str | None) -> Report:
         with _translated():
-            session = self._client.v1.checkout.sessions.retrieve(session_id, {"expand": _EXPANDED_SESSION})
-            return self._report_session(session)
-
-    def report_intent(self, intent_id: str) -> Report:
-        with _translated():
-            intent = self._client.v1.payment_intents.retrieve(intent_id, {"expand": _EXPANDED_INTENT})
-            return self._report_intent(intent)
+            if session_id:
+                expanded = ["payment_intent.latest_charge"]
+                return self._report_session(self._client.v1.checkout.sessions.retrieve(session_id, {"expand": expanded}))
+            return self._report_intent(self._client.v1.payment_intents.retrieve(intent_id or "", {"expand": _EXPANDED_INTENT}))
 
     def parse_event(self, body: bytes, headers: Mapping[str, str]) -> Event:
         signature, age_seconds_max = headers.get(processor.SIGNATURE_HEADER, ""), processor.SIGNATURE_AGE_SECONDS_MAX

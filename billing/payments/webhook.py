@@ -1,18 +1,23 @@
-"""POST /api/billing/webhooks/<processor>: receives the processor's signed events.
+"""POST /api/billing/webhooks/<processor>: receives signed events. ``docs/payments.md`` has the decision on each.
 
 Before the signature is verified a request costs its bounded body and one HMAC: no session, no query, no CSRF check.
 """
 
 import logging
 from typing import Any
+from uuid import UUID
 
+from django.db.models import Q
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from billing.payments import configuration, events
-from billing.payments.processor import InvalidEvent, Processor, ProcessorUnavailable
+from billing.models import Payment, PaymentEvent
+from billing.payments import booking, configuration
+from billing.payments.booking import Booked
+from billing.payments.processor import Event, InvalidEvent, Processor, ProcessorUnavailable, UnknownToProcessor
 from gateway_project import errors
+from gateway_project.db import cell
 from gateway_project.web import strict_json
 
 logger = logging.getLogger("gateway.payments")
@@ -38,7 +43,7 @@ class Webhook(APIView):
             message = "The signature is missing, wrong, too old or of the future, or the body is no event."
             raise errors.InvalidRequest(message) from None
         try:
-            booked = events.handle(configured, event)
+            booked = handle(configured, event)
         except ProcessorUnavailable as error:
             logger.warning("event %s could not be handled: %s", event.id, error)
             raise errors.ServiceUnavailable("The processor could not be asked about the event. Send it again.") from None
@@ -52,3 +57,41 @@ def _processor(name: str) -> Processor:
     if not configured.webhook_secret:  # anybody could sign with it; E021 tells the operator
         raise errors.ServiceUnavailable("The webhook has no secret yet.")
     return configured
+
+
+def handle(processor: Processor, event: Event) -> Booked:
+    """Book what the event announces, once. Raises ProcessorUnavailable and keeps nothing: the processor sends it again."""
+    for number in cell.numbers():
+        with cell.use(number):
+            if kept := PaymentEvent.objects.filter(processor=processor.name, event_id=event.id).first():
+                return Booked(PaymentEvent.Outcome(kept.outcome), "received before")
+    if not (event.session_id or event.intent_id):
+        return _keep(processor, event, PaymentEvent.Outcome.IGNORED, "it says nothing about payments")
+    if event.is_live != processor.is_live:
+        logger.error("event %s is of the processor's other mode (live or test)", event.id)
+        return _keep(processor, event, PaymentEvent.Outcome.REFUSED, "it is of the other mode, live or test")
+    payment_id = _find_payment(processor, event)
+    booked = booking.bring_up_to_date(processor, payment_id, event) if payment_id else None
+    return booked or _keep(processor, event, PaymentEvent.Outcome.IGNORED, "no payment of this gateway")
+
+
+def _keep(processor: Processor, event: Event, outcome: PaymentEvent.Outcome, note: str) -> Booked:
+    booked = Booked(outcome, note)
+    booking.record(event, processor.name, booked)
+    return booked
+
+
+def _find_payment(processor: Processor, event: Event) -> UUID | None:
+    """Find the payment by the processor's ids, or by ours if an event overtook the one that would tell them; enter its cell."""
+    ours = Payment.objects.filter(processor=processor.name)
+    theirs = Q(session_id=event.session_id) if event.session_id else Q(intent_id=event.intent_id)
+    for number in cell.numbers():
+        cell.enter(number)
+        if payment_id := ours.filter(theirs).values_list("pk", flat=True).first():
+            return payment_id
+    try:
+        payment_id = UUID(str(processor.report(event.session_id, event.intent_id).payment_id))
+        cell.enter(Payment.cell_of(payment_id))
+        return ours.values_list("pk", flat=True).filter(pk=payment_id).first()
+    except (ValueError, UnknownToProcessor):  # another program takes payments with the same processor's account
+        return None

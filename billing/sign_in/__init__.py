@@ -19,8 +19,7 @@
 - ``addresses``         signing up, and changing one's email address, by links that prove the address
 - ``address_pages``     their pages
 - ``links``             what is mailed to prove an address: signed, and void once the credentials change
-- ``mails``             sends every mail, within limits
-- ``mail_html``         the HTML part of a mail, made of its text
+- ``mails``             sends every mail, as text and HTML, within limits
 - ``urls``              the paths of allauth that the gateway has
 - ``password_rules``    what a new password may be
 """

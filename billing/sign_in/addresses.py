@@ -4,6 +4,7 @@ Each link works once. A sign-up leaves no row until its link is opened. The form
 """
 
 from datetime import timedelta
+from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
@@ -80,7 +81,11 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():
         locks.lock_users([user.pk])
-        pending = {"user": user, "changed_at": None, "undone_at": None}  # replaced, while the links that undo a change stay
+        pending: Any = {
+            "user": user,
+            "changed_at": None,
+            "undone_at": None,
+        }  # replaced; links that undo it stay
         asked, _ = AddressChange.objects.update_or_create(**pending, defaults={"former": user.email, "address": email})
         log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
     if not _tell_former(request, asked, "change_asked"):

@@ -68,7 +68,8 @@ def _may_mean_another_account(request: HttpRequest, fields: list[tuple[str, str]
     if any(name == "account" for name, _ in fields) or not request.path.startswith("/dashboard/"):
         return False
     memberships: Any = request.user.memberships  # type: ignore[union-attr]
-    return sum(everywhere.run(memberships.count, numbers=Membership.cells_of(request.user.pk or 0))) > 1
+    counts: list[int] = everywhere.run(memberships.count, numbers=Membership.cells_of(request.user.pk or 0))
+    return sum(counts) > 1
 
 
 def _keep(request: HttpRequest) -> None:

@@ -20,7 +20,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from billing.models import User
-from billing.sign_in import devices, limits, links, mail_html
+from billing.sign_in import devices, limits, links
 from gateway_project import errors, logs, mail, metrics
 from gateway_project.db import pool
 from gateway_project.web import hosts
@@ -30,6 +30,25 @@ logger = logging.getLogger("gateway.sign_in")
 
 NEW_USER_TIME = timedelta(hours=1)
 _refused = logs.Repetitions()  # by a limit: strangers can ask for any number
+
+# What the button of a mail says, by the mail's template. A mail without a link of its own line has none.
+BUTTONS = {
+    "account_by_staff": "Open settings",
+    "account_closed": "Open settings",
+    "address_changed": "Undo the change",
+    "change_asked": "Stop the change",
+    "change_of_address": "Confirm this address",
+    "handed_over": "Open the account",
+    "export_ready": "Download the export",
+    "invitation": "Choose a password",
+    "member_invitation": "Join the account",
+    "reset": "Choose a new password",
+    "sign_up": "Confirm and choose a password",
+    "sign_up_again": "Choose a new password",
+    "signed_in": "Review your sessions",
+    "alert": "See your alerts",
+    "webhook_paused": "Open the webhook",
+}
 
 
 class Cause(Enum):
@@ -69,14 +88,18 @@ def deliver(email: str, template: str, *, cause: Cause = Cause.EVENT, **context:
 
 
 def _write(email: str, template: str, context: dict[str, Any]) -> EmailMultiAlternatives:
-    """Return the mail as text and as HTML, of which programs show the one that they can."""
+    """Return the mail as text, and as HTML of the same: paragraphs, and the one that is the link alone as a button."""
     first, _, body = render_to_string(f"mail/{template}.txt", {"email": email, **context}).partition("\n")
     advice = f"\nQuestions? Write to {settings.SUPPORT_ADDRESS}.\n" if settings.SUPPORT_ADDRESS else ""
     subject, text = first.strip(), f"{body.strip()}\n{advice}"
     headers = {"Message-ID": context["message_id"]} if "message_id" in context else None
     message = EmailMultiAlternatives(subject, text, None, [email], headers=headers)
-    button = context.get("button") or mail_html.BUTTONS.get(template, "")
-    html = mail_html.write(text, subject=subject, link=context.get("link", "") if button else "", button=button)
+    button = context.get("button") or BUTTONS.get(template, "")
+    link = context.get("link", "") if button else ""
+    is_address = link.startswith(("https://", "http://"))
+    parts = [part.strip() for part in text.split("\n\n")]
+    paragraphs = [{"text": part, "is_button": is_address and part == link} for part in parts if part]
+    html = render_to_string("mail/frame.html", {"subject": subject, "paragraphs": paragraphs, "button": button})
     message.attach_alternative(html, "text/html")
     return message
 
@@ -129,8 +152,8 @@ def notify_of_sign_in(request: HttpRequest, user: User) -> None:
         return
     address = client_address(request) or "an unknown address"
     browser = devices.describe_browser(request.META.get("HTTP_USER_AGENT", ""))
-    context = {"at": now, "address": address, "browser": browser, "cause": Cause.SECURITY}
-    send_path(request, user.email, "signed_in", reverse("usersessions_list"), **context)
+    page, facts = reverse("usersessions_list"), {"at": now, "address": address, "browser": browser}
+    send_path(request, user.email, "signed_in", page, cause=Cause.SECURITY, **facts)
 
 
 def notify(user: User, change: str) -> None:

@@ -39,7 +39,8 @@ class SessionList(ListUserSessionsView):
         assert isinstance(self.request.user, User)
         with transaction.atomic():
             links.void(self.request.user)
-            return super().form_valid(form)
+            response: HttpResponse = super().form_valid(form)
+        return response
 
 
 @require_POST

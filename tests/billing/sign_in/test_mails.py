@@ -8,7 +8,7 @@ from django.core import mail
 from django.test import Client
 
 from billing.models import SignInLimit
-from billing.sign_in import limits, mail_html, mails
+from billing.sign_in import limits, mails
 from gateway_project import installation, metrics
 from tests import factories
 from tests.pages.conftest import owner_of, signed_in
@@ -69,7 +69,7 @@ def test_words_of_others_in_a_mail_are_no_markup(alice):
 def test_every_mail_with_a_link_has_words_for_its_button():
     texts = {path.stem: path.read_text() for path in (installation.TEMPLATES / "mail").glob("*.txt")}
     with_link = {name for name, text in texts.items() if re.search(r"^\{\{ link \}\}$", text, re.MULTILINE)}
-    assert with_link == set(mail_html.BUTTONS)
+    assert with_link == set(mails.BUTTONS)
 
 
 def test_all_spellings_of_a_mailbox_get_as_many_mails_as_one(alice):
