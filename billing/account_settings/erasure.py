@@ -59,16 +59,11 @@ def _erase_account(account: Account) -> None:
     for app in app_config.installed():
         app.erase(account)
     for user in users:
-        _erase_user(user)
+        keys = UserSession.objects.filter(user=user).values_list("session_key", flat=True)
+        Session.objects.filter(session_key__in=list(keys)).delete()
+        own_tables.delete_rows_of_user(user)
+        user.email, user.first_name, user.last_name = f"erased-{user.pk}@erased.invalid", "", ""
+        user.password, user.is_active, user.links_generation = make_password(None), False, user.links_generation + 1
+        user.save(update_fields=["email", "first_name", "last_name", "password", "is_active", "links_generation"])
     account.name, account.keeps_responses = f"Closed account {identifiers.ending(account.pk)}", False
     account.save(update_fields=["name", "keeps_responses"])
-
-
-def _erase_user(user: User) -> None:
-    keys = UserSession.objects.filter(user=user).values_list("session_key", flat=True)
-    Session.objects.filter(session_key__in=list(keys)).delete()
-    own_tables.delete_rows_of_user(user)
-    user.email, user.first_name, user.last_name = f"erased-{user.pk}@erased.invalid", "", ""
-    user.password, user.is_active = make_password(None), False
-    user.links_generation += 1
-    user.save(update_fields=["email", "first_name", "last_name", "password", "is_active", "links_generation"])

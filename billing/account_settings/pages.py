@@ -52,22 +52,18 @@ def change_emails(request: HttpRequest, account: Account) -> HttpResponse:
     choice = EmailChoice.objects.filter(account=account).first() or EmailChoice(account=account)
     form = EmailForm(request.POST if request.method == "POST" else None, instance=choice)
     if request.method == "POST" and form.is_valid():
-        _save(request, account, form.cleaned_data)
+        chosen = form.cleaned_data
+        with transaction.atomic():
+            locks.lock_account(account.pk)
+            choice, _ = EmailChoice.objects.get_or_create(account=account)
+            before = {name: getattr(choice, name) for name in EMAILS}
+            if before != chosen:
+                EmailChoice.objects.filter(pk=account.pk).update(**chosen)
+                act, summary = Activity.Act.EMAILS_CHANGED, "Changed which emails about money are sent."
+                log.record(request, act, choice, summary, account_id=account.pk, before=before, after=chosen)
         messages.success(request, "Email settings saved.")
         return redirect("settings")
     return render(request, "settings/emails.html", {"form": form})
-
-
-def _save(request: HttpRequest, account: Account, chosen: dict[str, bool]) -> None:
-    with transaction.atomic():
-        locks.lock_account(account.pk)
-        choice, _ = EmailChoice.objects.get_or_create(account=account)
-        before = {name: getattr(choice, name) for name in EMAILS}
-        if before == chosen:
-            return
-        EmailChoice.objects.filter(pk=account.pk).update(**chosen)
-        act, summary = Activity.Act.EMAILS_CHANGED, "Changed which emails about money are sent."
-        log.record(request, act, choice, summary, account_id=account.pk, before=before, after=chosen)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -49,7 +49,8 @@ def verify(now: datetime) -> list[Violation]:
     Without violations, each step is committed, so a later run continues. Returns each invariant once.
     """
     found = _verify_since_signed((now - _SETTLED_AFTER).astimezone(UTC).date())
-    for day in _due():
+    number = -(-AuditedDay.objects.count() // settings.AUDIT_REPEAT_DAYS) if settings.AUDIT_REPEAT_DAYS else 0
+    for day in list(AuditedDay.objects.order_by("checked_at", "day").values_list("day", flat=True)[:number]):
         found += _verify_again(day)
     by_name: dict[str, Violation] = {}
     for violation in found:
@@ -97,12 +98,6 @@ def _sign(cursor: CursorWrapper, last: date | None, today: date, rows_changed: i
         "UPDATE billing_auditedday SET rows_changed = %s WHERE day = (SELECT max(day) FROM billing_auditedday)", [rows_changed]
     )
     cursor.execute(_NOTE_LAST, {"cell": cell.current()})
-
-
-def _due() -> list[date]:
-    """Return signed days to be read again tonight, those that were read longest ago first."""
-    number = -(-AuditedDay.objects.count() // settings.AUDIT_REPEAT_DAYS) if settings.AUDIT_REPEAT_DAYS else 0
-    return list(AuditedDay.objects.order_by("checked_at", "day").values_list("day", flat=True)[:number])
 
 
 def _verify_again(day: date) -> list[Violation]:

@@ -38,7 +38,3 @@ def keep(payment: Payment, card: Card | None) -> None:
         stopped_by="",
         stop_told="",
     )
-
-
-def card_of(rule: TopUpRule) -> Card:
-    return Card(rule.customer_id, rule.method_id, rule.card)

@@ -69,7 +69,7 @@ def _credit_note(note: CreditNote, payment: Payment) -> Invoice:
         ("Payment ID", str(payment.pk)),
     ]
     title = f"Credit note {note.number}" if note.cents > 0 else f"Reversal of a credit note {note.number}"
-    return _document(payment, title, facts, -note.cents, taxes.of_part(payment, note.before_cents, note.cents))
+    return _document(payment, title, facts, -note.cents, taxes.of(payment, note.before_cents + note.cents, note.before_cents))
 
 
 def _document(payment: Payment, title: str, facts: list[tuple[str, str]], cents: int, tax: taxes.Tax | None) -> Invoice:

@@ -93,9 +93,14 @@ def describe(rule: TopUpRule) -> Stop | None:
 
 
 def annotate(rules: QuerySet[TopUpRule], processor: Processor | None) -> QuerySet[Any]:
-    """Add ``stop``, a Cause or ''; ``is_low``, whether it is time to buy; and ``month_left_cents``."""
+    """Add ``stop``, a Cause or ''; ``is_low``, whether it is time to buy; and ``month_left_cents`` of this UTC month."""
     is_low = Q(account__balance_nanos__lt=F("threshold_cents") * money.NANOS_PER_CENT + F("account__held_nanos"))
-    return rules.annotate(is_low=is_low, month_left_cents=_month_left_cents(), stop=_cause(processor))
+    month = pool.database_time().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    begun = Payment.objects.filter(account_id=OuterRef("account_id"), created_by=None, created_at__gte=month)
+    bought = begun.exclude(status__in=(Payment.Status.FAILED, Payment.Status.EXPIRED))
+    total = bought.order_by().values("account_id").annotate(cents=Sum("amount_cents")).values("cents")
+    left_cents = F("month_cents_max") - Coalesce(Subquery(total), 0)
+    return rules.annotate(is_low=is_low, month_left_cents=left_cents, stop=_cause(processor))
 
 
 def _cause(processor: Processor | None) -> Case:
@@ -124,12 +129,3 @@ def _disputed_since_the_card() -> Exists:
     card_at = Coalesce(OuterRef("card_at"), Value(datetime.min.replace(tzinfo=UTC)))
     disputed = Payment.objects.filter(account_id=OuterRef("account_id"), disputed_cents__gt=0)
     return Exists(disputed.filter(Q(disputed_at=None) | Q(disputed_at__gt=card_at)))
-
-
-def _month_left_cents() -> Coalesce:
-    """What automatic top-ups may still buy in this UTC month. What was not paid does not count."""
-    month = pool.database_time().astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    begun = Payment.objects.filter(account_id=OuterRef("account_id"), created_by=None, created_at__gte=month)
-    bought = begun.exclude(status__in=(Payment.Status.FAILED, Payment.Status.EXPIRED))
-    total = bought.order_by().values("account_id").annotate(cents=Sum("amount_cents")).values("cents")
-    return F("month_cents_max") - Coalesce(Subquery(total), 0)  # type: ignore[return-value]

@@ -16,9 +16,9 @@ from django.db.models import F, Q, QuerySet
 
 from billing import locks
 from billing.models import Account, AccountWarning, Payment, TopUpRule
-from billing.payments import booking, cards, stops
+from billing.payments import booking, stops
 from billing.payments.booking import ReportOutdated
-from billing.payments.processor import Declined, Processor, ProcessorUnavailable
+from billing.payments.processor import Card, Declined, Processor, ProcessorUnavailable
 from billing.payments.stops import Cause
 from gateway_project.db import pool
 from gateway_project.text import dollars
@@ -79,7 +79,7 @@ def _attempt(processor: Processor, account_id: UUID, payment: Payment) -> None:
         if payment.status in _WAITING and payment.intent_id:
             booking.bring_up_to_date(processor, payment.pk)
         elif payment.status in _WAITING and not _is_forgotten(payment) and _is_allowed(rule, processor):
-            booking.book(payment, processor.charge(payment, cards.card_of(rule)))
+            booking.book(payment, processor.charge(payment, Card(rule.customer_id, rule.method_id, rule.card)))
     except Declined as declined:
         _finish(account_id, payment, declined)
     except (ProcessorUnavailable, ReportOutdated) as error:

@@ -37,12 +37,8 @@ class PageSecondFactorMiddleware(MiddlewareMixin):
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         match = request.resolver_match
         is_closed = match is not None and asks_who(request) and match.url_name not in _OPEN
-        return redirect("mfa_index") if is_closed and is_missing(request.user) else None
-
-
-def is_missing(user: Any) -> bool:
-    """Return whether the user is staff who need a second factor and have none."""
-    return bool(settings.STAFF_NEED_SECOND_FACTOR and user.is_staff and not has_any(user))
+        needs_one = is_closed and settings.STAFF_NEED_SECOND_FACTOR and request.user.is_staff  # type: ignore[union-attr]
+        return redirect("mfa_index") if needs_one and not has_any(request.user) else None
 
 
 def has_any(user: Any) -> bool:

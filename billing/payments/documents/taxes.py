@@ -23,24 +23,15 @@ def describe_rate() -> dict[str, str]:
     return {"tax_name": settings.TAX_NAME, "tax_percent": str(settings.TAX_PERCENT)} if settings.TAX_PERCENT else {}
 
 
-def of(payment: Payment) -> Tax | None:
-    """Return the tax that the payment includes, by the rate of the time when it was paid."""
+def of(payment: Payment, since_cents: int = 0, until_cents: int | None = None) -> Tax | None:
+    """Return the tax in the payment, or in the part between two amounts, with its sign, by the rate when it was paid."""
     percent = Decimal(payment.billed_to.get("tax_percent", 0))
     if not percent:
         return None
-    cents = included_cents(payment.amount_cents, percent)
+    until_cents = payment.amount_cents if until_cents is None else until_cents
+    cents = included_cents(until_cents, percent) - included_cents(since_cents, percent)
     name = f"{payment.billed_to['tax_name']} {percent.normalize():f}%"
-    return Tax(name, dollars.format_cents(cents), dollars.format_cents(payment.amount_cents - cents))
-
-
-def of_part(payment: Payment, before_cents: int, cents: int) -> Tax | None:
-    """Return the tax within a part that was taken back after others, with its sign: that of all parts is the payment's."""
-    percent = Decimal(payment.billed_to.get("tax_percent", 0))
-    whole = of(payment)
-    if whole is None:
-        return None
-    tax_cents = included_cents(before_cents + cents, percent) - included_cents(before_cents, percent)
-    return Tax(whole.name, dollars.format_cents(-tax_cents), dollars.format_cents(tax_cents - cents))
+    return Tax(name, dollars.format_cents(cents), dollars.format_cents(until_cents - since_cents - cents))
 
 
 def included_cents(amount_cents: int, percent: Decimal) -> int:
