@@ -131,7 +131,11 @@ def _finish(closing: AccountClosing) -> bool:
 
 def _refund(closing: AccountClosing, processor: Processor) -> int:
     """Return how many cents were paid back. Run again after a crash, it pays back what is left then: the books say it."""
-    _close_pages(closing.account, processor)
+    # The pages that wait for their payers are closed first.
+    for payment in _payments(closing.account, processor).filter(status=Payment.Status.OPEN).exclude(session_id=None):
+        with contextlib.suppress(UnknownToProcessor):
+            processor.close_page(payment.session_id or "")
+        _bring_up_to_date(processor, payment)
     for payment, _ in _unused_payments(closing.account, processor):
         _bring_up_to_date(processor, payment)  # a refund that was made and not booked yet
     refunded_cents = 0
@@ -144,14 +148,6 @@ def _refund(closing: AccountClosing, processor: Processor) -> int:
         booking.bring_up_to_date(processor, payment.pk)
         refunded_cents += cents
     return refunded_cents
-
-
-def _close_pages(account: Account, processor: Processor) -> None:
-    """Close the pages of payments that wait for their payers."""
-    for payment in _payments(account, processor).filter(status=Payment.Status.OPEN).exclude(session_id=None):
-        with contextlib.suppress(UnknownToProcessor):
-            processor.close_page(payment.session_id or "")
-        _bring_up_to_date(processor, payment)
 
 
 def _bring_up_to_date(processor: Processor, payment: Payment) -> None:

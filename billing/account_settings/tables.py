@@ -41,18 +41,17 @@ def _members(account: Account) -> Rows:
 
 
 def _ledger(account: Account) -> Rows:
-    for batch in reading.read_batches(account):
-        for entry in batch:
-            yield {
-                "seq": entry.seq,
-                "id": str(entry.pk),
-                "createdAt": timestamps.iso_millis(entry.created_at),
-                "type": entry.type,
-                "amountInDollars": dollars.format_plain(entry.amount_nanos),
-                "balanceAfterInDollars": dollars.format_plain(entry.balance_after_nanos),
-                "apiKey": entry.spender,
-                "metadata": entry.metadata,
-            }
+    for entry in chain.from_iterable(reading.read_batches(account)):
+        yield {
+            "seq": entry.seq,
+            "id": str(entry.pk),
+            "createdAt": timestamps.iso_millis(entry.created_at),
+            "type": entry.type,
+            "amountInDollars": dollars.format_plain(entry.amount_nanos),
+            "balanceAfterInDollars": dollars.format_plain(entry.balance_after_nanos),
+            "apiKey": entry.spender,
+            "metadata": entry.metadata,
+        }
 
 
 def _payments(account: Account) -> Rows:

@@ -1,8 +1,6 @@
 """Payments as plain values for pages: amounts formatted, states in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from billing.ledger import credit_notes
@@ -10,19 +8,11 @@ from billing.models import Account, Payment
 from gateway_project import identifiers
 from gateway_project.text import dollars
 
+Note = dict[str, Any]  # a credit note, with the amount by which it changes its invoice
 _OVER = (Payment.Status.FAILED, Payment.Status.EXPIRED)
 
 
-@dataclass(frozen=True)
-class NoteSummary:
-    """A credit note, with the amount by which it changes its invoice."""
-
-    number: str
-    amount: str
-    at: datetime
-
-
-def summarize(payment: Payment, notes: Sequence[NoteSummary] = ()) -> dict[str, Any]:
+def summarize(payment: Payment, notes: Sequence[Note] = ()) -> dict[str, Any]:
     """Return one payment for a template. ``kind`` names its state for the style sheet."""
     is_paid, is_refused = payment.status == Payment.Status.PAID, bool(payment.refusal)
     kind = "revoked" if payment.status in _OVER or is_refused else "waiting"
@@ -57,12 +47,12 @@ def is_over(payment: Payment) -> bool:
     return payment.status in _OVER and not payment.refusal
 
 
-def notes_by_payment(account: Account) -> dict[str, list[NoteSummary]]:
+def notes_by_payment(account: Account) -> dict[str, list[Note]]:
     """Return the credit notes of the account by the ids of their payments."""
-    notes: dict[str, list[NoteSummary]] = {}
+    notes: dict[str, list[Note]] = {}
     for each in credit_notes.read(account):
-        summary = NoteSummary(each.number, dollars.format_cents(-each.cents), each.entry.created_at)
-        notes.setdefault(str(each.payment.pk), []).append(summary)
+        note = {"number": each.number, "amount": dollars.format_cents(-each.cents), "at": each.entry.created_at}
+        notes.setdefault(str(each.payment.pk), []).append(note)
     return notes
 
 

@@ -45,7 +45,13 @@ class PageKeptFormMiddleware(MiddlewareMixin):
         del request.session[_FORM]
         if time.time() - kept["at"] > KEPT_SECONDS or _may_mean_another_account(request, kept["fields"]):
             return None
-        return _offer(request, kept["fields"])
+        from billing.sign_in import reauthentication  # with the library of second factors, which the API does not load
+
+        reauthentication.forget_password(request)
+        shown = [(capfirst(name.replace("_", " ")), value) for name, value in kept["fields"] if name != "account" and value]
+        page = render(request, "dashboard/kept_form.html", {"fields": kept["fields"], "shown": shown})
+        add_never_cache_headers(page)
+        return page
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.method == "POST" and response.status_code == 302 and asks_who(request) and not request.user.is_authenticated:
@@ -85,13 +91,3 @@ def _keep(request: HttpRequest) -> None:
         return
     request.session[_FORM] = {"path": request.get_full_path(), "fields": fields, "at": int(time.time())}
     request.session.set_expiry(KEPT_SECONDS)
-
-
-def _offer(request: HttpRequest, fields: list[tuple[str, str]]) -> HttpResponse:
-    from billing.sign_in import reauthentication  # with the library of second factors, which the API does not load
-
-    reauthentication.forget_password(request)
-    shown = [(capfirst(name.replace("_", " ")), value) for name, value in fields if name != "account" and value]
-    page = render(request, "dashboard/kept_form.html", {"fields": fields, "shown": shown})
-    add_never_cache_headers(page)
-    return page

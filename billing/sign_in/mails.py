@@ -125,24 +125,18 @@ def send_path(
 
 def _count(email: str, cause: Cause) -> None:
     """Count the mail against its limits. One that is refused uses up nothing. Raises RateLimitExceeded."""
+    counted: list[limits.Limit] = []
+    applied = {"mailbox": limits.mailbox_limit(email, cause.value), "gateway": limits.mails_limit(cause.value)}
     if cause is Cause.SECURITY:
-        _count_against("mailbox", limits.security_limit(email))
-        return
-    mailbox = limits.mailbox_limit(email, cause.value)
-    _count_against("mailbox", mailbox)
-    try:
-        _count_against("gateway", limits.mails_limit(cause.value))
-    except errors.RateLimitExceeded:
-        limits.give_back_attempt([mailbox])
-        raise
-
-
-def _count_against(name: str, limit: limits.Limit) -> None:
-    try:
-        limits.count_attempt([limit])
-    except errors.RateLimitExceeded:
-        metrics.mails_refused_total.labels(name).inc()
-        raise errors.RateLimitExceeded(f"the limit of mails of the {name} is reached") from None
+        applied = {"mailbox": limits.security_limit(email)}
+    for name, limit in applied.items():
+        try:
+            limits.count_attempt([limit])
+        except errors.RateLimitExceeded:
+            limits.give_back_attempt(counted)
+            metrics.mails_refused_total.labels(name).inc()
+            raise errors.RateLimitExceeded(f"the limit of mails of the {name} is reached") from None
+        counted.append(limit)
 
 
 def notify_of_sign_in(request: HttpRequest, user: User) -> None:
