@@ -54,5 +54,5 @@ class PageSignInFloodMiddleware(MiddlewareMixin):
 
 
 @cache
-def _by_path() -> dict[tuple[str, bool], Callable[[object], Limit]]:
+def _by_path() -> dict[tuple[str, bool], Callable[[str], Limit]]:
     return {(reverse(name), is_read): limit for (name, is_read), limit in _BY_ADDRESS.items()}

@@ -52,7 +52,7 @@ def acts(alice, bob, staff):
 def shown(client, **filters):
     reply = client.get(PAGE, filters)
     assert reply.status_code == 200, reply.content
-    return [(row.who, row.summary, row.target, row.address) for row in reply.context["rows"]]
+    return [(row["who"], row["summary"], row["object"], row["address"]) for row in reply.context["rows"]]
 
 
 def downloaded(client, **filters):
@@ -118,7 +118,7 @@ def test_pages_follow_each_other_both_ways(owner, acts, monkeypatch):  # noqa: F
     address, seen = PAGE, []
     while address:
         reply = owner.get(address)
-        seen += [row.summary for row in reply.context["rows"]]
+        seen += [row["summary"] for row in reply.context["rows"]]
         address = reply.context["older"] and PAGE + reply.context["older"]
     assert seen == [
         "Closed, because no member is active.",
@@ -127,7 +127,7 @@ def test_pages_follow_each_other_both_ways(owner, acts, monkeypatch):  # noqa: F
         "Created the key.",
     ]
     newer = owner.get(PAGE + reply.context["newer"])
-    assert [row.summary for row in newer.context["rows"]] == ["Revoked the key."]
+    assert [row["summary"] for row in newer.context["rows"]] == ["Revoked the key."]
 
 
 def test_the_file_is_read_in_batches(owner, acts, monkeypatch):  # noqa: F811
