@@ -95,7 +95,7 @@ def _lock(request: HttpRequest, account: Account) -> Account:
 
 
 def refund_closed() -> int:
-    """Pay back what is left of closed accounts of which nothing runs any more. Return how many are done."""
+    """Pay back what is left of closed accounts of which nothing runs. Return how many are done."""
     waiting = AccountClosing.objects.filter(is_refunded=True, refunded_at=None, undone_at=None, erased_at=None)
     return sum(map(_finish, waiting.filter(account__is_active=False, account__open_holds=0).select_related("account")))
 

@@ -1,6 +1,6 @@
 """Erases the personal data of accounts that were closed long enough ago. What the books need stays.
 
-Erased are the name of the account, the rows of which ``own_tables`` says so, what other apps erase, and the addresses and access
+Erased are the name of the account, the rows of which ``own_tables`` says so, what other apps erase, and addresses and access
 of users who are members of nothing else. The ledger, receipts and the activity log stay as they are.
 """
 

@@ -1,7 +1,4 @@
-"""What the models themselves say of an account's data: which files an export has, and which rows the erasure deletes.
-
-Each table of an account has a word about both (``OwnedModel.kept``). ``BESIDE`` has those of people, and of other packages.
-"""
+"""What each model says of export and erasure (``OwnedModel.kept``). ``BESIDE`` has those of people, and of other packages."""
 
 import re
 from collections.abc import Iterator
@@ -58,7 +55,6 @@ def path_to_account(model: type[Model]) -> str:
 
 
 def of_accounts() -> dict[type[Model], Kept | None]:
-    """Return the tables that lead to an account, with their words."""
     return {each: each.kept for each in apps.get_models() if issubclass(each, OwnedModel) and path_to_account(each)}
 
 

@@ -1,10 +1,8 @@
 """What an invariant is, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
 
-Each app names its own in the method ``audit`` of its ``apps.py``: billing checks keys and completions without importing them.
-
-One query checks an invariant for all accounts at once. First the violating rows are counted, which PostgreSQL does in parallel,
-and in one scan for all invariants that share a query. The rows themselves are read only where the count is not zero. A check of
-some days reads only what was booked on them: the tables that invariants select from are then the apps' ``day_tables``.
+Each app names its own in the method ``audit`` of its ``apps.py``. One query checks one for all accounts. First the violating rows
+are counted, in parallel and in one scan for all invariants that share a query. They are read only where the count is not zero.
+A check of some days reads only what was booked on them, from the apps' ``day_tables``.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -101,10 +99,7 @@ _READ_ONCE = ("span", "entry", "late", "debit")
 
 @dataclass(frozen=True)
 class Invariant:
-    """An invariant as a sentence, and the SQL that selects violating rows. A literal % in the SQL is doubled.
-
-    ``shared`` and ``breaks`` belong to an invariant that shares its query with others: see ``SharedQuery``.
-    """
+    """An invariant as a sentence, and the SQL that selects violating rows, each % doubled. ``shared``: see ``SharedQuery``."""
 
     name: str
     sentence: str
@@ -177,8 +172,6 @@ def snapshot() -> Iterator[CursorWrapper]:
 
 
 class _Check:
-    """A check of a scope, and the values that its queries share."""
-
     def __init__(self, cursor: CursorWrapper, scope: Scope) -> None:
         self._cursor = cursor
         self._replaced: dict[str, str] = {}  # tables, by what a check of days selects from instead

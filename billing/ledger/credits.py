@@ -1,7 +1,6 @@
 """Calculates what is left of each credit of an account. Credits are used first in, first out, whoever gave them.
 
-Usage is not booked against single credits. The rest of the balance belongs to the newest credits. So this needs the balance and
-the credits, and reads no entries of usage, of which there may be millions.
+The rest of the balance belongs to the newest credits. So this reads no entries of usage, of which there may be millions.
 """
 
 from collections import Counter

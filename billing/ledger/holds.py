@@ -32,10 +32,7 @@ def require_available(account: Account, need_nanos: int) -> None:
 
 
 def place(account: Account, amount_nanos: int, *, is_bounded: bool = False) -> None:
-    """Reserve ``amount_nanos`` on the given row. Raises like ``require_available``.
-
-    ``is_bounded``: the caller asks for no more than is available, and for nothing where a refund overdrew the account.
-    """
+    """Reserve ``amount_nanos``. Raises like ``require_available``, unless it ``is_bounded``: no more than what is available."""
     if not is_bounded:
         require_available(account, amount_nanos)
     account.held_nanos += amount_nanos
@@ -57,10 +54,7 @@ def resolve(account: Account, hold: Hold, state: Hold.State, *, cost_nanos: int 
 
 
 def correct_counts() -> list[UUID]:
-    """Correct ``open_holds`` of the accounts that say another number than they have. Return their ids.
-
-    The count is wrong after an upgrade during which processes of a version that did not count still ran.
-    """
+    """Correct wrong ``open_holds``, as an upgrade from a version that did not count may leave. Return the accounts' ids."""
     counted = Hold.objects.filter(account=OuterRef("pk"), state=Hold.State.HELD).order_by().values("account")
     number = Coalesce(Subquery(counted.annotate(number=Count("pk")).values("number")), 0)
     wrong = list(Account.objects.exclude(open_holds=number).values_list("pk", flat=True))

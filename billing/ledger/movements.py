@@ -1,7 +1,6 @@
 """Writes holds and ledger entries together with the rows of their accounts, which change once for all of them.
 
-The rows are locked, and what is to be written was decided under the locks (``holds``, ``writer``). A batch writes hundreds of
-holds and entries of few accounts: the row of each gets one new version.
+The rows are locked, and what is written was decided under the locks (``holds``, ``writer``).
 """
 
 from collections.abc import Callable, Sequence

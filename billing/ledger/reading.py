@@ -1,7 +1,7 @@
 """Reads the ledger entries of an account, one page or batch at a time, at the same cost at any depth.
 
 Within an account ``seq`` has no gaps and ``created_at`` never decreases. So an offset is a seq, and a time becomes a seq by
-binary search: reading a page costs one index seek wherever it is.
+binary search.
 """
 
 from collections.abc import Iterator
@@ -24,16 +24,13 @@ LIMIT_DEFAULT, LIMIT_MAX = 10, 100  # entries on a page of the API
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """Selects entries by type, by spender, by model, and by ``since <= created_at < until``. None selects all.
-
-    No index has the model: it would cost every debit a write.
-    """
+    """Selects entries by type, by spender, by model, and by ``since <= created_at < until``. None selects all."""
 
     type: str | None = None
     spender: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    model: str | None = None
+    model: str | None = None  # in no index: it would cost every debit a write
 
 
 @dataclass(frozen=True)
@@ -110,10 +107,7 @@ def read_before(account: Account, moment: datetime) -> LedgerEntry | None:
 
 
 def sum_by_title(account: Account, since: datetime, until: datetime) -> dict[str, tuple[int, int]]:
-    """Return the number of entries of each title in a time, and their sum in nanodollars.
-
-    Usage entries are not read: they are all entries less the others, and their sum is the change of the balance less theirs.
-    """
+    """Return the number of entries of each title in a time, and their sum in nanodollars. No usage entry is read."""
     last_seqs = [_entries_before(account, moment) for moment in (since, until)]
     balances = dict(LedgerEntry.objects.filter(account=account, seq__in=last_seqs).values_list("seq", "balance_after_nanos"))
     opening_nanos, closing_nanos = (balances.get(seq, 0) for seq in last_seqs)

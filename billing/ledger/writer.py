@@ -81,10 +81,7 @@ def debit_usage(
 
 
 def return_overcharge(account: Account, *, amount_nanos: int, reference: str, model: str) -> NewEntry:
-    """Credit what the usage of ``reference`` was charged too much, once.
-
-    ``movements.write_statement`` and then ``insert_manual_entries_statement`` write it.
-    """
+    """Credit what the usage of ``reference`` was charged too much, once. ``insert_manual_entries_statement`` records it."""
     reason = "The charge was an estimate, and it was more than the request cost."
     metadata = {"reason": reason, "model": model, "completionId": reference}
     return _make_entry(account, LedgerEntry.Type.SUPPORT_CREDIT, amount_nanos, f"{OVERCHARGE}{reference}", metadata)
@@ -99,9 +96,9 @@ def credit_purchase(
     payment: Payment | None = None,
     issued_by: User | None = None,
 ) -> BookedEntry:
-    """Book a payment that the processor confirmed (``payment``), or that staff saw on the bank account (``issued_by``).
+    """Book a payment that the processor confirmed (``payment``), or that staff saw on the bank account (``issued_by``), once.
 
-    Booking the same payment again returns its entry. Raises ReferenceReused, AmountNotPositive.
+    Raises ReferenceReused, AmountNotPositive.
     """
     reference, metadata = f"pay:{processor}:{payment_id}", {f"{processor}PaymentId": payment_id}
     return _book(account, _PURCHASE, money.nanos(amount_cents), reference, metadata, issued_by, payment)

@@ -2,13 +2,8 @@
 
 from django.db.models import F
 
-from billing.models import Account, Payment, TopUpRule
+from billing.models import Payment, TopUpRule
 from billing.payments.processor import Card
-
-
-def expect(account: Account, payment: Payment) -> None:
-    """Keep the card of this payment, once it is paid."""
-    TopUpRule.objects.filter(account=account).update(card_payment=payment)
 
 
 def keep(payment: Payment, card: Card | None) -> None:

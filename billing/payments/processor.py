@@ -104,10 +104,7 @@ def is_live_key(secret_key: str) -> bool:
 
 
 class Processor(Protocol):
-    """A processor. ``is_live`` says whether it moves real money, and ``page_origin`` where its pages are.
-
-    All methods but ``parse_event`` raise ProcessorUnavailable. None of them is called within a transaction.
-    """
+    """A processor. All methods but ``parse_event`` raise ProcessorUnavailable, and none is called within a transaction."""
 
     name: str
     is_live: bool

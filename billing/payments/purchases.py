@@ -8,8 +8,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from billing import locks
-from billing.models import Account, Payment
-from billing.payments import booking, cards
+from billing.models import Account, Payment, TopUpRule
+from billing.payments import booking
 from billing.payments.processor import Processor, ProcessorUnavailable
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -30,7 +30,7 @@ def begin(
     """Write the payment, then open the processor's page for it, at ``page_url``. Raises NotBegun; the payment then failed."""
     payment = _write(request, account, processor, amount_cents)
     if keeps_card:
-        cards.expect(account, payment)
+        TopUpRule.objects.filter(account=account).update(card_payment=payment)  # ``cards`` keeps it once it is paid
     return_url = hosts.base_url(request) + reverse("payment", args=[payment.pk])
     try:
         email = request.user.email  # type: ignore[union-attr]

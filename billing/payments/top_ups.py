@@ -185,9 +185,10 @@ def _count_decline(rule: TopUpRule, payment: Payment, declined: Declined | None)
     reason = payment.failure or "The payment failed."
     is_last = rule.declines > len(PAUSES)
     if declined and (declined.is_final or declined.needs_payer) or is_last:
-        payer_cause = Cause.CONFIRM if declined and declined.needs_payer else Cause.DECLINED
-        rule.stopped_because, rule.stopped_by = reason, payer_cause if declined else Cause.UNANSWERED
-        rule.next_try_at = None
+        cause = Cause.UNANSWERED
+        if declined:
+            cause = Cause.CONFIRM if declined.needs_payer else Cause.DECLINED
+        rule.stopped_because, rule.stopped_by, rule.next_try_at = reason, cause, None
     else:
         rule.next_try_at = pool.database_time() + PAUSES[rule.declines - 1]
     logger.warning("the top-up %s was declined (%d in a row): %s", payment.pk, rule.declines, reason)

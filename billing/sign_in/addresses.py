@@ -81,11 +81,8 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
     is_taken = User.objects.filter(email=email).exists()
     with transaction.atomic():
         locks.lock_users([user.pk])
-        pending: Any = {
-            "user": user,
-            "changed_at": None,
-            "undone_at": None,
-        }  # replaced; links that undo it stay
+        # An earlier request is replaced, but no link that undoes a change.
+        pending: Any = {"user": user, "changed_at": None, "undone_at": None}
         asked, _ = AddressChange.objects.update_or_create(**pending, defaults={"former": user.email, "address": email})
         log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
     if not _tell_former(request, asked, "change_asked"):

@@ -29,7 +29,6 @@ def find_device(request: HttpRequest, email: str) -> str | None:
 
 
 def was_last(request: HttpRequest, email: str) -> bool:
-    """Return whether the user with this address is the one who signed in last on the device."""
     _, users = _read(request)
     return users[-1:] == [_mark(email)]
 

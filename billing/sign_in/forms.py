@@ -48,7 +48,7 @@ class CodeForm(AuthenticateForm):
         return code
 
     def _accept(self, code: str) -> str:
-        """Accept the code, once: a second one at the same time waits for the lock. Raises ValidationError."""
+        """Accept the code once, under a lock. Raises ValidationError."""
         self.cleaned_data["code"] = code
         with transaction.atomic():
             locks.lock_users([self.user.pk])

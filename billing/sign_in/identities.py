@@ -45,7 +45,6 @@ View = Callable[..., Any]
 
 
 def configured() -> dict[str, str]:
-    """Return the names of the providers that people can sign in with, by their ids."""
     return {id: name for id, name in NAMES.items() if id in settings.SOCIALACCOUNT_PROVIDERS}
 
 
@@ -81,7 +80,6 @@ class IdentityAdapter(DefaultSocialAccountAdapter):
     }
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
-        """Decide who signs in, signs up or connects an identity, now that the provider has said who it is."""
         identity = sociallogin.account
         identity.extra_data = {fact: identity.extra_data[fact] for fact in _SHOWN if identity.extra_data.get(fact)}
         if sociallogin.is_existing:

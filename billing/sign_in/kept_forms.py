@@ -36,7 +36,6 @@ class PageKeptFormMiddleware(MiddlewareMixin):
     """Comes behind what asks who is signed in and what checks CSRF tokens."""
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
-        """Offer the form that was sent to the page which is opened now."""
         if request.method != "GET" or not asks_who(request) or not request.user.is_authenticated:
             return None
         kept = request.session.get(_FORM)

@@ -59,7 +59,6 @@ def _read(key: str, *, locks_user: bool = False) -> Link | None:
 
 
 def find_open() -> QuerySet[PasswordLink]:
-    """Return the links of staff that can be used now."""
     open = {"used_at": None, "revoked_at": None, "user__is_active": True}
     return PasswordLink.objects.filter(**open, expires_at__gt=pool.database_time())
 
