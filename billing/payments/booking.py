@@ -179,7 +179,6 @@ def _change_status(account: Account, payment: Payment, report: Report) -> str:
 
 
 def describe_payer(account: Account) -> dict[str, str]:
-    """Return the account's billing details as a receipt keeps them; empty if it has none."""
     details = BillingDetails.objects.filter(account=account).first()
     return {"name": details.name, "address": details.address, "tax_id": details.tax_id} if details else {}
 

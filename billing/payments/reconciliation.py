@@ -48,7 +48,6 @@ def _ask(processor: Processor, payments: list[Payment]) -> Iterator[Found]:
 
 
 def _compare(processor: Processor, since: datetime) -> Iterator[Found]:
-    """Yield what contradicts among the payments since then."""
     listed: set[UUID] = set()
     for report in processor.list_paid(since - PAGE_TIME):
         try:
@@ -82,7 +81,6 @@ def _book_missed(processor: Processor, payment: Payment, report: Report) -> str:
 
 
 def _keep(processor: Processor, found: list[Found], now: datetime) -> None:
-    """Keep new contradictions, and close those that are no longer found."""
     with transaction.atomic():
         still_open = PaymentDifference.objects.filter(processor=processor.name, gone_at=None)
         still_open.exclude(subject__in=[subject for subject, _, _ in found]).update(gone_at=now)

@@ -168,7 +168,6 @@ class StripeProcessor:
         )
 
     def _facts(self, intent: Any) -> dict[str, Any]:
-        """Return the facts of a report that only the intent has."""
         charge, disputed_cents = intent.latest_charge, 0
         refunded_cents = _whole(charge.amount_refunded) if charge else 0
         if charge and charge.disputed:

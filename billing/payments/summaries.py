@@ -48,7 +48,6 @@ def is_over(payment: Payment) -> bool:
 
 
 def notes_by_payment(account: Account) -> dict[str, list[Note]]:
-    """Return the credit notes of the account by the ids of their payments."""
     notes: dict[str, list[Note]] = {}
     for each in credit_notes.read(account):
         note = {"number": each.number, "amount": dollars.format_cents(-each.cents), "at": each.entry.created_at}

@@ -99,7 +99,6 @@ def _is_forgotten(payment: Payment) -> bool:
 
 
 def find_rule(account: Account, processor: Processor | None) -> TopUpRule | None:
-    """Return the account's rule, annotated with what stops it."""
     return stops.annotate(TopUpRule.objects.filter(account=account), processor).first()
 
 

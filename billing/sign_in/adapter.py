@@ -24,7 +24,6 @@ class SignInAdapter(DefaultAccountAdapter):
     error_messages = {**DefaultAccountAdapter.error_messages, "email_password_mismatch": "Wrong email address or password."}
 
     def post_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse:
-        """Make the device known, and begin the times of the session and of the password."""
         response: HttpResponse = super().post_login(request, user, **kwargs)
         was_last = devices.was_last(request, user.email)
         if devices.find_device(request, user.email) is None:

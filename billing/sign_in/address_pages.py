@@ -100,7 +100,6 @@ def sign_up(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def confirm_address(request: HttpRequest) -> HttpResponse:
-    """Let whoever has the link confirm that the address is theirs."""
     key = request.POST.get("key") or request.GET.get("key", "")
     asked = addresses.read_change(key)
     if asked and request.method != "POST":
@@ -116,7 +115,6 @@ def confirm_address(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def undo_address(request: HttpRequest) -> HttpResponse:
-    """Let whoever has the former address undo its change, and then set a new password."""
     key = request.POST.get("key") or request.GET.get("key", "")
     asked = addresses.read_undo(key)
     if asked and request.method != "POST":

@@ -4,6 +4,7 @@ Each link works once. A sign-up leaves no row until its link is opened. The form
 """
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
@@ -85,7 +86,7 @@ def ask_for_change(request: HttpRequest, user: User, email: str) -> None:
         pending: Any = {"user": user, "changed_at": None, "undone_at": None}
         asked, _ = AddressChange.objects.update_or_create(**pending, defaults={"former": user.email, "address": email})
         log.record(request, Activity.Act.CHANGED, user, f"Asked to change their own email address to {email}.")
-    if not _tell_former(request, asked, "change_asked"):
+    if not tell_former(request, asked, "change_asked"):
         raise FormerNotTold
     key = links.make(Purpose.CHANGE_ADDRESS, {"change": str(asked.pk), "to": email}, bound_to=user)
     _send_or_tell(request, email, is_taken, "change_of_address", Purpose.CHANGE_ADDRESS, key)
@@ -107,20 +108,15 @@ def change(request: HttpRequest, key: str) -> AddressChange | None:
             asked = read_change(key, locks_user=True)
             if asked is None:
                 return None
-            record_change(request, asked)
+            asked.changed_at = pool.database_time()
+            asked.save(update_fields=["changed_at"])
+            User.objects.filter(pk=asked.user_id).update(email=asked.address)
+            transaction.on_commit(partial(tell_former, request, asked, "address_changed"))
             summary, before, after = "Changed their own email address.", {"email": asked.former}, {"email": asked.address}
             log.record(request, Activity.Act.CHANGED, asked.user, summary, before=before, after=after)
     except IntegrityError:
         return None
     return asked
-
-
-def record_change(request: HttpRequest, asked: AddressChange) -> None:
-    """Give the locked user the address, and tell the former one, from where that can be undone."""
-    asked.changed_at = pool.database_time()
-    asked.save(update_fields=["changed_at"])
-    User.objects.filter(pk=asked.user_id).update(email=asked.address)
-    transaction.on_commit(lambda: tell_of_change(request, asked))
 
 
 def change_by_staff(user: User, former: str) -> AddressChange:
@@ -130,12 +126,7 @@ def change_by_staff(user: User, former: str) -> AddressChange:
     return AddressChange.objects.create(user=user, former=former, address=user.email, changed_at=now)
 
 
-def tell_of_change(request: HttpRequest, asked: AddressChange) -> bool:
-    """As ``_tell_former``, of a change that was made."""
-    return _tell_former(request, asked, "address_changed")
-
-
-def _tell_former(request: HttpRequest, asked: AddressChange, template: str) -> bool:
+def tell_former(request: HttpRequest, asked: AddressChange, template: str) -> bool:
     """Send the former address a link that undoes the change. Return False if that was not possible."""
     if not settings.SENDS_MAIL:
         return False

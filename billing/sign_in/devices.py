@@ -23,7 +23,6 @@ _SYSTEMS |= {"Mac OS X": "macOS", "CrOS": "ChromeOS", "Linux": "Linux"}
 
 
 def find_device(request: HttpRequest, email: str) -> str | None:
-    """Return the id of the device, if the user with this address has signed in on it."""
     device, users = _read(request)
     return device if device and _mark(email) in users else None
 

@@ -74,10 +74,9 @@ def _user_of(request: HttpRequest) -> Any:
 
 
 def idle_seconds_max(user: Any) -> int:
-    """Return after how long without use a session of the user ends."""
     return STAFF_IDLE_SECONDS if user.is_staff else settings.SESSION_COOKIE_AGE
 
 
 def seconds_max(user: Any) -> int:
-    """Return after how long a session of the user ends, however much it is used."""
+    """However much it is used."""
     return 3_600 * (settings.STAFF_SESSION_HOURS_MAX if user.is_staff else settings.SESSION_HOURS_MAX)

@@ -173,7 +173,7 @@ class PersonAdmin(ClosesAbandonedAccounts, RecordedAdmin, UserAdmin):
             transaction.on_commit(lambda: self._invite(request, obj))
 
     def _tell_of_change(self, request: HttpRequest, changed: AddressChange) -> None:
-        if not addresses.tell_of_change(request, changed):
+        if not addresses.tell_former(request, changed, "address_changed"):
             messages.error(request, f"{changed.former} could not be emailed about it. Tell its owner another way.")
 
     def _invite(self, request: HttpRequest, user: User) -> None:
