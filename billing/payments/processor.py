@@ -118,7 +118,7 @@ class Processor(Protocol):
         """Open the page that takes this payment, and may keep the card: its id and URL. A payment gets the same page again."""
 
     def close_page(self, session_id: str) -> None:
-        """Close a page, where no one can then pay. One that is paid or closed already stays as it is."""
+        """Close a page, which then takes no payment. One that is paid or closed already stays as it is."""
 
     def charge(self, payment: Payment, card: Card) -> Report:
         """Charge a kept card without the payer. The same payment is charged once. Raises Declined."""

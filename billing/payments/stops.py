@@ -19,7 +19,7 @@ from billing.payments.processor import Processor
 from gateway_project.db import pool
 from gateway_project.text import dollars
 
-SILENCE_TIME = timedelta(hours=1)  # without an answer of the processor; shorter ones end before anybody can act
+SILENCE_TIME = timedelta(hours=1)  # without an answer of the processor; shorter ones end before a member can act
 
 
 class Cause(StrEnum):

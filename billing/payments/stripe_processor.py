@@ -102,7 +102,7 @@ class StripeProcessor:
                 intent = self._client.v1.payment_intents.create(params, {"idempotency_key": f"charge-{payment.pk}"})
             except stripe.CardError as error:
                 raise _declined(error) from error
-            except stripe.InvalidRequestError as error:  # such as a card that Stripe does not keep any more
+            except stripe.InvalidRequestError as error:  # such as a card that Stripe no longer keeps
                 raise Declined("The card can no longer be charged.", is_final=True, needs_payer=False) from error
             return self._report_intent(intent)
 

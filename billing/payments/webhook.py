@@ -54,7 +54,7 @@ def _processor(name: str) -> Processor:
     configured = configuration.processor()
     if configured is None or configured.name != name:
         raise errors.PathNotFound("There is no such webhook.")
-    if not configured.webhook_secret:  # anybody could sign with it; E021 tells the operator
+    if not configured.webhook_secret:  # anyone could sign with it; E021 tells the operator
         raise errors.ServiceUnavailable("The webhook has no secret yet.")
     return configured
 

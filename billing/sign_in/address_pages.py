@@ -90,7 +90,7 @@ def sign_up(request: HttpRequest) -> HttpResponse:
     form.save(commit=False)  # hashes, outside of any transaction
     if not addresses.sign_up(request, email, user.password):
         return _ended(request)
-    if request.user.is_authenticated:  # as somebody else, who stays signed in
+    if request.user.is_authenticated:  # as another user, who stays signed in
         messages.success(request, f"The account of {email} is open. Sign out to sign in to it.")
         return redirect("dashboard")
     messages.success(request, "Your account is open.")

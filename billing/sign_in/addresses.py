@@ -42,7 +42,7 @@ def is_invited(email: str) -> bool:
 
 
 def send_sign_up(request: HttpRequest, email: str) -> None:
-    """Send a link that opens an account. Whoever has one is told so by mail, so that the page tells no one else."""
+    """Send a link that opens an account. Whoever has one is told so by mail, and the page tells nothing."""
     is_taken = User.objects.filter(email=email).exists()
     key = links.make(Purpose.SIGN_UP, {"email": email}, bound_to=None)
     _send_or_tell(request, email, is_taken, "sign_up", Purpose.SIGN_UP, key)

@@ -37,7 +37,7 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The facts of a link that counts, and the user it is bound to; None if no one can void the link."""
+    """The facts of a link that counts, and the user it is bound to; None if no user can void the link."""
 
     facts: dict[str, Any]
     user: User | None

@@ -1,4 +1,4 @@
-"""The rules for a new password that Django has not: length, and words that everybody would try here (OWASP ASVS 2.1).
+"""The rules for a new password that Django has not: length, and words that anyone would try here (OWASP ASVS 2.1).
 
 There are no rules of composition: any character may be in a password, spaces and other alphabets too, and none is cut off.
 ``breached-passwords.txt.gz`` beside this module, for Django's CommonPasswordValidator, has the 43,940 passwords of 12 or more
