@@ -19,6 +19,8 @@ _CODE_INPUT = forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode
 class SignInForm(LoginForm):
     """Takes any text as the address, so that each attempt reaches the limits and the log as it was typed."""
 
+    password = forms.CharField(strip=False, widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["login"] = forms.CharField(
@@ -26,9 +28,6 @@ class SignInForm(LoginForm):
             max_length=email_addresses.CHARACTERS_MAX,
             widget=forms.EmailInput(attrs={"autocomplete": "username webauthn", "autofocus": True}),
         )
-        password = forms.PasswordInput(attrs={"autocomplete": "current-password"})
-        self.fields["password"] = forms.CharField(strip=False, widget=password)
-        self.order_fields(["login", "password"])
 
 
 class CodeForm(AuthenticateForm):

@@ -37,7 +37,7 @@ class PageSecondFactorMiddleware(MiddlewareMixin):
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
         match = request.resolver_match
         is_closed = match is not None and asks_who(request) and match.url_name not in _OPEN
-        needs_one = is_closed and settings.STAFF_NEED_SECOND_FACTOR and request.user.is_staff  # type: ignore[union-attr]
+        needs_one = is_closed and settings.STAFF_NEED_SECOND_FACTOR and request.user.is_staff
         return redirect("mfa_index") if needs_one and not has_any(request.user) else None
 
 
