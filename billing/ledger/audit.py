@@ -1,8 +1,8 @@
 """What an invariant is, and the check that finds violations. Tests, the nightly task and ``verify_ledger`` use it.
 
-Each app names its own in the method ``audit`` of its ``apps.py``. One query checks one for all accounts. First the violating rows
-are counted, in parallel and in one scan for all invariants that share a query. They are read only where the count is not zero.
-A check of some days reads only what was booked on them, from the apps' ``day_tables``.
+Each app names its own in the method ``audit`` of its ``apps.py``. One query checks one for all accounts. First the violating
+rows are counted, in parallel and in one scan for all that share a query. They are read only where the count is not zero. A
+check of some days reads only what was booked on them, from the apps' ``day_tables``.
 """
 
 from collections.abc import Callable, Collection, Iterator
