@@ -1075,7 +1075,7 @@ mutant(
 mutant(
     "settlements_do_not_warn",
     "A settlement that takes the balance below its threshold writes no warning.",
-    code("completions.charging.resolution:Resolution._add_writes", "writes.warnings_inserted.append(warning)", "pass"),
+    code("completions.charging.resolution:Resolution._add_writes", "writes.alerts_inserted.append(alert)", "pass"),
     "completions/charging/test_batch.py::test_settlements_at_once_tell_each_crossing_once",
 )
 mutant(

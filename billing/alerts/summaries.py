@@ -1,4 +1,4 @@
-"""Warnings, their deliveries and endpoints as plain values for pages. The number of queries does not depend on the rows."""
+"""Alerts, their deliveries and endpoints as plain values for pages. The number of queries does not depend on the rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from billing.alerts import payload
 from billing.alerts.payload import Words
-from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
 from gateway_project.text import web_addresses
 
 PACE_DAYS = 7  # whole UTC days before today
@@ -45,7 +45,7 @@ class DeliveryRow:
 
 
 @dataclass(frozen=True)
-class WarningRow:
+class AlertRow:
     id: UUID
     at: datetime
     words: Words
@@ -67,28 +67,28 @@ class EndpointRow:
     previous_until: datetime | None
 
 
-def alerts_of(account: Account) -> QuerySet[AccountWarning]:
-    """Return the account's warnings without notices, because bookings are in the statement."""
-    return AccountWarning.objects.filter(account=account).exclude(kind__in=AccountWarning.NOTICES)
+def alerts_of(account: Account) -> QuerySet[AccountAlert]:
+    """Return the account's alerts without notices, because bookings are in the statement."""
+    return AccountAlert.objects.filter(account=account).exclude(kind__in=AccountAlert.NOTICES)
 
 
-def read_warnings(account: Account, *, offset: int, limit: int) -> list[WarningRow]:
-    """Return warnings, newest first, with their deliveries, also those of mails that sum them up. Two queries."""
-    warnings = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
-    sums = AccountWarning.objects.filter(account=account, kind=AccountWarning.Kind.CHANGES_SUMMED)
-    rows = WarningDelivery.objects.filter(Q(warning__in=warnings.values("pk")) | Q(warning__in=sums))
-    by_warning: defaultdict[UUID, list[DeliveryRow]] = defaultdict(list)
-    for row in rows.select_related("warning", "endpoint").order_by("created_at", "pk"):
-        for id in row.warning.data.get("alert_ids", [str(row.warning_id)]):
-            by_warning[UUID(id)].append(summarize_delivery(row))
-    return [WarningRow(each.pk, each.created_at, payload.describe(each), by_warning[each.pk]) for each in warnings]
+def read_alerts(account: Account, *, offset: int, limit: int) -> list[AlertRow]:
+    """Return alerts, newest first, with their deliveries, also those of mails that sum them up. Two queries."""
+    alerts = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
+    sums = AccountAlert.objects.filter(account=account, kind=AccountAlert.Kind.CHANGES_SUMMED)
+    rows = AlertDelivery.objects.filter(Q(alert__in=alerts.values("pk")) | Q(alert__in=sums))
+    by_alert: defaultdict[UUID, list[DeliveryRow]] = defaultdict(list)
+    for row in rows.select_related("alert", "endpoint").order_by("created_at", "pk"):
+        for id in row.alert.data.get("alert_ids", [str(row.alert_id)]):
+            by_alert[UUID(id)].append(summarize_delivery(row))
+    return [AlertRow(each.pk, each.created_at, payload.describe(each), by_alert[each.pk]) for each in alerts]
 
 
-def describe_warning(warning: AccountWarning) -> Words:
-    return payload.describe(warning)
+def describe_alert(alert: AccountAlert) -> Words:
+    return payload.describe(alert)
 
 
-def summarize_delivery(delivery: WarningDelivery) -> DeliveryRow:
+def summarize_delivery(delivery: AlertDelivery) -> DeliveryRow:
     state, kind = _STATES[delivery.state]
     is_mail = delivery.endpoint_id is None
     return DeliveryRow(
@@ -99,7 +99,7 @@ def summarize_delivery(delivery: WarningDelivery) -> DeliveryRow:
         kind=kind,
         attempts=[_attempt(each) for each in reversed(delivery.attempts)],
         next_try_at=delivery.next_try_at,
-        may_be_sent_again=not is_mail and delivery.state != WarningDelivery.State.WAITING,
+        may_be_sent_again=not is_mail and delivery.state != AlertDelivery.State.WAITING,
     )
 
 

@@ -1,4 +1,4 @@
-"""What billing shows of an account: its open holds, the ledger, the members, warnings and the acts of staff."""
+"""What billing shows of an account: its open holds, the ledger, the members, alerts and the acts of staff."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from billing import staff_permissions
-from billing.alerts import summaries as warnings
+from billing.alerts import summaries as alerts
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff.people_admin import staff_of
@@ -19,7 +19,7 @@ HOLDS_SHOWN = 10
 ENTRIES_SHOWN = 20
 MEMBERS_SHOWN = 20
 ACTS_SHOWN = 10
-WARNINGS_SHOWN = 10
+ALERTS_SHOWN = 10
 
 
 def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -84,12 +84,12 @@ def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
     }
 
 
-def _warnings(request: HttpRequest, account: Account) -> dict[str, Any]:
+def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:
     now = pool.database_time()
     return {
         "threshold": dollars.format_usd(account.warning_threshold_nanos) if account.warning_threshold_nanos else "",
-        "endpoints": [warnings.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
-        "warnings": warnings.read_warnings(account, offset=0, limit=WARNINGS_SHOWN),
+        "endpoints": [alerts.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
+        "alerts": alerts.read_alerts(account, offset=0, limit=ALERTS_SHOWN),
     }
 
 
@@ -118,6 +118,6 @@ SECTIONS = [
     Section(20, "holds", "Running requests", "billing.view_hold", f"{_TEMPLATES}/holds.html", _holds),
     Section(50, "entries", "Ledger", "billing.view_ledgerentry", f"{_TEMPLATES}/entries.html", _ledger),
     Section(70, "members", "Members", "billing.view_account", f"{_TEMPLATES}/members.html", _members),
-    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/alerts.html", _warnings),
+    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/alerts.html", _alerts),
     Section(80, "acts", "Activity of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
 ]

@@ -16,7 +16,7 @@ from django.db import IntegrityError, transaction
 
 from billing import locks, money
 from billing.ledger import crossings, movements
-from billing.ledger.crossings import NewWarning
+from billing.ledger.crossings import NewAlert
 from billing.ledger.movements import NewEntry
 from billing.models import Account, LedgerEntry, ManualEntry, Payment, User
 from gateway_project import identifiers, operator_command
@@ -251,8 +251,8 @@ def _append(
 ) -> LedgerEntry:
     entry = _make_entry(account, type, amount_nanos, reference, metadata, issued_by_id=issued_by.pk if issued_by else None)
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if warning := find_crossing(account, entry):
-        pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
+    if alert := find_crossing(account, entry):
+        pipelined_transaction.execute(crossings.insert_alerts_statement([alert]))
     return LedgerEntry.objects.get(pk=entry.id)
 
 
@@ -282,8 +282,8 @@ def _make_entry(
     )
 
 
-def find_crossing(account: Account, entry: NewEntry) -> NewWarning | None:
-    """Return the warning that goes with the entry, to be written in its transaction, if it takes the balance too low."""
+def find_crossing(account: Account, entry: NewEntry) -> NewAlert | None:
+    """Return the alert that goes with the entry, to be written in its transaction, if it takes the balance too low."""
     return crossings.find_crossing(account, amount_nanos=entry.amount_nanos, balance_after_nanos=entry.balance_after_nanos)
 
 

@@ -13,7 +13,7 @@ from django.db.models import Max, Q
 
 from billing import locks, money
 from billing.ledger import credits, writer
-from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
+from billing.models import Account, AccountAlert, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards, refusals
 from billing.payments.documents import taxes
 from billing.payments.processor import Event, Report, printable
@@ -216,7 +216,7 @@ def _book_debit(account: Account, payment: Payment, owed_cents: int, *, is_dispu
             account, amount_cents=owed_cents, reference=reference, reason=reason, credit=payment.credit, payment=payment
         )
         data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
-        AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.PAYMENT_TAKEN_BACK, data=data)
+        AccountAlert.objects.create(account=account, kind=AccountAlert.Kind.PAYMENT_TAKEN_BACK, data=data)
         return
     writer.return_refund(
         account,
