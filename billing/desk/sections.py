@@ -99,14 +99,7 @@ def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
     every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
     return {
         "acts": [
-            {
-                "id": act.pk,
-                "at": act.at,
-                "who": act.who,
-                "summary": act.summary,
-                "reason": act.reason,
-                "ticket": act.ticket,
-            }
+            {"id": act.pk, "at": act.at, "who": act.who, "summary": act.summary, "reason": act.reason, "ticket": act.ticket}
             for act in shown
         ],
         "every": every,

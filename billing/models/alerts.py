@@ -138,9 +138,7 @@ class AlertDelivery(OwnedModel):
                 fields=["alert", "email"], condition=Q(endpoint__isnull=True), name="a_warning_is_mailed_to_a_person_once"
             ),
         ]
-        indexes = [
-            models.Index(fields=["next_try_at"], condition=Q(state="WAITING"), name="deliveries_by_next_try"),
-        ]
+        indexes = [models.Index(fields=["next_try_at"], condition=Q(state="WAITING"), name="deliveries_by_next_try")]
 
     def __str__(self) -> str:
         return f"{self.alert_id} to {self.email or self.endpoint_id}"
