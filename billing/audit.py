@@ -589,8 +589,8 @@ INVARIANTS = [
         """,
     ),
     # All constraints of the ledger's tables except NOT NULL. PostgreSQL 18 has a column for NOT ENFORCED; read as JSON, it
-    # works with older versions, too. A foreign key is enforced by internal triggers of PostgreSQL, which DISABLE TRIGGER ALL disables
-    # together with ours. Where Citus is installed, only the first cell has foreign keys to users.
+    # works with older versions, too. Internal triggers of PostgreSQL enforce a foreign key, and DISABLE TRIGGER ALL disables
+    # them together with ours. Where Citus is installed, only the first cell has foreign keys to users.
     Invariant(
         "constraints_stand_guard",
         "The constraints that protect the ledger exist, are enforced, and have been validated.",

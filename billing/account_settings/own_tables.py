@@ -93,8 +93,8 @@ def delete_rows_of_user(user: User) -> None:
 def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iterator[dict[str, Any]]:
     fields = [field for field in model._meta.concrete_fields if _is_read(field.name, unread)]
     people = [field.name for field in fields if field.related_model is User]
-    # Under the names of columns, which stay when the code finds another word.
-    shown = {field.name: field.column.removesuffix("_id") if field.is_relation else field.column for field in fields}
+    # A column keeps its name when the code finds another word for its field.
+    shown = {field.name: field.db_column.removesuffix("_id") if field.db_column else field.name for field in fields}
     names = {camel_case(shown[field.name]): field.name if field.name in people else field.attname for field in fields}
     rows = model._default_manager.filter(**{path_to_account(model): account.pk})
     for row in in_batches(rows.select_related(*people) if people else rows):

@@ -26,26 +26,30 @@ class Migration(migrations.Migration):
                 "permissions": [("view_warningdelivery", "Can view warning delivery")],
             },
         ),
-        migrations.AlterField(
-            "accountalert",
-            "account",
-            models.ForeignKey(
-                db_index=False,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="alerts",
-                to="billing.account",
-            ),
-        ),
-        migrations.AlterField(
-            "alertdelivery",
-            "warning",
-            models.ForeignKey(
-                db_column="warning_id",
-                db_index=False,
-                on_delete=django.db.models.deletion.CASCADE,
-                related_name="deliveries",
-                to="billing.accountalert",
-            ),
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AlterField(
+                    "accountalert",
+                    "account",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="alerts",
+                        to="billing.account",
+                    ),
+                ),
+                migrations.AlterField(
+                    "alertdelivery",
+                    "warning",
+                    models.ForeignKey(
+                        db_column="warning_id",
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="billing.accountalert",
+                    ),
+                ),
+            ]
         ),
         migrations.RenameField("alertdelivery", "warning", "alert"),
         migrations.SeparateDatabaseAndState(
