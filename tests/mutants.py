@@ -638,7 +638,7 @@ mutant(
 mutant(
     "support_credit_is_paid_out",
     "Closing an account pays out unused support credit, too.",
-    code("billing.desk.forms:ClosingRefundForm.payouts", " if credit.is_purchase", ""),
+    code("billing.desk.money_acts:CloseWithRefund.payouts", " if credit.is_purchase", ""),
     "pages/test_account_page.py::test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases",
 )
 mutant(
