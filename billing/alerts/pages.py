@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from billing import locks, money
 from billing.accounts.member_pages import Pager, member_page, member_page_for
 from billing.accounts.roles import Permission
-from billing.alerts import endpoints, summaries
+from billing.alerts import endpoints, payload, summaries
 from billing.alerts.endpoints import EndpointRefused
 from billing.forms import DollarsField
 from billing.models import Account, AlertDelivery, WebhookEndpoint
@@ -150,7 +150,7 @@ def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> 
     latest = endpoint.deliveries.select_related("alert", "endpoint").order_by("-pk")[:DELIVERIES_SHOWN]
     context: dict[str, Any] = {
         "endpoint": summaries.summarize_endpoint(endpoint, pool.database_time()),
-        "deliveries": [(summaries.describe_alert(each.alert), summaries.summarize_delivery(each)) for each in latest],
+        "deliveries": [(payload.describe(each.alert), summaries.summarize_delivery(each)) for each in latest],
     }
     return render(request, "alerts/endpoint.html", context)
 

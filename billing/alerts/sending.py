@@ -106,7 +106,8 @@ def _send_webhook(request: _Request | Attempt) -> Attempt:
     begun_at = time.monotonic()
     reason, status = "", None
     try:
-        _require_scheme(request.url)
+        if web_addresses.parse(request.url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
+            raise http.ConnectFailed("not https")
         status = http.post_alone(
             request.url,
             headers=request.headers,
@@ -118,11 +119,6 @@ def _send_webhook(request: _Request | Attempt) -> Attempt:
     except http.OutboundError as error:
         reason = _describe(error)
     return Attempt(round((time.monotonic() - begun_at) * 1000), reason, status, is_final=status == 410)
-
-
-def _require_scheme(url: str) -> None:
-    if web_addresses.parse(url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
-        raise http.ConnectFailed("not https")
 
 
 def _describe(error: http.OutboundError) -> str:
@@ -176,9 +172,7 @@ def _link(alert: AccountAlert) -> dict[str, str]:
         case AccountAlert.Kind.PAYMENT_TAKEN_BACK:
             address = hosts.mailed_page("receipt", "the page Billing of the dashboard", alert.data["payment_id"])
             return {"link": address, "button": "View credit note"}
-        case AccountAlert.Kind.CHANGES_SUMMED:
-            return {}
-        case kind if kind in AccountAlert.NOTICES:
+        case kind if kind in AccountAlert.NOTICES and kind != AccountAlert.Kind.CHANGES_SUMMED:
             return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
     return {}
 

@@ -24,18 +24,7 @@ ALERTS_SHOWN = 10
 
 def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
     open_holds = account.holds.filter(state=Hold.State.HELD).order_by("created_at")
-    return {
-        "holds": [
-            {
-                "reference": hold.pk,
-                "amount_nanos": hold.amount_nanos,
-                "created_at": hold.created_at,
-                "expires_at": hold.expires_at,
-            }
-            for hold in open_holds[:HOLDS_SHOWN]
-        ],
-        "count": account.open_holds,
-    }
+    return {"holds": list(open_holds[:HOLDS_SHOWN]), "count": account.open_holds}
 
 
 def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -51,7 +40,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
                 "line": statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")),
                 "completion": entry.reference if entry.type == LedgerEntry.Type.USAGE_DEBIT else "",
                 "of_entry": entry.metadata.get("entryId", ""),
-                "may_correct": may_correct and _is_correctable(entry, references),
+                "may_correct": may_correct and credits.is_credit(entry) and f"{writer.CORRECTION}{entry.pk}" not in references,
                 "may_refund": may_refund and entry.type == LedgerEntry.Type.CREDIT_PURCHASE,
             }
             for entry in entries
@@ -59,10 +48,6 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
         "count": account.last_seq,
         "may_see_completions": request.user.has_perm("completions.view_completion"),
     }
-
-
-def _is_correctable(entry: LedgerEntry, references: set[str]) -> bool:
-    return credits.is_credit(entry) and f"{writer.CORRECTION}{entry.pk}" not in references
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -97,13 +82,7 @@ def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
     of_account = readers.readable(request.user).filter(account_id=account.pk)
     shown = of_account.order_by("-id").select_related("actor")[:ACTS_SHOWN]
     every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
-    return {
-        "acts": [
-            {"id": act.pk, "at": act.at, "who": act.who, "summary": act.summary, "reason": act.reason, "ticket": act.ticket}
-            for act in shown
-        ],
-        "every": every,
-    }
+    return {"acts": list(shown), "every": every}
 
 
 _TEMPLATES = "admin/billing/account"
