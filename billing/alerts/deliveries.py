@@ -92,19 +92,16 @@ def _webhooks(alert: AccountAlert) -> Iterable[AlertDelivery]:
 
 def _mails(alert: AccountAlert) -> Iterable[AlertDelivery]:
     """Return one for each member who pays for the account, up to a number of mails in a day."""
-    unmailed = (AccountAlert.Kind.TEST, *AccountAlert.SUMMED)
-    if not settings.SENDS_MAIL or alert.kind in unmailed or _is_switched_off(alert):
+    if not settings.SENDS_MAIL or alert.kind in (AccountAlert.Kind.TEST, *AccountAlert.SUMMED):
+        return []
+    choice = _CHOICES.get(AccountAlert.Kind(alert.kind))
+    if choice and EmailChoice.objects.filter(account_id=alert.account_id, **{choice: False}).exists():
         return []
     emails = list(_payers(alert).order_by("user__email").values_list("user__email", flat=True))
     day = Q(created_at__gt=alert.created_at - timedelta(days=1), alert__account_id=alert.account_id)
     sent = AlertDelivery.objects.filter(day).exclude(email="").count()
     left = max(MAILS_A_DAY_MAX - sent, 0)
     return [AlertDelivery(alert=alert, email=email, next_try_at=alert.created_at) for email in emails[:left]]
-
-
-def _is_switched_off(alert: AccountAlert) -> bool:
-    field = _CHOICES.get(AccountAlert.Kind(alert.kind))
-    return field is not None and EmailChoice.objects.filter(account_id=alert.account_id, **{field: False}).exists()
 
 
 def _payers(alert: AccountAlert) -> QuerySet[Membership]:
