@@ -81,7 +81,7 @@ def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> dict[str, An
 
 
 def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
-    """Return in words how long the balance lasts; empty if there is too little to continue."""
+    """Return in words how long the balance lasts; empty if too little is known."""
     match estimate_days(balance_nanos, spent_nanos):
         case None:
             return ""
