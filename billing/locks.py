@@ -26,15 +26,11 @@ def lock_account(account_id: UUID) -> Account:
     Raises ServiceUnavailable if it has just moved to another cell: whoever tries again finds it there.
     """
     try:
-        return _lock_row(account_id)
+        return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
     except Account.DoesNotExist:
         if directory.has_moved(account_id, cell.current()):
             raise errors.ServiceUnavailable("The account has just been moved. Try again.") from None
         raise
-
-
-def _lock_row(account_id: UUID) -> Account:
-    return Account.objects.select_for_update(of=("self",), no_key=True).get(pk=account_id)
 
 
 def lock_payment(payment_id: UUID) -> Payment:

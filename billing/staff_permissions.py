@@ -63,15 +63,10 @@ def credit_refusal(user: User, account: Account) -> str:
     """Return why the user, who is locked, may not be a member: because of credits of the account. Or ''."""
     if LedgerEntry.objects.filter(issued_by=user, account_id=account.pk).exists():
         return f"{user.email} has credited this account, and so cannot be a member of it."
-    if _has_part_in_credits(user).filter(account_id=account.pk).exists():
+    requests = CreditRequest.objects.filter(Q(requested_by=user) | Q(decided_by=user), account_id=account.pk)
+    if requests.exclude(decision=CreditRequest.Decision.DECLINED).exists():
         return f"{user.email} has asked for a credit of this account or approved one, and so cannot be a member of it."
     return ""
-
-
-def _has_part_in_credits(user: User) -> QuerySet[CreditRequest]:
-    """Return the requests that the user made or approved, without those that were declined."""
-    is_part = Q(requested_by=user) | Q(decided_by=user)
-    return CreditRequest.objects.filter(is_part).exclude(decision=CreditRequest.Decision.DECLINED)
 
 
 OWN_MEMBERSHIP = "You cannot add or remove your own membership: ask a colleague."

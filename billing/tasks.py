@@ -88,7 +88,7 @@ def forget_sign_in_attempts() -> int:
 
 @periodic(retries=3, each_cell=True)
 def send_webhooks() -> int:
-    """Send the warnings that are due to webhook endpoints. Return how many attempts were made."""
+    """Send the alerts that are due to webhook endpoints. Return how many attempts were made."""
     return sending.send_webhooks()
 
 
@@ -100,13 +100,13 @@ def note_entries() -> int:
 
 @periodic(retries=3, each_cell=True)
 def mail_warnings() -> int:
-    """Mail the warnings that are due. Return how many attempts were made."""
+    """Mail the alerts that are due. Return how many attempts were made."""
     return sending.send_mails()
 
 
 @periodic(retries=3, each_cell=True)
 def forget_old_warnings() -> int:
-    """Delete warnings that are months old. Return how many."""
+    """Delete alerts that are months old. Return how many."""
     return deliveries.forget_old()
 
 

@@ -9,7 +9,7 @@ from django.db.models import BigIntegerField, F, Max, OuterRef, Q, QuerySet, Sub
 from django.db.models.functions import Coalesce
 
 from billing import money
-from billing.alerts import summaries as warnings
+from billing.alerts import summaries as alerts
 from billing.models import Account
 from gateway_project import bar_chart
 from gateway_project.text import dollars, timestamps
@@ -215,8 +215,8 @@ def describe_pace(account: Account, chart: bar_chart.Chart | None) -> str:
     """Return how long the balance lasts at the pace of the last whole days; "" if too little is known."""
     if chart is None:
         return ""
-    latest = [bar.value for bar in chart.bars[-1 - warnings.PACE_DAYS : -1]]  # today is not over
-    return warnings.describe_pace(account.balance_nanos, latest)
+    latest = [bar.value for bar in chart.bars[-1 - alerts.PACE_DAYS : -1]]  # today is not over
+    return alerts.describe_pace(account.balance_nanos, latest)
 
 
 def read_all(account: Account) -> Iterator[dict[str, Any]]:

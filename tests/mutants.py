@@ -638,7 +638,7 @@ mutant(
 mutant(
     "support_credit_is_paid_out",
     "Closing an account pays out unused support credit, too.",
-    code("billing.desk.forms:ClosingRefundForm.payouts", " if credit.is_purchase", ""),
+    code("billing.desk.money_acts:CloseWithRefund.payouts", " if credit.is_purchase", ""),
     "pages/test_account_page.py::test_an_account_is_closed_with_a_refund_of_what_is_unused_of_its_purchases",
 )
 mutant(
@@ -1075,7 +1075,7 @@ mutant(
 mutant(
     "settlements_do_not_warn",
     "A settlement that takes the balance below its threshold writes no warning.",
-    code("completions.charging.resolution:Resolution._add_writes", "writes.warnings_inserted.append(warning)", "pass"),
+    code("completions.charging.resolution:Resolution._add_writes", "writes.alerts_inserted.append(alert)", "pass"),
     "completions/charging/test_batch.py::test_settlements_at_once_tell_each_crossing_once",
 )
 mutant(

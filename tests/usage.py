@@ -59,8 +59,8 @@ def debit(
         spender=spender,
     )
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if warning := crossings.find_crossing(account, entry):
-        pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
+    if alert := crossings.find_crossing(account, entry):
+        pipelined_transaction.execute(crossings.insert_alerts_statement([alert]))
     return LedgerEntry.objects.get(reference=reference)
 
 

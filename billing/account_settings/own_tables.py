@@ -89,7 +89,9 @@ def _read(model: type[Model], unread: tuple[str, ...], account: Account) -> Iter
     hidden = re.compile(r"account|sealed_.*|.*digest.*")
     fields = [each for each in model._meta.concrete_fields if each.name not in unread and not hidden.fullmatch(each.name)]
     people = [field.name for field in fields if field.related_model is User]
-    names = {camel_case(field.name): field.name if field.name in people else field.attname for field in fields}
+    # A column keeps its name when the code finds another word for its field.
+    shown = {field.name: field.db_column.removesuffix("_id") if field.db_column else field.name for field in fields}
+    names = {camel_case(shown[field.name]): field.name if field.name in people else field.attname for field in fields}
     rows = model._default_manager.filter(**{path_to_account(model): account.pk})
     for row in in_batches(rows.select_related(*people) if people else rows):
         yield {shown: _value(getattr(row, name)) for shown, name in names.items()}

@@ -82,7 +82,7 @@ def _credit_notes(account: Account) -> Rows:
 
 
 def _alerts(account: Account) -> Rows:
-    for each in in_batches(account.warnings.all()):
+    for each in in_batches(account.alerts.all()):
         yield {"id": str(each.pk), "createdAt": timestamps.iso_millis(each.created_at), "kind": each.kind, "data": each.data}
 
 

@@ -41,7 +41,7 @@ class Member:
     account_name: str
     account_is_active: bool
     choices: list[AccountChoice]
-    low_below_nanos: int | None = None  # the threshold of warnings, if the balance of an account that had credit is below it
+    low_below_nanos: int | None = None  # the threshold of alerts, if the balance of an account that had credit is below it
 
     def may(self, permission: Permission) -> bool:
         """Say whether the member's role has the permission."""

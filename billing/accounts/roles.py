@@ -14,7 +14,7 @@ class Permission(Enum):
     MANAGE_KEYS = "create, change or revoke keys"
     MANAGE_BY_PROGRAM = "create or revoke management keys"  # with which a program does what MANAGE_KEYS allows
     SEND_REQUESTS = "send requests from the playground"
-    PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and warnings of a low balance
+    PAY = "see or make payments"  # with receipts, billing details, the automatic top-up and alerts of a low balance
     MANAGE_WEBHOOKS = "manage webhooks"
     MANAGE_MEMBERS = "invite, change or remove members"
     CLOSE_ACCOUNT = "close or reopen the account"

@@ -1,14 +1,14 @@
 """What members are warned of: the balance is low, a key comes near its limit, a payment or an automatic top-up failed.
 
-A warning is a row, written in the transaction of what it is about: ``billing.ledger.crossings`` finds those of a low balance.
+An alert is a row, written in the transaction of what it is about: ``billing.ledger.crossings`` finds those of a low balance.
 Its deliveries by mail and to webhook endpoints follow in the background, each until it arrives or is given up.
 
 - ``entry_notices``  mails about what was booked beside usage: receipts, credits, refunds
-- ``payload``     what a warning says, in JSON and in words; pure
+- ``payload``     what an alert says, in JSON and in words; pure
 - ``signature``   secrets of endpoints, and the headers of Standard Webhooks; pure
-- ``deliveries``  who gets a warning, whose turn it is, what an attempt came to
+- ``deliveries``  who gets an alert, whose turn it is, what an attempt came to
 - ``endpoints``   webhook endpoints: made, tested, paused, rotated, deleted
 - ``sending``     sends what is due
-- ``summaries``   warnings, deliveries and endpoints as the pages show them; how long a balance lasts
+- ``summaries``   alerts, deliveries and endpoints as the pages show them; how long a balance lasts
 - ``pages``       /dashboard/alerts/, with its forms; ``page_urls`` are its addresses
 """

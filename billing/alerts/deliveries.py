@@ -1,4 +1,4 @@
-"""Deliveries of warnings to members and endpoints: their recipients, their order, and the outcome of each attempt.
+"""Deliveries of alerts to members and endpoints: their recipients, their order, and the outcome of each attempt.
 
 Each delivery is a row. An attempt claims it by moving its next try ahead, in a short transaction, and has no transaction open
 while a server answers. If its process dies, the next try comes when the claim is over: at least once, always with the same id.
@@ -17,14 +17,14 @@ from django.db.models.functions import Now, RowNumber
 
 from billing.accounts import roles
 from billing.accounts.roles import Permission
-from billing.models import AccountWarning, EmailChoice, Membership, WarningDelivery, WebhookEndpoint
+from billing.models import AccountAlert, AlertDelivery, EmailChoice, Membership, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
 from gateway_project.db import pool
 from gateway_project.web import hosts
 
-State = WarningDelivery.State
+State = AlertDelivery.State
 
 # After the first failed attempt, the second, and so on; after the last one the delivery is given up.
 PAUSES = (
@@ -39,11 +39,11 @@ TOLD_ONCE_TIME = timedelta(days=30)  # in which what changes of a model may be d
 DISABLED_AFTER = timedelta(hours=24)  # without a success, when a delivery is given up
 
 _CHOICES = {  # the field of EmailChoice that switches the mails of a kind off
-    AccountWarning.Kind.PAYMENT_BOOKED: "receipts",
-    AccountWarning.Kind.CREDIT_BOOKED: "credits",
-    AccountWarning.Kind.CREDIT_TAKEN_BACK: "refunds",
-    AccountWarning.Kind.PAYMENT_TAKEN_BACK: "refunds",
-    AccountWarning.Kind.CHANGES_SUMMED: "changes",
+    AccountAlert.Kind.PAYMENT_BOOKED: "receipts",
+    AccountAlert.Kind.CREDIT_BOOKED: "credits",
+    AccountAlert.Kind.CREDIT_TAKEN_BACK: "refunds",
+    AccountAlert.Kind.PAYMENT_TAKEN_BACK: "refunds",
+    AccountAlert.Kind.CHANGES_SUMMED: "changes",
 }
 
 
@@ -62,11 +62,11 @@ class Attempt:
         return not self.reason
 
 
-# --- Who gets a warning -------------------------------------------------------------------------------------------
+# --- Who gets an alert -------------------------------------------------------------------------------------------
 
 
 def prepare() -> int:
-    """Write the deliveries of new warnings. Return how many warnings there were."""
+    """Write the deliveries of new alerts. Return how many alerts there were."""
     prepared = 0
     while count := _prepare_some():
         prepared += count
@@ -75,83 +75,80 @@ def prepare() -> int:
 
 def _prepare_some() -> int:
     with transaction.atomic():
-        waiting = AccountWarning.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
-        warnings = list(waiting.filter(prepared_at=None).order_by("created_at")[:100])
-        for warning in warnings:
-            WarningDelivery.objects.bulk_create([*_webhooks(warning), *_mails(warning)])
-        AccountWarning.objects.filter(pk__in=[each.pk for each in warnings]).update(prepared_at=Now())
-    return len(warnings)
+        waiting = AccountAlert.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+        alerts = list(waiting.filter(prepared_at=None).order_by("created_at")[:100])
+        for alert in alerts:
+            AlertDelivery.objects.bulk_create([*_webhooks(alert), *_mails(alert)])
+        AccountAlert.objects.filter(pk__in=[each.pk for each in alerts]).update(prepared_at=Now())
+    return len(alerts)
 
 
-def _webhooks(warning: AccountWarning) -> Iterable[WarningDelivery]:
-    if warning.kind in AccountWarning.NOTICES:
+def _webhooks(alert: AccountAlert) -> Iterable[AlertDelivery]:
+    if alert.kind in AccountAlert.NOTICES:
         return []
-    endpoints = WebhookEndpoint.objects.filter(account_id=warning.account_id, is_paused=False)
-    return [WarningDelivery(warning=warning, endpoint=each, next_try_at=warning.created_at) for each in endpoints]
+    endpoints = WebhookEndpoint.objects.filter(account_id=alert.account_id, is_paused=False)
+    return [AlertDelivery(alert=alert, endpoint=each, next_try_at=alert.created_at) for each in endpoints]
 
 
-def _mails(warning: AccountWarning) -> Iterable[WarningDelivery]:
+def _mails(alert: AccountAlert) -> Iterable[AlertDelivery]:
     """Return one for each member who pays for the account, up to a number of mails in a day."""
-    unmailed = (AccountWarning.Kind.TEST, *AccountWarning.SUMMED)
-    if not settings.SENDS_MAIL or warning.kind in unmailed or _is_switched_off(warning):
+    if not settings.SENDS_MAIL or alert.kind in (AccountAlert.Kind.TEST, *AccountAlert.SUMMED):
         return []
-    emails = list(_payers(warning).order_by("user__email").values_list("user__email", flat=True))
-    day = Q(created_at__gt=warning.created_at - timedelta(days=1), warning__account_id=warning.account_id)
-    sent = WarningDelivery.objects.filter(day).exclude(email="").count()
+    choice = _CHOICES.get(AccountAlert.Kind(alert.kind))
+    if choice and EmailChoice.objects.filter(account_id=alert.account_id, **{choice: False}).exists():
+        return []
+    emails = list(_payers(alert).order_by("user__email").values_list("user__email", flat=True))
+    day = Q(created_at__gt=alert.created_at - timedelta(days=1), alert__account_id=alert.account_id)
+    sent = AlertDelivery.objects.filter(day).exclude(email="").count()
     left = max(MAILS_A_DAY_MAX - sent, 0)
-    return [WarningDelivery(warning=warning, email=email, next_try_at=warning.created_at) for email in emails[:left]]
+    return [AlertDelivery(alert=alert, email=email, next_try_at=alert.created_at) for email in emails[:left]]
 
 
-def _is_switched_off(warning: AccountWarning) -> bool:
-    field = _CHOICES.get(AccountWarning.Kind(warning.kind))
-    return field is not None and EmailChoice.objects.filter(account_id=warning.account_id, **{field: False}).exists()
-
-
-def _payers(warning: AccountWarning) -> QuerySet[Membership]:
+def _payers(alert: AccountAlert) -> QuerySet[Membership]:
     may_pay = Membership.objects.filter(role__in=roles.that_may(Permission.PAY), user__is_active=True)
-    return may_pay.filter(account_id=warning.account_id)
+    return may_pay.filter(account_id=alert.account_id)
 
 
-def is_still_a_payer(delivery: WarningDelivery) -> bool:
+def is_still_a_payer(delivery: AlertDelivery) -> bool:
     """Say whether the recipient of a mail can still pay for the account."""
-    return _payers(delivery.warning).filter(user__email=delivery.email).exists()
+    return _payers(delivery.alert).filter(user__email=delivery.email).exists()
 
 
 # --- Whose turn it is ---------------------------------------------------------------------------------------------
 
 
-def claim_webhooks(count_max: int) -> list[WarningDelivery]:
+def claim_webhooks(count_max: int) -> list[AlertDelivery]:
     """Claim due deliveries to endpoints, at most TURNS for each account. Endpoints that fail come last."""
-    due = WarningDelivery.objects.filter(endpoint__is_paused=False)
+    due = AlertDelivery.objects.filter(endpoint__is_paused=False)
     turn = Window(RowNumber(), partition_by=F("endpoint__account_id"), order_by=["next_try_at", "pk"])
     order = (F("endpoint__failing_since").asc(nulls_first=True), "turn", "next_try_at")
     return _claim(due.annotate(turn=turn).filter(turn__lte=TURNS).order_by(*order), count_max)
 
 
-def claim_mails(count_max: int) -> list[WarningDelivery]:
+def claim_mails(count_max: int) -> list[AlertDelivery]:
     """Claim mails that are due."""
-    return _claim(WarningDelivery.objects.filter(endpoint=None).order_by("next_try_at"), count_max)
+    return _claim(AlertDelivery.objects.filter(endpoint=None).order_by("next_try_at"), count_max)
 
 
-def _claim(candidates: QuerySet[WarningDelivery], count_max: int) -> list[WarningDelivery]:
+def _claim(candidates: QuerySet[AlertDelivery], count_max: int) -> list[AlertDelivery]:
     with transaction.atomic():
         now = pool.database_time()
         is_due = Q(state=State.WAITING, next_try_at__lte=now)
         ids = list(candidates.filter(is_due).values_list("pk", flat=True)[:count_max])
-        rows = WarningDelivery.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
-        claimed = list(rows.filter(is_due, pk__in=ids).select_related("warning", "endpoint"))
-        WarningDelivery.objects.filter(pk__in=[each.pk for each in claimed]).update(next_try_at=now + CLAIM_TIME)
+        rows = AlertDelivery.objects.select_for_update(of=("self",), no_key=True, skip_locked=True)
+        claimed = list(rows.filter(is_due, pk__in=ids).select_related("alert", "endpoint"))
+        AlertDelivery.objects.filter(pk__in=[each.pk for each in claimed]).update(next_try_at=now + CLAIM_TIME)
     return claimed
 
 
 # --- What an attempt came to --------------------------------------------------------------------------------------
 
 
-def record(delivery: WarningDelivery, attempt: Attempt) -> None:
+def record(delivery: AlertDelivery, attempt: Attempt) -> None:
     """Write the outcome of the attempt, and when the next one is due. Do nothing if the delivery has ended or was deleted."""
     with transaction.atomic():
         endpoint = WebhookEndpoint.objects.select_for_update(of=("self",)).filter(deliveries=delivery.pk).first()
-        row = WarningDelivery.objects.select_for_update(no_key=True).filter(pk=delivery.pk, state=State.WAITING).first()
+        row = AlertDelivery.objects.select_for_update(no_key=True).filter(pk=delivery.pk, state=State.WAITING).first()
         if row is None:
             return
         now = pool.database_time()
@@ -169,7 +166,7 @@ def record(delivery: WarningDelivery, attempt: Attempt) -> None:
             _judge(endpoint, row, attempt)
 
 
-def _judge(endpoint: WebhookEndpoint, delivery: WarningDelivery, attempt: Attempt) -> None:
+def _judge(endpoint: WebhookEndpoint, delivery: AlertDelivery, attempt: Attempt) -> None:
     """Note since when the endpoint fails, and pause it if it is useless when a delivery is given up.
 
     It is useless if it is gone, or if it has received nothing for DISABLED_AFTER.
@@ -198,12 +195,12 @@ def page_address() -> str:
 
 
 def forget_old() -> int:
-    """Delete warnings that are older than RETENTION_WARNING_DAYS, with their deliveries. Return how many."""
+    """Delete alerts that are older than RETENTION_WARNING_DAYS, with their deliveries. Return how many."""
     now, kept = pool.database_time(), timedelta(days=settings.RETENTION_WARNING_DAYS)
-    due_again = Q(kind__in=AccountWarning.SUMMED, created_at__gte=now - TOLD_ONCE_TIME)
-    old: Any = AccountWarning.objects.filter(created_at__lt=now - kept).exclude(due_again)
+    due_again = Q(kind__in=AccountAlert.SUMMED, created_at__gte=now - TOLD_ONCE_TIME)
+    old: Any = AccountAlert.objects.filter(created_at__lt=now - kept).exclude(due_again)
     deleted = 0
     while ids := list(old.order_by("created_at").values_list("pk", flat=True)[:1_000]):
-        AccountWarning.objects.filter(pk__in=ids).delete()
+        AccountAlert.objects.filter(pk__in=ids).delete()
         deleted += len(ids)
     return deleted

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404
 
 from billing import locks
 from billing.alerts import signature
-from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
 from gateway_project import secretbox
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -72,7 +72,7 @@ def rotate(request: HttpRequest, endpoint: WebhookEndpoint) -> str:
 
 
 def set_paused(request: HttpRequest, endpoint: WebhookEndpoint, *, is_paused: bool) -> None:
-    """Pause or resume the endpoint. During a pause, waiting deliveries wait, and new warnings are not stored for it."""
+    """Pause or resume the endpoint. During a pause, waiting deliveries wait, and new alerts are not stored for it."""
     with transaction.atomic():
         endpoint = _lock(endpoint)
         endpoint.is_paused, endpoint.disabled_at, endpoint.failing_since = is_paused, None, None
@@ -90,24 +90,24 @@ def delete(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
 
 
 def send_test(request: HttpRequest, endpoint: WebhookEndpoint) -> None:
-    """Let a warning of no meaning be sent to this endpoint alone. Raises EndpointRefused."""
+    """Let an alert of no meaning be sent to this endpoint alone. Raises EndpointRefused."""
     with transaction.atomic():
         endpoint = _lock(endpoint)
         now = pool.database_time()
-        tests = AccountWarning.objects.filter(account_id=endpoint.account_id, kind=AccountWarning.Kind.TEST)
+        tests = AccountAlert.objects.filter(account_id=endpoint.account_id, kind=AccountAlert.Kind.TEST)
         if tests.filter(created_at__gt=now - timedelta(hours=1)).count() >= TESTS_MAX:
             raise EndpointRefused(f"At most {TESTS_MAX} tests are sent in an hour. Try again later.")
-        kind = AccountWarning.Kind.TEST
-        warning = AccountWarning.objects.create(account_id=endpoint.account_id, kind=kind, data={}, prepared_at=now)
-        WarningDelivery.objects.create(warning=warning, endpoint=endpoint, next_try_at=now)
+        kind = AccountAlert.Kind.TEST
+        alert = AccountAlert.objects.create(account_id=endpoint.account_id, kind=kind, data={}, prepared_at=now)
+        AlertDelivery.objects.create(alert=alert, endpoint=endpoint, next_try_at=now)
         _record(request, Activity.Act.ENDPOINT_TESTED, endpoint, f"Sent a test to the webhook {endpoint}.")
 
 
-def send_again(request: HttpRequest, delivery: WarningDelivery) -> bool:
+def send_again(request: HttpRequest, delivery: AlertDelivery) -> bool:
     """Let a delivery to an endpoint be tried anew, from the first attempt on. Return False if it waits already."""
     with transaction.atomic():
-        again = WarningDelivery.objects.filter(pk=delivery.pk).exclude(state=WarningDelivery.State.WAITING)
-        waiting = {"state": WarningDelivery.State.WAITING, "tries": 0, "next_try_at": pool.database_time()}
+        again = AlertDelivery.objects.filter(pk=delivery.pk).exclude(state=AlertDelivery.State.WAITING)
+        waiting = {"state": AlertDelivery.State.WAITING, "tries": 0, "next_try_at": pool.database_time()}
         if not again.update(**waiting):
             return False
         assert delivery.endpoint

@@ -1,7 +1,7 @@
 """Writes notices of entries that are not usage: payments, credits, and refunds or corrections of them. Payers get them by mail.
 
-A notice is a warning that is only mailed. It is written later, from the ledger. So booking does no more work for it, and a
-crash only delays it. A processor's refunds and disputes get no notice, because they are warnings already.
+A notice is an alert that is only mailed. It is written later, from the ledger. So booking does no more work for it, and a
+crash only delays it. A processor's refunds and disputes get no notice, because they are alerts already.
 """
 
 from datetime import timedelta
@@ -15,13 +15,13 @@ from django.db.models.functions import Cast
 
 from billing import locks
 from billing.ledger import writer
-from billing.models import AccountWarning, LedgerEntry, Payment
+from billing.models import AccountAlert, LedgerEntry, Payment
 from gateway_project import identifiers
 from gateway_project.db import pool
 
 ENTRY_AGE_MAX = timedelta(days=1)  # so that a gateway whose mail was off for long sends no notices of old entries
 _BATCH = 100
-_Kind = AccountWarning.Kind
+_Kind = AccountAlert.Kind
 _Type = LedgerEntry.Type
 
 
@@ -35,7 +35,7 @@ def write() -> int:
 
 def _find_without_notice() -> QuerySet[LedgerEntry]:
     """Return the entries that need a notice and have none, oldest first."""
-    notices = AccountWarning.objects.filter(account_id=OuterRef("account_id"), kind__in=AccountWarning.NOTICES)
+    notices = AccountAlert.objects.filter(account_id=OuterRef("account_id"), kind__in=AccountAlert.NOTICES)
     has_notice = Exists(notices.annotate(entry_id=KT("data__entry_id")).filter(entry_id=Cast(OuterRef("pk"), TextField())))
     begin = identifiers.least_uuid7(pool.database_time() - ENTRY_AGE_MAX)
     entries = LedgerEntry.objects.exclude(type=_Type.USAGE_DEBIT).filter(~has_notice, pk__gte=begin).order_by("pk")
@@ -48,7 +48,7 @@ def _write(entry: LedgerEntry) -> bool:
         locks.lock_account(entry.account_id)
         if not _find_without_notice().filter(pk=entry.pk).exists():
             return False
-        AccountWarning.objects.create(account_id=entry.account_id, kind=_kind(entry), data=_data(entry))
+        AccountAlert.objects.create(account_id=entry.account_id, kind=_kind(entry), data=_data(entry))
     return True
 
 

@@ -17,10 +17,10 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from billing import locks, money
 from billing.accounts.member_pages import Pager, member_page, member_page_for
 from billing.accounts.roles import Permission
-from billing.alerts import endpoints, summaries
+from billing.alerts import endpoints, payload, summaries
 from billing.alerts.endpoints import EndpointRefused
 from billing.forms import DollarsField
-from billing.models import Account, WarningDelivery, WebhookEndpoint
+from billing.models import Account, AlertDelivery, WebhookEndpoint
 from billing.sign_in.reauthentication import reauthenticates
 from gateway_project.activity import log
 from gateway_project.activity.models import Activity
@@ -29,7 +29,7 @@ from gateway_project.text import dollars
 
 logger = logging.getLogger("gateway.warnings")
 
-WARNINGS_PER_PAGE = 25
+ALERTS_PER_PAGE = 25
 DELIVERIES_SHOWN = 25
 DEPRECATED_SINCE = "@1795478400"  # 24 November 2026, as RFC 9745 writes it
 
@@ -47,7 +47,7 @@ class ThresholdForm(forms.Form):
 
 
 class EndpointForm(forms.Form):
-    """Where warnings are posted to."""
+    """Where alerts are posted to."""
 
     url = forms.CharField(
         label="Address",
@@ -70,13 +70,13 @@ def moved(request: HttpRequest, rest: str) -> HttpResponse:
 @require_safe
 @member_page
 def show(request: HttpRequest, account: Account) -> HttpResponse:
-    """List the warnings, newest first, with their deliveries; and what warns."""
-    pager = Pager.of(request, count=summaries.alerts_of(account).count(), per_page=WARNINGS_PER_PAGE)
+    """List the alerts, newest first, with their deliveries; and what warns."""
+    pager = Pager.of(request, count=summaries.alerts_of(account).count(), per_page=ALERTS_PER_PAGE)
     now = pool.database_time()
     context = {
         "account": account,
         "pager": pager,
-        "warnings": summaries.read_warnings(account, offset=pager.offset, limit=WARNINGS_PER_PAGE),
+        "alerts": summaries.read_alerts(account, offset=pager.offset, limit=ALERTS_PER_PAGE),
         "endpoints": [summaries.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
         "endpoints_max": settings.ACCOUNT_WEBHOOKS_MAX,
     }
@@ -147,10 +147,10 @@ def _show_secret(request: HttpRequest, endpoint: WebhookEndpoint, secret: str, *
 def show_endpoint(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpResponse:
     """Show an endpoint with its latest deliveries."""
     endpoint = get_object_or_404(account.webhook_endpoints, pk=endpoint_id)
-    latest = endpoint.deliveries.select_related("warning", "endpoint").order_by("-pk")[:DELIVERIES_SHOWN]
+    latest = endpoint.deliveries.select_related("alert", "endpoint").order_by("-pk")[:DELIVERIES_SHOWN]
     context: dict[str, Any] = {
         "endpoint": summaries.summarize_endpoint(endpoint, pool.database_time()),
-        "deliveries": [(summaries.describe_warning(each.warning), summaries.summarize_delivery(each)) for each in latest],
+        "deliveries": [(payload.describe(each.alert), summaries.summarize_delivery(each)) for each in latest],
     }
     return render(request, "alerts/endpoint.html", context)
 
@@ -196,7 +196,7 @@ def delete(request: HttpRequest, account: Account, endpoint_id: UUID) -> HttpRes
 @member_page_for(Permission.MANAGE_WEBHOOKS)
 def send_again(request: HttpRequest, account: Account, delivery_id: UUID) -> HttpResponse:
     """Send an ended delivery again, with its former id."""
-    sent = WarningDelivery.objects.filter(warning__account=account, endpoint__isnull=False).select_related("endpoint")
+    sent = AlertDelivery.objects.filter(alert__account=account, endpoint__isnull=False).select_related("endpoint")
     delivery = get_object_or_404(sent, pk=delivery_id)
     if endpoints.send_again(request, delivery):
         messages.success(request, "We are sending it again.")

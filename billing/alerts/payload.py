@@ -1,12 +1,12 @@
-"""What a warning says: as the JSON of webhooks, and in words for pages and mails. Pure."""
+"""What an alert says: as the JSON of webhooks, and in words for pages and mails. Pure."""
 
 from datetime import UTC
 from typing import Any, NamedTuple
 
-from billing.models import AccountWarning
+from billing.models import AccountAlert
 from gateway_project.text import compact_json, dollars
 
-Kind = AccountWarning.Kind
+Kind = AccountAlert.Kind
 
 TYPES = {
     Kind.BALANCE_LOW: "balance.low",
@@ -21,24 +21,24 @@ TYPES = {
 
 
 class Words(NamedTuple):
-    """A warning for people: one line, and what explains it. Amounts are rounded."""
+    """An alert for people: one line, and what explains it. Amounts are rounded."""
 
     title: str
     text: str
 
 
-def message_id(warning: AccountWarning) -> str:
-    """Return the id by which a receiver recognizes a repeated warning."""
-    return f"warn_{warning.pk.hex}"
+def message_id(alert: AccountAlert) -> str:
+    """Return the id by which a receiver recognizes a repeated alert."""
+    return f"warn_{alert.pk.hex}"
 
 
-def encode(warning: AccountWarning) -> bytes:
+def encode(alert: AccountAlert) -> bytes:
     """Return the body of a webhook: the same bytes at every attempt."""
     return compact_json.dumps(
         {
-            "type": TYPES[Kind(warning.kind)],
-            "timestamp": warning.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
-            "data": {"accountId": str(warning.account_id), **dict(_public(*item) for item in warning.data.items())},
+            "type": TYPES[Kind(alert.kind)],
+            "timestamp": alert.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "data": {"accountId": str(alert.account_id), **dict(_public(*item) for item in alert.data.items())},
         }
     )
 
@@ -56,11 +56,11 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def describe(warning: AccountWarning) -> Words:
-    """Return the warning in words."""
-    usd = {name: dollars.show(value).shown for name, value in warning.data.items() if name.endswith("_nanos")}
-    data = warning.data
-    match Kind(warning.kind):
+def describe(alert: AccountAlert) -> Words:
+    """Return the alert in words."""
+    usd = {name: dollars.show(value).shown for name, value in alert.data.items() if name.endswith("_nanos")}
+    data = alert.data
+    match Kind(alert.kind):
         case Kind.BALANCE_LOW:
             return Words(
                 f"The balance fell below {usd['threshold_nanos']}",
@@ -117,7 +117,7 @@ def _end(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def _advised(data: dict[str, Any]) -> str:
-    """Return the reason and what to do; of a warning from before causes were told, the reason alone."""
+    """Return the reason and what to do; of an alert from before causes were told, the reason alone."""
     is_of_bank = data.get("cause", "declined") in ("declined", "confirmation")
     reason = f"The bank says: {data['reason']}" if is_of_bank else data["reason"]
     return f"{reason} {data.get('advice', '')}".strip()

@@ -15,7 +15,7 @@ from gevent.pool import Pool
 
 from billing.alerts import deliveries, endpoints, payload, signature
 from billing.alerts.deliveries import Attempt
-from billing.models import AccountWarning, WarningDelivery
+from billing.models import AccountAlert, AlertDelivery
 from billing.sign_in import mails
 from gateway_project import secretbox
 from gateway_project.net import addresses, http
@@ -61,7 +61,7 @@ def send_mails() -> int:
     return _run(deliveries.claim_mails, MAILS_AT_ONCE, _send_mails)
 
 
-def _run(claim: Callable[[int], list[WarningDelivery]], count_max: int, send: Callable[[list[WarningDelivery]], None]) -> int:
+def _run(claim: Callable[[int], list[AlertDelivery]], count_max: int, send: Callable[[list[AlertDelivery]], None]) -> int:
     deliveries.prepare()
     attempts, ends_at = 0, time.monotonic() + RUN_SECONDS_MAX
     while time.monotonic() < ends_at and (claimed := claim(count_max)):
@@ -73,14 +73,14 @@ def _run(claim: Callable[[int], list[WarningDelivery]], count_max: int, send: Ca
 # --- Webhooks -----------------------------------------------------------------------------------------------------
 
 
-def _send_round(claimed: list[WarningDelivery]) -> None:
+def _send_round(claimed: list[AlertDelivery]) -> None:
     requests = [_build_or_refuse(each) for each in claimed]
     attempts = Pool(len(claimed)).imap(_send_webhook, requests)
     for delivery, attempt in zip(claimed, attempts, strict=True):
         deliveries.record(delivery, attempt)
 
 
-def _build_or_refuse(delivery: WarningDelivery) -> _Request | Attempt:
+def _build_or_refuse(delivery: AlertDelivery) -> _Request | Attempt:
     """Return the signed request, or a failed attempt: an error of one webhook stops no other."""
     try:
         return _build_request(delivery)
@@ -91,14 +91,12 @@ def _build_or_refuse(delivery: WarningDelivery) -> _Request | Attempt:
         return _UNWRITABLE
 
 
-def _build_request(delivery: WarningDelivery) -> _Request:
-    """Return the signed request. Raises secretbox.Unreadable, and anything if its warning cannot be put into words."""
+def _build_request(delivery: AlertDelivery) -> _Request:
+    """Return the signed request. Raises secretbox.Unreadable, and anything if its alert cannot be put into words."""
     assert delivery.endpoint
-    body = payload.encode(delivery.warning)
+    body = payload.encode(delivery.alert)
     keys = endpoints.read_secrets(delivery.endpoint)
-    signed = signature.build_headers(
-        keys, message_id=payload.message_id(delivery.warning), timestamp=int(time.time()), body=body
-    )
+    signed = signature.build_headers(keys, message_id=payload.message_id(delivery.alert), timestamp=int(time.time()), body=body)
     return _Request(delivery.endpoint.url, {"Content-Type": "application/json", **signed}, body)
 
 
@@ -108,7 +106,8 @@ def _send_webhook(request: _Request | Attempt) -> Attempt:
     begun_at = time.monotonic()
     reason, status = "", None
     try:
-        _require_scheme(request.url)
+        if web_addresses.parse(request.url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
+            raise http.ConnectFailed("not https")
         status = http.post_alone(
             request.url,
             headers=request.headers,
@@ -120,11 +119,6 @@ def _send_webhook(request: _Request | Attempt) -> Attempt:
     except http.OutboundError as error:
         reason = _describe(error)
     return Attempt(round((time.monotonic() - begun_at) * 1000), reason, status, is_final=status == 410)
-
-
-def _require_scheme(url: str) -> None:
-    if web_addresses.parse(url).scheme != "https" and not settings.GATEWAY_DEVELOPMENT:
-        raise http.ConnectFailed("not https")
 
 
 def _describe(error: http.OutboundError) -> str:
@@ -142,7 +136,7 @@ def _describe(error: http.OutboundError) -> str:
 # --- Mails --------------------------------------------------------------------------------------------------------
 
 
-def _send_mails(claimed: list[WarningDelivery]) -> None:
+def _send_mails(claimed: list[AlertDelivery]) -> None:
     for delivery in claimed:
         begun_at = time.monotonic()
         if not deliveries.is_still_a_payer(delivery):
@@ -155,45 +149,43 @@ def _send_mails(claimed: list[WarningDelivery]) -> None:
         deliveries.record(delivery, attempt)
 
 
-def _words(delivery: WarningDelivery) -> payload.Words | None:
-    """Return the warning in words; None if that fails, which stops no other mail."""
+def _words(delivery: AlertDelivery) -> payload.Words | None:
+    """Return the alert in words; None if that fails, which stops no other mail."""
     try:
-        return payload.describe(delivery.warning)
+        return payload.describe(delivery.alert)
     except Exception:
         logger.exception("the mail %s cannot be written", delivery.pk)
         return None
 
 
-def _link(warning: AccountWarning) -> dict[str, str]:
+def _link(alert: AccountAlert) -> dict[str, str]:
     """Return where the mail leads and what its button says; empty: to the alerts."""
-    match AccountWarning.Kind(warning.kind):
-        case AccountWarning.Kind.BALANCE_LOW:
+    match AccountAlert.Kind(alert.kind):
+        case AccountAlert.Kind.BALANCE_LOW:
             return {"link": hosts.mailed_page("billing", "the page Billing of the dashboard"), "button": "Add credit"}
-        case AccountWarning.Kind.TOP_UP_STOPPED:
+        case AccountAlert.Kind.TOP_UP_STOPPED:
             address = hosts.mailed_page("top-up", "the Automatic top-up page of your dashboard")
             return {"link": address, "button": "Open automatic top-up"}
-        case AccountWarning.Kind.PAYMENT_BOOKED if warning.data["payment_id"]:
-            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
+        case AccountAlert.Kind.PAYMENT_BOOKED if alert.data["payment_id"]:
+            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", alert.data["payment_id"])
             return {"link": address, "button": "View receipt"}
-        case AccountWarning.Kind.PAYMENT_TAKEN_BACK:
-            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", warning.data["payment_id"])
+        case AccountAlert.Kind.PAYMENT_TAKEN_BACK:
+            address = hosts.mailed_page("receipt", "the page Billing of the dashboard", alert.data["payment_id"])
             return {"link": address, "button": "View credit note"}
-        case AccountWarning.Kind.CHANGES_SUMMED:
-            return {}
-        case kind if kind in AccountWarning.NOTICES:
+        case kind if kind in AccountAlert.NOTICES and kind != AccountAlert.Kind.CHANGES_SUMMED:
             return {"link": hosts.mailed_page("statement", "the Statement of your dashboard"), "button": "View statement"}
     return {}
 
 
-def _send_mail(delivery: WarningDelivery, words: payload.Words) -> str:
+def _send_mail(delivery: AlertDelivery, words: payload.Words) -> str:
     """Send it. Return why that was not possible, or ''. A mail that is sent twice, after a crash, has the same Message-ID."""
     context: dict[str, Any] = {
         "words": words,
-        "account": delivery.warning.account.name,
-        "at": delivery.warning.created_at,
+        "account": delivery.alert.account.name,
+        "at": delivery.alert.created_at,
         "link": deliveries.page_address(),
     }
-    context |= _link(delivery.warning)
+    context |= _link(delivery.alert)
     domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].strip("> ")
     try:
         mails.deliver(delivery.email, "alert", message_id=f"<{delivery.pk.hex}@{domain}>", **context)

@@ -1,8 +1,7 @@
-"""Warnings, their deliveries and endpoints as plain values for pages. The number of queries does not depend on the rows."""
+"""Alerts, their deliveries and endpoints as plain values for pages. The number of queries does not depend on the rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -10,9 +9,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from billing.alerts import payload
-from billing.alerts.payload import Words
-from billing.models import Account, AccountWarning, WarningDelivery, WebhookEndpoint
-from gateway_project.text import web_addresses
+from billing.models import Account, AccountAlert, AlertDelivery, WebhookEndpoint
 
 PACE_DAYS = 7  # whole UTC days before today
 PACE_DAYS_MIN = 3  # with spending: less says nothing of a pace
@@ -21,94 +18,48 @@ LASTS_DAYS_MAX = 365
 _STATES = {"WAITING": ("Waiting", "waiting"), "DELIVERED": ("Delivered", "active"), "DEAD": ("Given up", "revoked")}
 
 
-@dataclass(frozen=True)
-class AttemptRow:
-    """One attempt: its time, outcome and duration."""
-
-    at: datetime
-    words: str
-    milliseconds: int
+def alerts_of(account: Account) -> QuerySet[AccountAlert]:
+    """Return the account's alerts without notices, because bookings are in the statement."""
+    return AccountAlert.objects.filter(account=account).exclude(kind__in=AccountAlert.NOTICES)
 
 
-@dataclass(frozen=True)
-class DeliveryRow:
-    """One delivery. ``to`` is an email address or a host: a path may be a secret. ``kind`` is a class of the style sheet."""
-
-    id: UUID
-    to: str
-    is_mail: bool
-    state: str
-    kind: str
-    attempts: list[AttemptRow]
-    next_try_at: datetime | None
-    may_be_sent_again: bool
-
-
-@dataclass(frozen=True)
-class WarningRow:
-    id: UUID
-    at: datetime
-    words: Words
-    deliveries: list[DeliveryRow]
+def read_alerts(account: Account, *, offset: int, limit: int) -> list[dict[str, Any]]:
+    """Return alerts, newest first, with their deliveries, also those of mails that sum them up. Two queries."""
+    alerts = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
+    sums = AccountAlert.objects.filter(account=account, kind=AccountAlert.Kind.CHANGES_SUMMED)
+    rows = AlertDelivery.objects.filter(Q(alert__in=alerts.values("pk")) | Q(alert__in=sums))
+    by_alert: defaultdict[UUID, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows.select_related("alert", "endpoint").order_by("created_at", "pk"):
+        for id in row.alert.data.get("alert_ids", [str(row.alert_id)]):
+            by_alert[UUID(id)].append(summarize_delivery(row))
+    return [
+        {"id": each.pk, "at": each.created_at, "words": payload.describe(each), "deliveries": by_alert[each.pk]}
+        for each in alerts
+    ]
 
 
-@dataclass(frozen=True)
-class EndpointRow:
-    """One endpoint. ``state`` is in words."""
-
-    id: UUID
-    url: str
-    host: str
-    state: str
-    kind: str
-    is_paused: bool
-    failing_since: datetime | None
-    disabled_at: datetime | None
-    previous_until: datetime | None
-
-
-def alerts_of(account: Account) -> QuerySet[AccountWarning]:
-    """Return the account's warnings without notices, because bookings are in the statement."""
-    return AccountWarning.objects.filter(account=account).exclude(kind__in=AccountWarning.NOTICES)
-
-
-def read_warnings(account: Account, *, offset: int, limit: int) -> list[WarningRow]:
-    """Return warnings, newest first, with their deliveries, also those of mails that sum them up. Two queries."""
-    warnings = alerts_of(account).order_by("-created_at", "-pk")[offset : offset + limit]
-    sums = AccountWarning.objects.filter(account=account, kind=AccountWarning.Kind.CHANGES_SUMMED)
-    rows = WarningDelivery.objects.filter(Q(warning__in=warnings.values("pk")) | Q(warning__in=sums))
-    by_warning: defaultdict[UUID, list[DeliveryRow]] = defaultdict(list)
-    for row in rows.select_related("warning", "endpoint").order_by("created_at", "pk"):
-        for id in row.warning.data.get("alert_ids", [str(row.warning_id)]):
-            by_warning[UUID(id)].append(summarize_delivery(row))
-    return [WarningRow(each.pk, each.created_at, payload.describe(each), by_warning[each.pk]) for each in warnings]
-
-
-def describe_warning(warning: AccountWarning) -> Words:
-    return payload.describe(warning)
-
-
-def summarize_delivery(delivery: WarningDelivery) -> DeliveryRow:
+def summarize_delivery(delivery: AlertDelivery) -> dict[str, Any]:
+    """Return a delivery, "to" an email address or a host: a path may be a secret. Its "kind" is a class of the style sheet."""
     state, kind = _STATES[delivery.state]
     is_mail = delivery.endpoint_id is None
-    return DeliveryRow(
-        id=delivery.pk,
-        to=delivery.email if delivery.endpoint is None else web_addresses.parse(delivery.endpoint.url).netloc,
-        is_mail=is_mail,
-        state=state,
-        kind=kind,
-        attempts=[_attempt(each) for each in reversed(delivery.attempts)],
-        next_try_at=delivery.next_try_at,
-        may_be_sent_again=not is_mail and delivery.state != WarningDelivery.State.WAITING,
-    )
+    return {
+        "id": delivery.pk,
+        "to": delivery.email if delivery.endpoint is None else str(delivery.endpoint),
+        "is_mail": is_mail,
+        "state": state,
+        "kind": kind,
+        "attempts": [_attempt(each) for each in reversed(delivery.attempts)],
+        "next_try_at": delivery.next_try_at,
+        "may_be_sent_again": not is_mail and delivery.state != AlertDelivery.State.WAITING,
+    }
 
 
-def _attempt(facts: dict[str, Any]) -> AttemptRow:
+def _attempt(facts: dict[str, Any]) -> dict[str, Any]:
     words = facts["reason"] or (f"delivered, it answered {facts['status']}" if facts["status"] else "sent")
-    return AttemptRow(datetime.fromisoformat(facts["at"]), words, facts["ms"])
+    return {"at": datetime.fromisoformat(facts["at"]), "words": words, "milliseconds": facts["ms"]}
 
 
-def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> EndpointRow:
+def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> dict[str, Any]:
     state, kind = "Active", "active"
     if endpoint.disabled_at:
         state, kind = "Paused by us", "revoked"
@@ -116,21 +67,21 @@ def summarize_endpoint(endpoint: WebhookEndpoint, now: datetime) -> EndpointRow:
         state, kind = "Paused", "paused"
     elif endpoint.failing_since:
         state, kind = "Failing", "revoked"
-    return EndpointRow(
-        id=endpoint.pk,
-        url=endpoint.url,
-        host=web_addresses.parse(endpoint.url).netloc,
-        state=state,
-        kind=kind,
-        is_paused=endpoint.is_paused,
-        failing_since=endpoint.failing_since,
-        disabled_at=endpoint.disabled_at,
-        previous_until=endpoint.previous_until if endpoint.previous_until and endpoint.previous_until > now else None,
-    )
+    return {
+        "id": endpoint.pk,
+        "url": endpoint.url,
+        "host": str(endpoint),
+        "state": state,
+        "kind": kind,
+        "is_paused": endpoint.is_paused,
+        "failing_since": endpoint.failing_since,
+        "disabled_at": endpoint.disabled_at,
+        "previous_until": endpoint.previous_until if endpoint.previous_until and endpoint.previous_until > now else None,
+    }
 
 
 def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
-    """Return in words how long the balance lasts; empty if there is too little to continue."""
+    """Return in words how long the balance lasts; empty if too little is known."""
     match estimate_days(balance_nanos, spent_nanos):
         case None:
             return ""
@@ -145,9 +96,9 @@ def describe_pace(balance_nanos: int, spent_nanos: Iterable[int]) -> str:
 
 
 def estimate_days(balance_nanos: int, spent_nanos: Iterable[int]) -> int | None:
-    """Return for how many days the balance lasts at the pace of some whole days, of which this is what each spent.
+    """Return for how many days the balance lasts, up to LASTS_DAYS_MAX + 1, if each costs the mean of what these days did.
 
-    None if too few of them had any spending to call it a pace, or nothing is left. At most LASTS_DAYS_MAX + 1, which is longer.
+    None if too few of them had any spending to call it a pace, or nothing is left.
     """
     days = list(spent_nanos)
     if balance_nanos <= 0 or sum(nanos > 0 for nanos in days) < PACE_DAYS_MIN:

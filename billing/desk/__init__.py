@@ -2,8 +2,7 @@
 
 - ``search``    finds accounts, people, ledger entries and holds
 - ``sections``  holds, ledger, members and acts of staff on an account's page
-- ``forms``     forms of the acts that move money, or close an account
-- ``acts``      these acts, each in one transaction with its record in the activity log
+- ``acts``      what staff do with an account, each a form that does what it says; ``money_acts`` move money
 - ``closing_notices``  mails to owners of accounts that staff closed or reopened
 - ``pages``     their pages, which ``admin`` adds to an account's
 - ``panels``    credits and the audit of the book, on the home page

@@ -17,18 +17,16 @@ def describe_denial(request: HttpRequest, denied: PermissionDenied) -> str:
     The error has the name of a permission, such as ``billing.close_account``, a sentence, or nothing.
     """
     text = str(denied)
-    is_sentence = " " in text
-    permission = None if is_sentence else _find_missing(request, text or _permission_of_page(request))
-    if permission is None:
-        return text if is_sentence else ""
-    return f"You need the permission “{permission.name}”. {_describe_holders(permission)}"
-
-
-def _find_missing(request: HttpRequest, wanted: str) -> Permission | None:
+    if " " in text:
+        return text
+    wanted = text or _permission_of_page(request)
     if not wanted or request.user.has_perm(wanted):
-        return None
+        return ""
     app_label, codename = wanted.split(".")
-    return Permission.objects.filter(content_type__app_label=app_label, codename=codename).first()
+    permission = Permission.objects.filter(content_type__app_label=app_label, codename=codename).first()
+    if permission is None:
+        return ""
+    return f"You need the permission “{permission.name}”. {_describe_holders(permission)}"
 
 
 def _permission_of_page(request: HttpRequest) -> str:

@@ -1,7 +1,5 @@
 """The pages of the acts on an account, which the admin adds to the account's."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +12,8 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_http_methods
 
 from billing import locks, staff_permissions
-from billing.accounts import lifecycle
-from billing.desk import acts, forms
+from billing.desk.acts import Close, HandOver, Reopen, StaffAct
+from billing.desk.money_acts import BookPurchase, CloseWithRefund, Correct, Refund
 from billing.ledger import credits, writer
 from billing.models import Account, LedgerEntry, User
 from billing.sign_in import password_links, second_factor
@@ -26,114 +24,21 @@ from gateway_project.activity.admin_pages import ActionsMixin
 from gateway_project.desk.forms import ReasonForm, SeenForm, act_once
 from gateway_project.text import dollars
 
-
-@dataclass(frozen=True)
-class AccountAct:
-    """An act, and its page. ``moves_money``: not for members of the account, like credits."""
-
-    name: str
-    title: str
-    permission: str
-    explanation: str
-    submit: str
-    form: Callable[..., forms.AccountForm]
-    act: Callable[[HttpRequest, User, Any], str]  # request, staff, valid form
-    moves_money: bool = True
-    is_possible: Callable[[Account], bool] = lambda account: True
-    template: str = "admin/billing/account/act.html"
-
-    def may(self, request: HttpRequest, account: Account) -> bool:
-        """Say whether the user may do it. That it is possible is for the form to decide."""
-        if not request.user.has_perm(self.permission):
-            return False
-        return not self.moves_money or staff_permissions.may_credit(staff_of(request), account)
-
-
-CLOSE = AccountAct(
-    "close",
-    "Close account",
-    "billing.close_account",
-    "New requests with the account's keys are refused; running requests finish as usual. The balance stays.",
-    "Close account",
-    forms.CloseForm,
-    lambda request, staff, form: acts.close(request, form.account, form.cleaned_data),
-    moves_money=False,
-    is_possible=lifecycle.may_be_closed_by_staff,
-)
-REOPEN = AccountAct(
-    "reopen",
-    "Reopen account",
-    "billing.close_account",
-    "The account's keys work again, except those that are revoked or expired.",
-    "Reopen account",
-    forms.ReopenForm,
-    lambda request, staff, form: acts.reopen(request, form.account, form.cleaned_data),
-    moves_money=False,
-    is_possible=lambda account: not account.is_active,
-)
-HAND_OVER = AccountAct(
-    "hand-over",
-    "Hand over",
-    "billing.view_account",
-    "Hands a ticket about this account over to colleagues, with a link to this page.",
-    "Hand over",
-    forms.HandOverForm,
-    lambda request, staff, form: acts.hand_over(request, form.account, staff, form.cleaned_data),
-    moves_money=False,
-)
-PURCHASE = AccountAct(
-    "purchase",
-    "Book a payment",
-    "billing.book_purchase",
-    "Books a payment received by bank transfer, in your name, after a colleague approves it.",
-    "Request approval",
-    forms.PurchaseForm,
-    lambda request, staff, form: acts.ask_for_purchase(request, form.account, staff, form.cleaned_data),
-)
-CLOSING_REFUND = AccountAct(
-    "closing-refund",
-    "Close with a refund",
-    "billing.refund_purchase",
-    "Closes the account and takes its unused purchases from the balance, to be paid out. Credits are used in the order in which"
-    " they were booked. Support credit is not paid out.",
-    "Close account and take the refund from its balance",
-    forms.ClosingRefundForm,
-    lambda request, staff, form: acts.close_and_refund(request, form.account, staff, form),
-    template="admin/billing/account/closing_refund.html",
-)
-CORRECTION = AccountAct(
-    "correct",
-    "Correct a credit",
-    "billing.correct_credit",
-    "Takes back all or part of a credit that was booked by mistake. You can correct a credit once.",
-    "Take back",
-    forms.CorrectionForm,
-    lambda request, staff, form: acts.correct(request, form.account, staff, form.credit, form.cleaned_data),
-)
-REFUND = AccountAct(
-    "refund",
-    "Book a refund",
-    "billing.refund_purchase",
-    "Books a refund that was paid to the customer. It does not pay it.",
-    "Book refund",
-    forms.RefundForm,
-    lambda request, staff, form: acts.refund(request, form.account, staff, form.credit, form.cleaned_data),
-)
 _OWN_ACCOUNT = "You are a member of this account, so a colleague must do this."
-OF_ACCOUNTS = [PURCHASE, HAND_OVER, CLOSE, REOPEN, CLOSING_REFUND]
-OF_CREDITS = [CORRECTION, REFUND]
+OF_ACCOUNTS: list[type[StaffAct]] = [BookPurchase, HandOver, Close, Reopen, CloseWithRefund]
+OF_CREDITS: list[type[StaffAct]] = [Correct, Refund]
 
 
 def possible_acts_on_entry(request: HttpRequest, entry: LedgerEntry) -> list[dict[str, str]]:
     """Return title and address of each act on the credit that the user may do now; none if the entry is no credit."""
     if not credits.is_credit(entry):
         return []
-    acts_of_type = [REFUND] if entry.type == LedgerEntry.Type.CREDIT_PURCHASE else []
-    if not credits.is_corrected(entry):
-        acts_of_type.insert(0, CORRECTION)
+    acts: list[type[StaffAct]] = [] if credits.is_corrected(entry) else [Correct]
+    if entry.type == LedgerEntry.Type.CREDIT_PURCHASE:
+        acts.append(Refund)
     return [
         {"title": act.title, "address": reverse(f"admin:billing_account_{act.name}", args=[entry.account_id, entry.pk])}
-        for act in acts_of_type
+        for act in acts
         if act.may(request, entry.account)
     ]
 
@@ -150,7 +55,7 @@ class AccountActPages(ActionsMixin):
         paths.append(path("<uuid:account_id>/lost-phone/<int:user_id>/", lost, name="billing_account_lost_phone"))
         return [*paths, *super().get_urls()]  # type: ignore[misc]
 
-    def _path(self, address: str, act: AccountAct) -> URLPattern:
+    def _path(self, address: str, act: type[StaffAct]) -> URLPattern:
         view = self.admin_site.admin_view(self._act_view)  # type: ignore[attr-defined]
         pattern: URLPattern = path(address, view, {"act": act}, name=f"billing_account_{act.name.replace('-', '_')}")
         return pattern
@@ -163,26 +68,28 @@ class AccountActPages(ActionsMixin):
             if act.is_possible(account) and act.may(request, account)
         ]
 
-    def _act_view(self, request: HttpRequest, account_id: UUID, act: AccountAct, entry_id: UUID | None = None) -> HttpResponse:
+    def _act_view(
+        self, request: HttpRequest, account_id: UUID, act: type[StaffAct], entry_id: UUID | None = None
+    ) -> HttpResponse:
         """Show the form; a POST acts by it, once, with the locks held under which it is validated."""
         account = self.object_for(request, str(account_id), act.permission)
         if not act.may(request, account):
             raise PermissionDenied(_OWN_ACCOUNT)
         staff = staff_of(request)
         if request.method != "POST":
-            return self._show(request, act, _form(act, account, entry_id))
+            return self._show(request, _form(act, account, entry_id))
         with transaction.atomic():
             locks.lock_users([staff.pk])
             account = locks.lock_account(account_id)
             if not act.may(request, account):  # the staff may have become a member meanwhile
                 raise PermissionDenied(_OWN_ACCOUNT)
             form = _form(act, account, entry_id, request.POST)
-            is_done = act_once(request, form, lambda: _perform(act, request, staff, form))
-        return self.back_to(account) if is_done else self._show(request, act, form)
+            is_done = act_once(request, form, lambda: _perform(form, request, staff))
+        return self.back_to(account) if is_done else self._show(request, form)
 
-    def _show(self, request: HttpRequest, act: AccountAct, form: forms.AccountForm) -> HttpResponse:
-        context = {"act": act, "form": form, "balance": dollars.format_usd(form.account.balance_nanos), **form.context()}
-        return self.show_action(request, act.template, act.title, form.account, **context)
+    def _show(self, request: HttpRequest, form: StaffAct) -> HttpResponse:
+        context = {"act": form, "form": form, "balance": dollars.format_usd(form.account.balance_nanos), **form.context()}
+        return self.show_action(request, form.template, form.title, form.account, **context)
 
     # --- A link to set a password -----------------------------------------------------------------------------------
 
@@ -251,18 +158,18 @@ def _find_member(account: Account, user_id: int) -> User:
     return member
 
 
-def _form(act: AccountAct, account: Account, entry_id: UUID | None, *data: Any) -> forms.AccountForm:
+def _form(act: type[StaffAct], account: Account, entry_id: UUID | None, *data: Any) -> StaffAct:
     """Make the form. Raises Http404 if it is of a credit that the account does not have, or cannot be refunded."""
     if entry_id is None:
-        return act.form(account, *data)
+        return act(account, *data)
     credit = credits.find_credit(account, entry_id)
-    if credit is None or (act is REFUND and not credit.is_purchase):
+    if credit is None or (act is Refund and not credit.is_purchase):
         raise Http404
-    return act.form(account, credit, *data)
+    return act(account, credit, *data)
 
 
-def _perform(act: AccountAct, request: HttpRequest, staff: User, form: forms.AccountForm) -> str:
+def _perform(form: StaffAct, request: HttpRequest, staff: User) -> str:
     try:
-        return act.act(request, staff, form)
+        return form.perform(request, staff)
     except writer.ReferenceReused as error:  # for another account, at the same moment
         raise ValidationError("It was booked in the meantime. See the ledger.") from error

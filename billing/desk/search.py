@@ -147,10 +147,6 @@ def _describe_hold(hold: Hold) -> str:
     return f"{dollars.format_usd(hold.amount_nanos)} of {hold.account}"
 
 
-def _describe_person(user: User) -> str:
-    return user.get_full_name()
-
-
 FINDERS = [
     Finder(Account, _accounts_of_people, _describe_account, "a member's email address, or its beginning"),
     Finder(Account, _accounts_by_name, _describe_account, "an account's name: words of it, or their beginnings"),
@@ -170,5 +166,5 @@ FINDERS = [
         "an email or network address that cannot sign in",
         address=_page_of_limit,
     ),
-    Finder(User, _people, _describe_person, "the email address of someone without an account", is_last_resort=True),
+    Finder(User, _people, User.get_full_name, "the email address of someone without an account", is_last_resort=True),
 ]

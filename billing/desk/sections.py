@@ -1,4 +1,4 @@
-"""What billing shows of an account: its open holds, the ledger, the members, warnings and the acts of staff."""
+"""What billing shows of an account: its open holds, the ledger, the members, alerts and the acts of staff."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from billing import staff_permissions
-from billing.alerts import summaries as warnings
+from billing.alerts import summaries as alerts
 from billing.ledger import credits, reading, statement, writer
 from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff.people_admin import staff_of
@@ -19,23 +19,12 @@ HOLDS_SHOWN = 10
 ENTRIES_SHOWN = 20
 MEMBERS_SHOWN = 20
 ACTS_SHOWN = 10
-WARNINGS_SHOWN = 10
+ALERTS_SHOWN = 10
 
 
 def _holds(request: HttpRequest, account: Account) -> dict[str, Any]:
     open_holds = account.holds.filter(state=Hold.State.HELD).order_by("created_at")
-    return {
-        "holds": [
-            {
-                "reference": hold.pk,
-                "amount_nanos": hold.amount_nanos,
-                "created_at": hold.created_at,
-                "expires_at": hold.expires_at,
-            }
-            for hold in open_holds[:HOLDS_SHOWN]
-        ],
-        "count": account.open_holds,
-    }
+    return {"holds": list(open_holds[:HOLDS_SHOWN]), "count": account.open_holds}
 
 
 def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -51,7 +40,7 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
                 "line": statement.format_entry(entry, issued_by=emails.get(entry.issued_by_id or 0, "")),
                 "completion": entry.reference if entry.type == LedgerEntry.Type.USAGE_DEBIT else "",
                 "of_entry": entry.metadata.get("entryId", ""),
-                "may_correct": may_correct and _is_correctable(entry, references),
+                "may_correct": may_correct and credits.is_credit(entry) and f"{writer.CORRECTION}{entry.pk}" not in references,
                 "may_refund": may_refund and entry.type == LedgerEntry.Type.CREDIT_PURCHASE,
             }
             for entry in entries
@@ -59,10 +48,6 @@ def _ledger(request: HttpRequest, account: Account) -> dict[str, Any]:
         "count": account.last_seq,
         "may_see_completions": request.user.has_perm("completions.view_completion"),
     }
-
-
-def _is_correctable(entry: LedgerEntry, references: set[str]) -> bool:
-    return credits.is_credit(entry) and f"{writer.CORRECTION}{entry.pk}" not in references
 
 
 def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
@@ -84,12 +69,12 @@ def _members(request: HttpRequest, account: Account) -> dict[str, Any]:
     }
 
 
-def _warnings(request: HttpRequest, account: Account) -> dict[str, Any]:
+def _alerts(request: HttpRequest, account: Account) -> dict[str, Any]:
     now = pool.database_time()
     return {
         "threshold": dollars.format_usd(account.warning_threshold_nanos) if account.warning_threshold_nanos else "",
-        "endpoints": [warnings.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
-        "warnings": warnings.read_warnings(account, offset=0, limit=WARNINGS_SHOWN),
+        "endpoints": [alerts.summarize_endpoint(each, now) for each in account.webhook_endpoints.order_by("pk")],
+        "alerts": alerts.read_alerts(account, offset=0, limit=ALERTS_SHOWN),
     }
 
 
@@ -97,20 +82,7 @@ def _acts(request: HttpRequest, account: Account) -> dict[str, Any]:
     of_account = readers.readable(request.user).filter(account_id=account.pk)
     shown = of_account.order_by("-id").select_related("actor")[:ACTS_SHOWN]
     every = f"{reverse('admin:activity_activity_changelist')}?account_id={account.pk}"
-    return {
-        "acts": [
-            {
-                "id": act.pk,
-                "at": act.at,
-                "who": act.who,
-                "summary": act.summary,
-                "reason": act.reason,
-                "ticket": act.ticket,
-            }
-            for act in shown
-        ],
-        "every": every,
-    }
+    return {"acts": list(shown), "every": every}
 
 
 _TEMPLATES = "admin/billing/account"
@@ -118,6 +90,6 @@ SECTIONS = [
     Section(20, "holds", "Running requests", "billing.view_hold", f"{_TEMPLATES}/holds.html", _holds),
     Section(50, "entries", "Ledger", "billing.view_ledgerentry", f"{_TEMPLATES}/entries.html", _ledger),
     Section(70, "members", "Members", "billing.view_account", f"{_TEMPLATES}/members.html", _members),
-    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/alerts.html", _warnings),
+    Section(75, "alerts", "Alerts", "billing.view_accountwarning", f"{_TEMPLATES}/alerts.html", _alerts),
     Section(80, "acts", "Activity of staff and owners", "activity.view_activity", f"{_TEMPLATES}/acts.html", _acts),
 ]

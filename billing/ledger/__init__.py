@@ -1,7 +1,7 @@
 """The ledger: entries, balances and holds, how they are read, and the audit of all of it. Imports no feature.
 
 - ``writer``         the only writer of entries and balances
-- ``crossings``      whether an entry takes the balance below its threshold; the SQL that writes warnings
+- ``crossings``      whether an entry takes the balance below its threshold; the SQL that writes alerts
 - ``holds``          money reserved for usage: place; then settle, release or expire, once
 - ``movements``      the SQL that writes holds, entries and their accounts
 - ``credits``        what is left of each credit, used first in, first out

@@ -192,8 +192,8 @@ def _book(
 def _append(account: Account, entry: NewEntry, *, is_manual: bool) -> None:
     """Append the entry, with the record of who booked it: the staff that it names, else whoever runs this process."""
     pipelined_transaction.execute(movements.write_statement(entries=[entry]))
-    if warning := crossings.find_crossing(account, entry):
-        pipelined_transaction.execute(crossings.insert_warnings_statement([warning]))
+    if alert := crossings.find_crossing(account, entry):
+        pipelined_transaction.execute(crossings.insert_alerts_statement([alert]))
     if is_manual:
         same = ("account_id", "type", "amount_nanos", "reference", "metadata", "issued_by_id")
         operator = "" if entry.issued_by_id else operator_command.operator()

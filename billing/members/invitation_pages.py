@@ -34,7 +34,8 @@ def join(request: HttpRequest) -> HttpResponse:
         if isinstance(request.user, User):
             return _join(request, request.user, key, invitation)
         if User.objects.filter(email=invitation.email).exists():
-            return _render(request, key, invitation, sign_in=_sign_in_address(key))
+            sign_in = f"{reverse('account_login')}?{urlencode({'next': _here(key)})}"  # which leads back here
+            return _render(request, key, invitation, sign_in=sign_in)
         return _sign_up(request, key, invitation)
     except InvitationEnded:
         return _ended(request)
@@ -73,11 +74,6 @@ def _render(request: HttpRequest, key: str, invitation: Invitation, *, status: i
 def _context(key: str, invitation: Invitation) -> dict[str, str]:
     role = Role(invitation.role)
     return {"key": key, "email": invitation.email, "account": invitation.account.name, "role": role.label}
-
-
-def _sign_in_address(key: str) -> str:
-    """Return the address of the sign-in, which leads back here."""
-    return f"{reverse('account_login')}?{urlencode({'next': _here(key)})}"
 
 
 def _here(key: str) -> str:

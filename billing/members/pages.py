@@ -1,6 +1,5 @@
 """/dashboard/members/: who is a member, in which role, and who is invited. Owners change it; everybody may leave."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -44,31 +43,6 @@ class InvitationForm(SelectedAccountForm, RoleForm):
         super().__init__(*args, **kwargs)
 
 
-@dataclass(frozen=True)
-class MemberRow:
-    """One member as the page shows it."""
-
-    id: int
-    email: str
-    role: str
-    may: str
-    joined_at: datetime
-    is_you: bool
-    is_active: bool
-
-
-@dataclass(frozen=True)
-class InvitationRow:
-    """One waiting invitation as the page shows it."""
-
-    id: UUID
-    email: str
-    role: str
-    invited_by: str
-    expires_at: datetime
-    is_over: bool
-
-
 @require_safe
 @member_page
 def show(request: HttpRequest, account: Account) -> HttpResponse:
@@ -82,28 +56,28 @@ def show(request: HttpRequest, account: Account) -> HttpResponse:
     return render(request, "members/list.html", context)
 
 
-def _member_row(request: HttpRequest, member: Membership) -> MemberRow:
+def _member_row(request: HttpRequest, member: Membership) -> dict[str, Any]:
     role = Role(member.role)
-    return MemberRow(
-        id=member.pk,
-        email=member.user.email,
-        role=role.label,
-        may=DESCRIPTIONS[role],
-        joined_at=member.created_at,
-        is_you=changes.is_own(request, member),
-        is_active=member.user.is_active,
-    )
+    return {
+        "id": member.pk,
+        "email": member.user.email,
+        "role": role.label,
+        "may": DESCRIPTIONS[role],
+        "joined_at": member.created_at,
+        "is_you": changes.is_own(request, member),
+        "is_active": member.user.is_active,
+    }
 
 
-def _invitation_row(invitation: Invitation, now: datetime) -> InvitationRow:
-    return InvitationRow(
-        id=invitation.pk,
-        email=invitation.email,
-        role=Role(invitation.role).label,
-        invited_by=invitation.invited_by.email,
-        expires_at=invitation.expires_at,
-        is_over=invitation.expires_at <= now,
-    )
+def _invitation_row(invitation: Invitation, now: datetime) -> dict[str, Any]:
+    return {
+        "id": invitation.pk,
+        "email": invitation.email,
+        "role": Role(invitation.role).label,
+        "invited_by": invitation.invited_by.email,
+        "expires_at": invitation.expires_at,
+        "is_over": invitation.expires_at <= now,
+    }
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

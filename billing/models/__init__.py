@@ -13,7 +13,7 @@ Triggers of migration 0002 enforce invariants between rows. All models are impor
 """
 
 from billing.models.accounts import Account, Invitation, Membership, MembershipChange, Role
-from billing.models.alerts import AccountWarning, EmailChoice, WarningDelivery, WebhookEndpoint
+from billing.models.alerts import AccountAlert, AlertDelivery, EmailChoice, WebhookEndpoint
 from billing.models.approvals import (
     IS_APPROVED_BY_ANOTHER,
     IS_DECIDED_WHOLLY,

@@ -123,7 +123,7 @@ class Account(OwnedModel):
 
     @property
     def is_low(self) -> bool:
-        """Whether the balance is below the threshold of warnings."""
+        """Whether the balance is below the threshold of alerts."""
         return self.warning_threshold_nanos is not None and self.balance_nanos < self.warning_threshold_nanos
 
 

@@ -12,7 +12,7 @@ from gateway_project.db.owned import DELETED, Kept, OwnedModel
 from gateway_project.text import web_addresses
 
 
-class AccountWarning(OwnedModel):
+class AccountAlert(OwnedModel):
     """What members are to know: written in the transaction in which it happened, and never changed but by ``prepared_at``."""
 
     kept = Kept("alerts", DELETED)
@@ -36,14 +36,16 @@ class AccountWarning(OwnedModel):
     SUMMED = (Kind.PRICE_CHANGED, Kind.MODEL_ENDS)  # mailed by CHANGES_SUMMED
 
     id = models.UUIDField(primary_key=True, db_default=RandomUUID(), editable=False)
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="warnings", db_index=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="alerts", db_index=False)
     kind = models.CharField(max_length=20, choices=Kind.choices)
     data = models.JSONField(help_text="The facts as they were then; amounts in nanodollars.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     prepared_at = models.DateTimeField(null=True, help_text="When its deliveries were written.")
 
     class Meta:
-        default_permissions = ("view",)
+        db_table = "billing_accountwarning"  # as the table, indexes and permission were called first
+        default_permissions = ()
+        permissions = [("view_accountwarning", "Can view account warning")]
         indexes = [
             models.Index(fields=["account", "-created_at"], name="warnings_by_account"),
             models.Index(fields=["created_at"], name="warnings_by_time"),
@@ -73,7 +75,7 @@ class EmailChoice(OwnedModel):
 
 
 class WebhookEndpoint(OwnedModel):
-    """An address of the account's own that warnings are posted to, signed with a secret. Written by ``warnings.endpoints``."""
+    """An address of the account's own that alerts are posted to, signed with a secret. Written by ``alerts.endpoints``."""
 
     kept = Kept("webhooks", DELETED)
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
@@ -94,8 +96,8 @@ class WebhookEndpoint(OwnedModel):
         return web_addresses.parse(self.url).netloc  # a path may be a secret
 
 
-class WarningDelivery(OwnedModel):
-    """One warning on its way to one endpoint, or to one person by mail. ``warnings.deliveries`` claims and ends it."""
+class AlertDelivery(OwnedModel):
+    """One alert on its way to one endpoint, or to one person by mail. ``alerts.deliveries`` claims and ends it."""
 
     kept = Kept("deliveries", DELETED)
 
@@ -105,7 +107,9 @@ class WarningDelivery(OwnedModel):
         DEAD = "DEAD", "Given up"
 
     id = models.UUIDField(primary_key=True, default=identifiers.uuid7, editable=False)
-    warning = models.ForeignKey(AccountWarning, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
+    alert = models.ForeignKey(
+        AccountAlert, on_delete=models.CASCADE, related_name="deliveries", db_index=False, db_column="warning_id"
+    )
     endpoint = models.ForeignKey(
         WebhookEndpoint, null=True, on_delete=models.CASCADE, related_name="deliveries", help_text="Empty: by mail."
     )
@@ -117,7 +121,9 @@ class WarningDelivery(OwnedModel):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
-        default_permissions = ("view",)
+        db_table = "billing_warningdelivery"
+        default_permissions = ()
+        permissions = [("view_warningdelivery", "Can view warning delivery")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(endpoint__isnull=False, email="") | (Q(endpoint__isnull=True) & ~Q(email="")),
@@ -127,14 +133,12 @@ class WarningDelivery(OwnedModel):
                 condition=Q(state="WAITING", next_try_at__isnull=False) | (~Q(state="WAITING") & Q(next_try_at__isnull=True)),
                 name="only_a_waiting_delivery_is_tried",
             ),
-            models.UniqueConstraint(fields=["warning", "endpoint"], name="a_warning_goes_to_an_endpoint_once"),
+            models.UniqueConstraint(fields=["alert", "endpoint"], name="a_warning_goes_to_an_endpoint_once"),
             models.UniqueConstraint(
-                fields=["warning", "email"], condition=Q(endpoint__isnull=True), name="a_warning_is_mailed_to_a_person_once"
+                fields=["alert", "email"], condition=Q(endpoint__isnull=True), name="a_warning_is_mailed_to_a_person_once"
             ),
         ]
-        indexes = [
-            models.Index(fields=["next_try_at"], condition=Q(state="WAITING"), name="deliveries_by_next_try"),
-        ]
+        indexes = [models.Index(fields=["next_try_at"], condition=Q(state="WAITING"), name="deliveries_by_next_try")]
 
     def __str__(self) -> str:
-        return f"{self.warning_id} to {self.email or self.endpoint_id}"
+        return f"{self.alert_id} to {self.email or self.endpoint_id}"

@@ -32,10 +32,7 @@ class WaitingAct(models.Model):
     decided_at = models.DateTimeField(null=True)
     decision_reason = models.CharField(max_length=500, blank=True)
     seen = models.JSONField(
-        default=dict,
-        db_default={},
-        editable=False,
-        help_text="By name, the state of what it is about when it was asked for.",
+        default=dict, db_default={}, editable=False, help_text="By name, the state of what it is about when it was asked for."
     )
 
     class Meta:
@@ -107,9 +104,7 @@ class CreditRequest(AccountAct):
                 name="a_payment_that_waits_has_the_banks_id",
             ),
         ]
-        indexes = [
-            models.Index(fields=["requested_by"], condition=Q(decision=""), name="waiting_credits_by_requester"),
-        ]
+        indexes = [models.Index(fields=["requested_by"], condition=Q(decision=""), name="waiting_credits_by_requester")]
 
     def __str__(self) -> str:
         return f"{dollars.format_cents(self.amount_cents)} for {self.account}"

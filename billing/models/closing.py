@@ -66,7 +66,7 @@ class AccountExport(OwnedModel):
     class Meta:
         default_permissions = ("view",)
         constraints = [
-            models.UniqueConstraint(fields=["account"], condition=Q(state="WAITING"), name="an_export_is_made_once_at_a_time"),
+            models.UniqueConstraint(fields=["account"], condition=Q(state="WAITING"), name="an_export_is_made_once_at_a_time")
         ]
 
     def __str__(self) -> str:

@@ -107,7 +107,7 @@ class ManualEntry(ReferredModel):
             models.CheckConstraint(
                 condition=Q(issued_by__isnull=False, operator="") | (Q(issued_by__isnull=True) & ~Q(operator="")),
                 name="a_manual_entry_names_who_booked_it",
-            ),
+            )
         ]
 
     def __str__(self) -> str:

@@ -42,10 +42,7 @@ class User(AbstractUser):
     )
 
     sessions_generation = models.IntegerField(
-        default=0,
-        db_default=0,
-        editable=False,
-        help_text="Sessions of an earlier one are over. Triggers count new addresses.",
+        default=0, db_default=0, editable=False, help_text="Sessions of an earlier one are over. Triggers count new addresses."
     )
 
     USERNAME_FIELD = "email"
@@ -53,9 +50,7 @@ class User(AbstractUser):
     objects: ClassVar[UserManager] = UserManager()  # type: ignore[assignment]
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(email=Lower("email")), name="an_email_is_stored_in_lower_case"),
-        ]
+        constraints = [models.CheckConstraint(condition=Q(email=Lower("email")), name="an_email_is_stored_in_lower_case")]
 
     def clean(self) -> None:
         self.email = email_addresses.read(self.email)
@@ -123,7 +118,7 @@ class AddressChange(models.Model):
                 fields=["user"],
                 condition=Q(changed_at__isnull=True, undone_at__isnull=True),
                 name="a_user_asks_for_one_change_of_address",
-            ),
+            )
         ]
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 
 from billing import locks, money
 from billing.ledger import credits, writer
-from billing.models import Account, AccountWarning, BillingDetails, Payment, PaymentEvent
+from billing.models import Account, AccountAlert, BillingDetails, Payment, PaymentEvent
 from billing.payments import cards, refusals
 from billing.payments.documents import taxes
 from billing.payments.processor import Event, Processor, ProcessorUnavailable, Report, printable
@@ -221,7 +221,7 @@ def _debit(account: Account, payment: Payment, owed_cents: int, *, is_dispute: b
         reason = "Payment disputed at the bank" if is_dispute else "Payment refunded"
         writer.refund(account, amount_cents=owed_cents, reference=reference, reason=reason, payment=payment)
         data = {"payment_id": str(payment.pk), "amount_nanos": money.nanos(owed_cents), "reason": reason}
-        AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.PAYMENT_TAKEN_BACK, data=data)
+        AccountAlert.objects.create(account=account, kind=AccountAlert.Kind.PAYMENT_TAKEN_BACK, data=data)
         return
     reason = "Disputed payment reinstated by the bank" if is_dispute else "Refund returned"
     writer.return_refund(account, payment, amount_cents=-owed_cents, reference=reference, reason=reason)

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from billing import locks
-from billing.models import Account, AccountWarning, Payment, TopUpRule
+from billing.models import Account, AccountAlert, Payment, TopUpRule
 from billing.payments import booking, stops
 from billing.payments.booking import ReportOutdated
 from billing.payments.processor import Card, Declined, Processor, ProcessorUnavailable
@@ -150,7 +150,7 @@ def _tell(processor: Processor | None, account_id: UUID) -> bool:
         TopUpRule.objects.filter(pk=rule.pk).update(stop_told=stop.cause if stop else "")
         if stop:
             data = {"cause": stop.cause, "reason": stop.why, "advice": stop.advice, "needs_payer": stop.cause == Cause.CONFIRM}
-            AccountWarning.objects.create(account=account, kind=AccountWarning.Kind.TOP_UP_STOPPED, data=data)
+            AccountAlert.objects.create(account=account, kind=AccountAlert.Kind.TOP_UP_STOPPED, data=data)
     return stop is not None
 
 

@@ -29,18 +29,12 @@ def ask(
     locks.lock_users([user.pk])
     locks.lock_account(account.pk)
     approvals.decline_lapsed(SecondFactorRequest.objects.filter(user=user), staff)
-    terms: dict[str, Any] = {
-        "account": account,
-        "requested_by": staff,
-        "reason": reason,
-        "ticket": ticket,
-        "seen": _state(user),
-    }
+    notes: dict[str, Any] = {"reason": reason, "ticket": ticket}
+    terms = {"account": account, "requested_by": staff, "seen": _state(user), **notes}
     asked, is_new = SecondFactorRequest.objects.get_or_create(user=user, decision="", defaults=terms)
     if is_new:
         summary = f"Asked for a {asked.what}."
-        act = Activity.Act.SECOND_FACTOR_REQUESTED
-        log.record(request, act, user, summary, account_id=account.pk, reason=reason, ticket=ticket)
+        log.record(request, Activity.Act.SECOND_FACTOR_REQUESTED, user, summary, account_id=account.pk, **notes)
         _tell(asked, "Support was asked to remove two-factor authentication. A second member of staff must approve it.")
     return asked, is_new
 

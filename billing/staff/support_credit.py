@@ -79,17 +79,13 @@ def _require_allowed(account: Account, amount_cents: int, issuer: User) -> None:
     """Refuse what the issuer may not credit, with or without approval. The issuer and the account are locked."""
     if not staff_permissions.may_credit(issuer, account):
         raise CreditRefused("You are a member of this account. A colleague must credit it.")
-    _require_open(account)
+    if not account.is_active:
+        raise CreditRefused("The account is closed. Reopen it before you credit it.")
     if amount_cents > settings.SUPPORT_CREDIT_CENTS_MAX:
         raise CreditRefused(f"The maximum is {dollars.format_cents(settings.SUPPORT_CREDIT_CENTS_MAX)}.")
     left_cents = left_today_cents(issuer)
     if amount_cents > left_cents:
         raise CreditRefused(f"You can credit {dollars.format_cents(max(left_cents, 0))} more until midnight UTC.")
-
-
-def _require_open(account: Account) -> None:
-    if not account.is_active:
-        raise CreditRefused("The account is closed. Reopen it before you credit it.")
 
 
 def _needs_approval(account: Account, amount_cents: int, issuer: User) -> bool:

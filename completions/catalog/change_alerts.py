@@ -19,7 +19,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from billing.alerts import payload
-from billing.models import AccountWarning
+from billing.models import AccountAlert
 from completions.catalog import price_requests
 from completions.catalog.sync import diff
 from completions.models import LanguageModel, Price, UsageHour
@@ -30,7 +30,7 @@ from gateway_project.db import cell, everywhere, pool
 AHEAD_TIME = timedelta(days=8)  # seven are promised, and a mail may wait a day for the one before it
 LATE_TIME = timedelta(days=3)  # for which what has begun is told, should no task have run
 USED_TIME = timedelta(days=30)  # who used a model in it is told
-_Kind = AccountWarning.Kind
+_Kind = AccountAlert.Kind
 
 
 class _Change(NamedTuple):
@@ -104,7 +104,7 @@ def _direction(before: RateSheet, after: RateSheet) -> str:
 
 def _withdrawn_prices() -> Iterator[_Change]:
     """Yield the announced prices that were deleted before they began, for those who were told of them."""
-    announced = AccountWarning.objects.filter(kind=_Kind.PRICE_CHANGED, data__direction="rise")
+    announced = AccountAlert.objects.filter(kind=_Kind.PRICE_CHANGED, data__direction="rise")
     announced = announced.annotate(price=Cast(KT("data__price_id"), BigIntegerField()))
     gone = announced.filter(~Exists(Price.objects.filter(pk=OuterRef("price")))).order_by("price")
     for price, of_price in groupby(gone, key=lambda alert: alert.data["price_id"]):
@@ -137,7 +137,7 @@ def _cause_of_end(model: LanguageModel, now: datetime) -> str:
 
 
 def _told_of_end(model: LanguageModel) -> set[UUID]:
-    told = AccountWarning.objects.filter(kind=_Kind.MODEL_ENDS).annotate(model=KT("data__model")).filter(model=model.pk)
+    told = AccountAlert.objects.filter(kind=_Kind.MODEL_ENDS).annotate(model=KT("data__model")).filter(model=model.pk)
     return set(told.values_list("account_id", flat=True))
 
 
@@ -155,25 +155,25 @@ def _read_uses(model_ids: Collection[str], now: datetime) -> dict[str, list[_Use
 
 def _write(change: _Change) -> int:
     accounts = {uuid5(account, change.cause): account for account in change.accounts}
-    known = set(AccountWarning.objects.filter(pk__in=accounts).values_list("pk", flat=True))
-    make = partial(AccountWarning, kind=change.kind, data=change.data)
+    known = set(AccountAlert.objects.filter(pk__in=accounts).values_list("pk", flat=True))
+    make = partial(AccountAlert, kind=change.kind, data=change.data)
     new = [make(pk=id, account_id=account) for id, account in accounts.items() if id not in known]
-    return len(AccountWarning.objects.bulk_create(new, batch_size=1_000))
+    return len(AccountAlert.objects.bulk_create(new, batch_size=1_000))
 
 
 def _sum_up(now: datetime) -> None:
     """Write one mail a day for each account with alerts that no mail has. What is too late for that of today waits."""
-    mails = AccountWarning.objects.filter(account_id=OuterRef("account_id"), kind=_Kind.CHANGES_SUMMED)
+    mails = AccountAlert.objects.filter(account_id=OuterRef("account_id"), kind=_Kind.CHANGES_SUMMED)
     has_mail = Exists(mails.filter(created_at__gte=OuterRef("created_at")))
-    alerts = AccountWarning.objects.filter(~has_mail, kind__in=AccountWarning.SUMMED, created_at__gt=now - USED_TIME)
+    alerts = AccountAlert.objects.filter(~has_mail, kind__in=AccountAlert.SUMMED, created_at__gt=now - USED_TIME)
     waiting = alerts.order_by("account_id", "created_at", "pk")
     sums = [_mail(account, list(found), now) for account, found in groupby(waiting, key=lambda alert: alert.account_id)]
-    AccountWarning.objects.bulk_create(sums, ignore_conflicts=True, batch_size=1_000)
+    AccountAlert.objects.bulk_create(sums, ignore_conflicts=True, batch_size=1_000)
 
 
-def _mail(account: UUID, alerts: Sequence[AccountWarning], now: datetime) -> AccountWarning:
+def _mail(account: UUID, alerts: Sequence[AccountAlert], now: datetime) -> AccountAlert:
     data = {"alert_ids": [str(each.pk) for each in alerts], "words": [payload.describe(each) for each in alerts]}
-    return AccountWarning(pk=uuid5(account, f"mail {now.date()}"), account_id=account, kind=_Kind.CHANGES_SUMMED, data=data)
+    return AccountAlert(pk=uuid5(account, f"mail {now.date()}"), account_id=account, kind=_Kind.CHANGES_SUMMED, data=data)
 
 
 # --- What staff see -----------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def count_told(model_ids: Collection[str]) -> Counter[Told]:
     return counts
 
 
-def _read_told(model_ids: Collection[str]) -> QuerySet[AccountWarning, Any]:
-    alerts = AccountWarning.objects.filter(kind__in=AccountWarning.SUMMED).annotate(model=KT("data__model"))
+def _read_told(model_ids: Collection[str]) -> QuerySet[AccountAlert, Any]:
+    alerts = AccountAlert.objects.filter(kind__in=AccountAlert.SUMMED).annotate(model=KT("data__model"))
     of_models = alerts.filter(model__in=model_ids).annotate(price=KT("data__price_id"), ends_on=KT("data__ends_on"))
     return of_models.values_list("model", "price", "ends_on").annotate(Count("account", distinct=True)).order_by()

@@ -36,9 +36,9 @@ from django.db.transaction import atomic, set_rollback
 from billing import locks as account_locks
 from billing.accounts import unpaid_work
 from billing.ledger import crossings, holds, movements, writer
-from billing.ledger.crossings import NewWarning
+from billing.ledger.crossings import NewAlert
 from billing.ledger.movements import NewEntry, NewHold
-from billing.models import Account, AccountWarning, Hold, LedgerEntry
+from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from completions.charging import idempotency, records, stored_responses
 from completions.charging.idempotency import IdempotencyKey, StoredRequest
 from completions.charging.records import CompletionOutcome, CompletionRecord, ModelOfKey
@@ -128,7 +128,7 @@ class PendingWrites(msgspec.Struct):
     holds_placed: list[NewHold] = []
     entries_inserted: list[NewEntry] = []
     manual_entries_inserted: list[NewEntry] = []  # of these, those of which a record says who booked them
-    warnings_inserted: list[NewWarning] = []
+    alerts_inserted: list[NewAlert] = []
     completions_ended: list[CompletionOutcome] = []
     completions_begun: list[CompletionRecord] = []
     replies_stored: list[tuple[str, str | None]] = []  # completion id and sealed reply
@@ -145,7 +145,7 @@ class PendingWrites(msgspec.Struct):
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
             (unpaid_work.update_unpaid_work_statement, self.unpaid_work_updated.values()),
             (writer.insert_manual_entries_statement, self.manual_entries_inserted),
-            (crossings.insert_warnings_statement, self.warnings_inserted),
+            (crossings.insert_alerts_statement, self.alerts_inserted),
             (records.update_completions_statement, self.completions_ended),
             (records.insert_completions_statement, self.completions_begun),
             (idempotency.store_replies_statement, self.replies_stored),
@@ -506,6 +506,6 @@ def _lock_and_read(
     )
 
 
-_TABLES = (Account, ApiKey, SpendingDay, Hold, LedgerEntry, AccountWarning, Completion, IdempotentRequest, StoredResponse)
+_TABLES = (Account, ApiKey, SpendingDay, Hold, LedgerEntry, AccountAlert, Completion, IdempotentRequest, StoredResponse)
 _LOCK_TABLES = Statement(f"LOCK TABLE {', '.join(model._meta.db_table for model in _TABLES)} IN ROW EXCLUSIVE MODE NOWAIT")
 _committers = cell.ByCell(_Committer)

@@ -77,7 +77,7 @@ class Resolution(CompletionOperation):
         if window := rows.windows.get(key.id):
             spent_before_nanos = window.spent_nanos
             window.settle(completion.spending_day, held_nanos=hold.amount_nanos, spent_nanos=hold.settled_nanos or 0)
-            rows.writes.warnings_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
+            rows.writes.alerts_inserted += limit_marks.find_passed(key, window, spent_before_nanos)
         rows.writes.rate_limits_updated[key.id] = key
         settled_nanos = hold.settled_nanos or 0
         unpaid_nanos = self.unpaid_nanos + max((due_nanos or 0) - settled_nanos, 0)
@@ -94,8 +94,8 @@ class Resolution(CompletionOperation):
         if self.usage:
             entry = self._entry(hold, self.usage, account)
             writes.entries_inserted.append(entry)
-            if warning := crossings.find_crossing(account, entry):
-                writes.warnings_inserted.append(warning)
+            if alert := crossings.find_crossing(account, entry):
+                writes.alerts_inserted.append(alert)
         if self.response:
             self._store_response(self.response, account, rows)
         # A retry gets the reply of a request that was answered; a request that was not answered may run again. If the sweeper

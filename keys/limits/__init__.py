@@ -4,7 +4,7 @@ Owns the decision on each limit, in Python and in the SQL of the admission, and 
 May import ``keys.models``, ``billing`` and ``gateway_project``. In reading order:
 
 - ``spending``            spending limits: the window of a limit, reserve at admission, settle afterwards
-- ``limit_marks``         warnings of keys that have spent most of their limit, or all of it
+- ``limit_marks``         alerts of keys that have spent most of their limit, or all of it
 - ``gcra``                the rate-limit algorithm over one timestamp; pure
 - ``rate_limits``         requests and tokens per minute: which limits apply, count a request, refuse it, report headers
 - ``requests_in_flight``  the maximum of a key and of its account, refuse one more, report headers

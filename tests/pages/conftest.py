@@ -15,14 +15,14 @@ from django.test import Client
 
 from billing.models import (
     Account,
-    AccountWarning,
+    AccountAlert,
+    AlertDelivery,
     CreditRequest,
     Hold,
     Invitation,
     LedgerEntry,
     Membership,
     User,
-    WarningDelivery,
     WebhookEndpoint,
 )
 from gateway_project.activity.models import Activity
@@ -117,7 +117,7 @@ def key(alice: Account) -> ApiKey:
 _KEPT: list[type[Model]] = [
     *(User, User.groups.through, User.user_permissions.through, Group, Group.permissions.through),
     *(Account, Membership, Invitation, LedgerEntry, CreditRequest, Hold, ApiKey, ManagementKey, SpendingDay, Activity),
-    *(AccountWarning, WebhookEndpoint, WarningDelivery),
+    *(AccountAlert, WebhookEndpoint, AlertDelivery),
 ]
 _ROWS = " UNION ALL ".join(
     f"SELECT '{model.__name__}', jsonb_agg(each ORDER BY {model._meta.pk.column})::text FROM {model._meta.db_table} AS each"

@@ -12,7 +12,7 @@ from django.urls import URLResolver, get_resolver, resolve
 
 from billing.alerts import deliveries
 from billing.alerts.deliveries import Attempt
-from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.models import AccountAlert, AlertDelivery, WebhookEndpoint
 from completions.public import facts
 from gateway_project.web import public_page
 from keys import lifecycle, management_keys
@@ -160,16 +160,16 @@ def owners_paths(transactional_db, alice):
 
 
 def warn(account):
-    """Write a warning that arrived by mail and failed at a webhook. Return the webhook."""
+    """Write an alert that arrived by mail and failed at a webhook. Return the webhook."""
     sealed = {"sealed_secret": "sealed", "url": f"https://{'w' * 60}.example.org/hooks/7f3a"}
     endpoint = WebhookEndpoint.objects.create(account=account, **sealed)
     data = {"threshold_nanos": 5_000_000_000, "balance_nanos": 4_982_310_000}
-    warning = AccountWarning.objects.create(account=account, kind="BALANCE_LOW", data=data)
+    alert = AccountAlert.objects.create(account=account, kind="BALANCE_LOW", data=data)
     for way, attempt in (
         ({"endpoint": endpoint}, Attempt(812, "it answered 500", 500)),
         ({"email": "a@example.org"}, Attempt(9)),
     ):
-        delivery = WarningDelivery.objects.create(warning=warning, next_try_at=warning.created_at, **way)
+        delivery = AlertDelivery.objects.create(alert=alert, next_try_at=alert.created_at, **way)
         deliveries.record(delivery, attempt)
     endpoint.refresh_from_db()
     return endpoint

@@ -701,7 +701,7 @@ def test_forms_show_no_time_for_what_is_not_stored_yet(superuser, alice, path):
 
 
 # What staff read elsewhere: the account's page has its warnings, its webhooks and their deliveries; sums are of rows in lists.
-_SHOWN_ELSEWHERE = {"AccountWarning", "WarningDelivery", "WebhookEndpoint", "UsageHour", "UsageMark"}
+_SHOWN_ELSEWHERE = {"AccountAlert", "AlertDelivery", "WebhookEndpoint", "UsageHour", "UsageMark"}
 _SHOWN_ELSEWHERE |= {"LabelHour", "LabelDay", "UptimeSums", "IncidentUpdate", "FirstTokenHour", "RetentionMark"}
 _SHOWN_ELSEWHERE |= {"EmailChoice", "AccountClosing", "AccountExport", "ExportPart"}  # the activity log has what owners did
 _SHOWN_ELSEWHERE.add("InvoiceFile")  # the PDF of a payment, as it was issued

@@ -27,9 +27,7 @@ class Command(OperatorCommand):
         parser.add_argument("cents", metavar="CENTS", help="The amount, in whole cents.")
         parser.add_argument("--reason", required=True, help="Why the credit is due. The account's owner can read it.")
         parser.add_argument(
-            "--reference",
-            metavar="REF",
-            help="For example a ticket number. The same REF credits once. Default: a new one.",
+            "--reference", metavar="REF", help="For example a ticket number. The same REF credits once. Default: a new one."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

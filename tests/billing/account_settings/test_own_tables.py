@@ -15,12 +15,12 @@ from billing.account_settings.own_tables import BESIDE, is_file
 from billing.ledger import writer
 from billing.models import (
     Account,
+    AccountAlert,
     AccountClosing,
-    AccountWarning,
+    AlertDelivery,
     EmailChoice,
     Invitation,
     User,
-    WarningDelivery,
     WebhookEndpoint,
 )
 from completions.charging import stored_responses
@@ -75,8 +75,8 @@ def filled(alice):
     RefusedRequest.objects.create(key=key, at=now, request_id="req_1", **refused)
     SpendingDay.objects.create(key=key, day=now.date(), spent_nanos=7)
     endpoint = WebhookEndpoint.objects.create(account=alice, url=f"https://example.org/{SECRET}", sealed_secret="sealed")
-    warning = AccountWarning.objects.create(account=alice, kind="BALANCE_LOW", data={})
-    WarningDelivery.objects.create(warning=warning, endpoint=endpoint, next_try_at=now)
+    alert = AccountAlert.objects.create(account=alice, kind="BALANCE_LOW", data={})
+    AlertDelivery.objects.create(alert=alert, endpoint=endpoint, next_try_at=now)
     EmailChoice.objects.create(account=alice, refunds=False)
     texts = {name: stored_responses.seal(alice.pk, json.dumps([{"text": SECRET}]).encode()) for name in stored_responses.TEXTS}
     later = now + timedelta(days=1)

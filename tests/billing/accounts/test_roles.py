@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import get_resolver
 
-from billing.models import AccountWarning, Invitation, Membership, Payment, Role, WarningDelivery, WebhookEndpoint
+from billing.models import AccountAlert, AlertDelivery, Invitation, Membership, Payment, Role, WebhookEndpoint
 from gateway_project.db import pool
 from keys import management_keys
 from keys.models import RefusedRequest
@@ -127,8 +127,8 @@ def ids(alice, key):  # noqa: F811
     refused = {"at": pool.database_time(), "request_id": "req_refused", "status": 402, "error": "InsufficientQuota"}
     RefusedRequest.objects.create(key=key, **refused)
     endpoint = WebhookEndpoint.objects.create(account=alice, url="https://example.org/", sealed_secret="sealed")
-    warning = AccountWarning.objects.create(account=alice, kind="TEST", data={})
-    delivery = WarningDelivery.objects.create(warning=warning, endpoint=endpoint, state="DEAD")
+    alert = AccountAlert.objects.create(account=alice, kind="TEST", data={})
+    delivery = AlertDelivery.objects.create(alert=alert, endpoint=endpoint, state="DEAD")
     return {
         "endpoint": endpoint.pk,
         "delivery": delivery.pk,

@@ -8,7 +8,7 @@ from django.utils import timezone
 from billing import locks, tasks
 from billing.alerts import entry_notices
 from billing.ledger import writer
-from billing.models import AccountWarning, EmailChoice, Role, WarningDelivery, WebhookEndpoint
+from billing.models import AccountAlert, AlertDelivery, EmailChoice, Role, WebhookEndpoint
 from gateway_project.activity.models import Activity
 from tests import factories
 from tests.billing.payments.conftest import begin, outcome, owner, stripe  # noqa: F401  fixtures
@@ -76,10 +76,10 @@ def test_only_those_who_pay_get_them_and_no_webhook_and_no_alert(alice):
     for role in (Role.BILLING, Role.VIEWER):
         factories.add_member(account=alice, user=factories.make_user(f"{role.lower()}@example.org"), role=role)
     tasks.note_entries()
-    AccountWarning.objects.update(prepared_at=timezone.now())
+    AccountAlert.objects.update(prepared_at=timezone.now())
     factories.credit(alice, 100)
     mailed()
-    told = WarningDelivery.objects.values_list("email", "endpoint")
+    told = AlertDelivery.objects.values_list("email", "endpoint")
     assert sorted(told) == [("alice@example.org", None), ("billing@example.org", None)]
     assert (
         "Credit added" not in signed_in(alice.members.get(email="alice@example.org")).get("/dashboard/alerts/").content.decode()
@@ -89,7 +89,7 @@ def test_only_those_who_pay_get_them_and_no_webhook_and_no_alert(alice):
 def test_without_a_mail_server_nothing_is_noted(alice, settings):
     settings.SENDS_MAIL = False
     factories.credit(alice, 100)
-    assert (tasks.note_entries(), AccountWarning.objects.count()) == (0, 0)
+    assert (tasks.note_entries(), AccountAlert.objects.count()) == (0, 0)
 
 
 def test_an_owner_switches_them_off_and_on(alice):
@@ -106,7 +106,7 @@ def test_an_owner_switches_them_off_and_on(alice):
     client.post("/dashboard/settings/emails/", {"receipts": "on"})
     assert Activity.objects.count() == 1
     factories.credit(alice, 100)
-    AccountWarning.objects.create(
+    AccountAlert.objects.create(
         account=alice, kind="PAYMENT_TAKEN_BACK", data={"reason": "Payment refunded", "amount_nanos": 1}
     )
     assert mailed() == []

@@ -1,4 +1,4 @@
-"""The page of warnings: what was told and how, the threshold of the balance, webhooks; and how long a balance lasts."""
+"""The page of alerts: what was told and how, the threshold of the balance, webhooks; and how long a balance lasts."""
 
 import re
 
@@ -8,7 +8,7 @@ from django.test import RequestFactory
 from django.utils import timezone
 
 from billing.alerts import deliveries, endpoints, summaries
-from billing.models import AccountWarning, WarningDelivery, WebhookEndpoint
+from billing.models import AccountAlert, AlertDelivery, WebhookEndpoint
 from gateway_project.activity.models import Activity
 from tests import usage
 from tests.pages.conftest import make_staff, owner, session_texts, signed_in  # noqa: F401  fixtures
@@ -38,7 +38,7 @@ def crossed(alice, settings):
 
 def test_a_warning_is_listed_with_its_deliveries(owner, alice, endpoint, crossed):  # noqa: F811
     deliveries.prepare()
-    webhook, mail = WarningDelivery.objects.order_by("email")
+    webhook, mail = AlertDelivery.objects.order_by("email")
     refused = deliveries.Attempt(12, "it answered 500", 500)
     deliveries.record(webhook, refused)
     deliveries.record(mail, deliveries.Attempt(3))
@@ -52,7 +52,7 @@ def test_a_warning_is_listed_with_its_deliveries(owner, alice, endpoint, crossed
     assert "https://example.org/hooks/7f3a" in page
 
 
-def test_without_warnings_the_page_says_so(owner):  # noqa: F811
+def test_without_alerts_the_page_says_so(owner):  # noqa: F811
     assert "No alerts yet." in text(owner.get(PAGE))
 
 
@@ -145,7 +145,7 @@ def test_how_long_a_balance_lasts_at_its_pace(balance_cents, spent_cents, words)
 
 def test_support_sees_what_was_told_and_what_became_of_it(alice, endpoint, crossed):
     deliveries.prepare()
-    for delivery in WarningDelivery.objects.all():
+    for delivery in AlertDelivery.objects.all():
         deliveries.record(delivery, deliveries.Attempt(7, "it answered 500", 500))
     address = f"/admin/billing/account/{alice.pk}/change/"
     page = text(signed_in(make_staff("a@example.org", ["billing.view_account", "billing.view_accountwarning"])).get(address))
@@ -156,7 +156,7 @@ def test_support_sees_what_was_told_and_what_became_of_it(alice, endpoint, cross
     assert "fell below" not in page
 
 
-def test_every_kind_of_warning_has_its_words(owner, alice):  # noqa: F811
+def test_every_kind_of_alert_has_its_words(owner, alice):  # noqa: F811
     facts = {
         "BALANCE_LOW": {"threshold_nanos": 1, "balance_nanos": -1},
         "TOP_UP_STOPPED": {"reason": "declined"},
@@ -171,9 +171,9 @@ def test_every_kind_of_warning_has_its_words(owner, alice):  # noqa: F811
         "TEST": {},
     }
     key = {"key_id": "x", "key_name": "<b>", "percent": 80, "limit_nanos": 1, "spent_nanos": 1}
-    for kind in set(AccountWarning.Kind) - set(AccountWarning.NOTICES):
+    for kind in set(AccountAlert.Kind) - set(AccountAlert.NOTICES):
         data = facts.get(kind.value, {**key, "period": None, "resets_at": None})
-        AccountWarning.objects.create(account=alice, kind=kind, data=data, prepared_at=timezone.now())
+        AccountAlert.objects.create(account=alice, kind=kind, data=data, prepared_at=timezone.now())
     page = text(owner.get(PAGE))
     for words in (
         "The balance fell",

@@ -1,4 +1,4 @@
-"""Warnings reach webhook endpoints, signed and in spite of failures, and members by mail, once."""
+"""Alerts reach webhook endpoints, signed and in spite of failures, and members by mail, once."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ from django.utils import timezone
 from billing import tasks
 from billing.alerts import deliveries, endpoints, signature
 from billing.alerts.endpoints import EndpointRefused
-from billing.models import AccountWarning, Role, WarningDelivery, WebhookEndpoint
+from billing.models import AccountAlert, AlertDelivery, Role, WebhookEndpoint
 from billing.sign_in import mails
 from gateway_project.activity.models import Activity
 from tests import factories, usage
@@ -116,7 +116,7 @@ def verified(received, secret):
 
 def later():
     """Let the time of every delivery's next attempt come."""
-    WarningDelivery.objects.exclude(next_try_at=None).update(next_try_at=timezone.now() - timedelta(seconds=1))
+    AlertDelivery.objects.exclude(next_try_at=None).update(next_try_at=timezone.now() - timedelta(seconds=1))
 
 
 def run_and_close(task):
@@ -128,7 +128,7 @@ def run_and_close(task):
 
 
 def states():
-    return sorted(WarningDelivery.objects.exclude(endpoint=None).values_list("state", "tries"))
+    return sorted(AlertDelivery.objects.exclude(endpoint=None).values_list("state", "tries"))
 
 
 # --- Webhooks -----------------------------------------------------------------------------------------------------
@@ -149,19 +149,19 @@ def test_a_crossing_arrives_once_signed_with_the_secret_that_was_shown(alice, en
     cross(alice)
     assert [tasks.send_webhooks() for _ in range(3)] == [1, 0, 0]
     [received] = receiver.received
-    warning = AccountWarning.objects.get()
+    alert = AccountAlert.objects.get()
     assert verified(received, endpoint[1]) == {
         "type": "balance.low",
-        "timestamp": warning.created_at.isoformat().replace("+00:00", "Z"),
+        "timestamp": alert.created_at.isoformat().replace("+00:00", "Z"),
         "data": {"accountId": str(alice.pk), "balanceInDollars": "4.99", "thresholdInDollars": "5.00"},
     }
     path, headers, _ = received
     assert (path, headers["content-type"], headers["webhook-id"]) == (
         "/hook?of=ours",
         "application/json",
-        f"warn_{warning.pk.hex}",
+        f"warn_{alert.pk.hex}",
     )
-    [delivery] = WarningDelivery.objects.exclude(endpoint=None)
+    [delivery] = AlertDelivery.objects.exclude(endpoint=None)
     [attempt] = delivery.attempts
     assert (delivery.state, attempt["status"], attempt["reason"]) == ("DELIVERED", 204, "")
     assert endpoint[1] not in endpoint[0].sealed_secret
@@ -183,7 +183,7 @@ def test_what_fails_is_tried_again_with_the_same_id_and_body(alice, endpoint, re
     receiver.statuses = [status, 200]
     cross(alice)
     tasks.send_webhooks()
-    delivery = WarningDelivery.objects.exclude(endpoint=None).get()
+    delivery = AlertDelivery.objects.exclude(endpoint=None).get()
     assert (delivery.state, delivery.attempts[0]["reason"], len(receiver.received)) == ("WAITING", reason, 1)
     assert delivery.next_try_at - timezone.now() < deliveries.PAUSES[0]
     assert tasks.send_webhooks() == 0  # not yet
@@ -204,7 +204,7 @@ def test_after_the_last_attempt_it_is_given_up_and_may_be_sent_again(alice, endp
     tries = len(deliveries.PAUSES) + 1
     assert (states(), len(receiver.received)) == ([("DEAD", tries)], tries)
     receiver.statuses = [200]
-    assert [endpoints.send_again(request_of_owner, WarningDelivery.objects.get(endpoint=endpoint[0])) for _ in range(2)] == [
+    assert [endpoints.send_again(request_of_owner, AlertDelivery.objects.get(endpoint=endpoint[0])) for _ in range(2)] == [
         True,
         False,
     ]
@@ -290,18 +290,18 @@ def test_an_account_with_many_deliveries_leaves_others_their_turn(alice, charlie
     with receiving() as other:
         endpoints.make(request_of_owner, charlie, other.url)
         for _ in range(10):
-            AccountWarning.objects.create(account=alice, kind="PAYMENT_TAKEN_BACK", data={"reason": "x", "amount_nanos": 1})
-        AccountWarning.objects.create(account=charlie, kind="PAYMENT_TAKEN_BACK", data={"reason": "x", "amount_nanos": 1})
+            AccountAlert.objects.create(account=alice, kind="PAYMENT_TAKEN_BACK", data={"reason": "x", "amount_nanos": 1})
+        AccountAlert.objects.create(account=charlie, kind="PAYMENT_TAKEN_BACK", data={"reason": "x", "amount_nanos": 1})
         deliveries.prepare()
         claimed = deliveries.claim_webhooks(3)
-        assert {each.warning.account_id for each in claimed} == {alice.pk, charlie.pk}
+        assert {each.alert.account_id for each in claimed} == {alice.pk, charlie.pk}
 
 
 def test_a_claimed_delivery_is_claimed_by_no_other_run(alice, endpoint, receiver):
     cross(alice)
     deliveries.prepare()
     assert (len(deliveries.claim_webhooks(10)), len(deliveries.claim_webhooks(10))) == (1, 0)
-    WarningDelivery.objects.update(next_try_at=timezone.now() - timedelta(seconds=1))  # its process died
+    AlertDelivery.objects.update(next_try_at=timezone.now() - timedelta(seconds=1))  # its process died
     assert len(deliveries.claim_webhooks(10)) == 1
 
 
@@ -330,7 +330,7 @@ def test_a_name_that_leads_to_a_private_address_is_not_connected_to(alice, endpo
     settings.PRIVATE_UPSTREAMS = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
     cross(alice)
     tasks.send_webhooks()
-    delivery = WarningDelivery.objects.exclude(endpoint=None).get()
+    delivery = AlertDelivery.objects.exclude(endpoint=None).get()
     assert (delivery.state, receiver.received) == ("WAITING", [])
     assert delivery.attempts[0]["reason"] == "its host name resolves to a private address, and we do not send there"
 
@@ -373,14 +373,14 @@ def test_who_left_before_the_mail_was_sent_gets_none(alice):
     left.delete()
     tasks.mail_warnings()
     assert [message.to[0] for message in mail.outbox] == [alice.members.get().email]
-    assert WarningDelivery.objects.get(email="left@example.org").state == "DEAD"
+    assert AlertDelivery.objects.get(email="left@example.org").state == "DEAD"
 
 
 def test_a_mail_that_the_server_does_not_take_is_tried_again(alice, settings):
     settings.EMAIL_BACKEND = "gateway_project.mail.NoBackend"
     cross(alice)
     tasks.mail_warnings()
-    assert list(WarningDelivery.objects.values_list("state", "tries")) == [("WAITING", 1)]
+    assert list(AlertDelivery.objects.values_list("state", "tries")) == [("WAITING", 1)]
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     later()
     tasks.mail_warnings()
@@ -392,16 +392,16 @@ def test_a_mail_beyond_the_limits_of_mails_says_so_and_is_tried_again(alice, set
     mails.send(alice.members.get().email, "code_used_again")
     cross(alice)
     tasks.mail_warnings()
-    waiting = WarningDelivery.objects.get()
+    waiting = AlertDelivery.objects.get()
     assert (waiting.state, waiting.attempts[0]["reason"]) == ("WAITING", "the limit of mails of the mailbox is reached")
 
 
 def test_an_account_gets_a_bounded_number_of_mails_a_day(alice):
     data = {"reason": "x", "amount_nanos": 1}
     for _ in range(deliveries.MAILS_A_DAY_MAX + 5):
-        AccountWarning.objects.create(account=alice, kind="PAYMENT_TAKEN_BACK", data=data)
+        AccountAlert.objects.create(account=alice, kind="PAYMENT_TAKEN_BACK", data=data)
     deliveries.prepare()
-    assert WarningDelivery.objects.count() == deliveries.MAILS_A_DAY_MAX
+    assert AlertDelivery.objects.count() == deliveries.MAILS_A_DAY_MAX
 
 
 def test_two_runs_at_once_prepare_and_send_each_once(alice, endpoint, receiver):
@@ -420,10 +420,10 @@ def test_two_runs_at_once_prepare_and_send_each_once(alice, endpoint, receiver):
     assert (len(receiver.received), len(mail.outbox)) == (1, 1)
 
 
-def test_old_warnings_are_deleted_with_their_deliveries(alice, endpoint):
+def test_old_alerts_are_deleted_with_their_deliveries(alice, endpoint):
     cross(alice)
     deliveries.prepare()
     assert tasks.forget_old_warnings() == 0
-    AccountWarning.objects.update(created_at=timezone.now() - timedelta(days=settings.RETENTION_WARNING_DAYS))
+    AccountAlert.objects.update(created_at=timezone.now() - timedelta(days=settings.RETENTION_WARNING_DAYS))
     assert tasks.forget_old_warnings() == 1
-    assert not WarningDelivery.objects.exists()
+    assert not AlertDelivery.objects.exists()

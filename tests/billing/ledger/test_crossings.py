@@ -1,4 +1,4 @@
-"""A warning is written with what it is about: once each time that a balance falls below its threshold."""
+"""An alert is written with what it is about: once each time that a balance falls below its threshold."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from billing import locks
 from billing.ledger import writer
-from billing.models import Account, AccountWarning
+from billing.models import Account, AccountAlert
 from tests import factories, usage
 
 CENT = 10_000_000
@@ -22,8 +22,8 @@ def with_threshold(threshold_cents, **fields):
 
 
 def balances_warned_of(account):
-    warnings = AccountWarning.objects.filter(account=account, kind="BALANCE_LOW")
-    return [each.data["balance_nanos"] for each in warnings.order_by("-data__balance_nanos")]
+    alerts = AccountAlert.objects.filter(account=account, kind="BALANCE_LOW")
+    return [each.data["balance_nanos"] for each in alerts.order_by("-data__balance_nanos")]
 
 
 @pytest.mark.django_db
@@ -33,8 +33,8 @@ def test_a_new_account_is_warned_below_five_dollars():
     assert balances_warned_of(account) == []
     usage.spend(account, 1)
     assert balances_warned_of(account) == [500 * CENT - 1]
-    [warning] = AccountWarning.objects.all()
-    assert warning.data == {"threshold_nanos": 500 * CENT, "balance_nanos": 500 * CENT - 1}
+    [alert] = AccountAlert.objects.all()
+    assert alert.data == {"threshold_nanos": 500 * CENT, "balance_nanos": 500 * CENT - 1}
 
 
 @pytest.mark.django_db
@@ -65,7 +65,7 @@ def test_a_refund_that_takes_the_balance_below_is_told():
 def test_without_a_threshold_or_above_it_nothing_is_told(cents):
     account = with_threshold(cents, cents=11)
     usage.spend(account, 10 * CENT)
-    assert AccountWarning.objects.count() == 0
+    assert AccountAlert.objects.count() == 0
 
 
 @pytest.mark.django_db

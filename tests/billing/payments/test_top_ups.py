@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from billing import tasks
-from billing.models import Account, AccountWarning, LedgerEntry, Membership, Payment, Role, TopUpRule, User
+from billing.models import Account, AccountAlert, LedgerEntry, Membership, Payment, Role, TopUpRule, User
 from billing.payments import top_ups
 from gateway_project.activity.models import Activity
 from tests import factories, sessions
@@ -303,8 +303,8 @@ def test_after_a_hard_decline_there_is_no_further_attempt_until_a_member_pays(
     page = text(owner.get("/dashboard/billing/"))
     assert f"Automatic top-up has stopped: {reason}" in page
     assert "we charge $20.00" not in page
-    [warning] = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
-    facts = {name: warning.data[name] for name in ("cause", "reason", "needs_payer")}
+    [alert] = AccountAlert.objects.filter(kind="TOP_UP_STOPPED")
+    facts = {name: alert.data[name] for name in ("cause", "reason", "needs_payer")}
     assert facts == {"cause": cause, "reason": reason, "needs_payer": method == "pm_confirm"}
     rule = set_up(stripe, owner)  # pays again, with a card that works
     assert (rule.stopped_because, rule.declines, cents(bob)) == ("", 0, 4_000)
@@ -452,8 +452,8 @@ def test_what_stops_a_rule_is_on_its_pages_and_mailed_once_and_can_be_mended(
     for page in (text(owner.get("/dashboard/billing/")), text(owner.get(PAGE))):
         assert words in page
         assert ("we charge $20.00 to Visa" in page) == (STOPPED not in words)
-    warnings = AccountWarning.objects.filter(kind="TOP_UP_STOPPED")
-    assert [each.data["cause"] for each in warnings.order_by("created_at")][-1:] == [cause]
+    alerts = AccountAlert.objects.filter(kind="TOP_UP_STOPPED")
+    assert [each.data["cause"] for each in alerts.order_by("created_at")][-1:] == [cause]
     mailed = [sent for sent in tell(settings) if words.removeprefix(STOPPED) in sent.body]
     payers = Membership.objects.filter(role__in=(Role.OWNER, Role.BILLING), user__is_active=True)
     assert sorted(sent.to[0] for sent in mailed) == sorted(payers.values_list("user__email", flat=True))
@@ -479,7 +479,7 @@ def test_another_dispute_stops_the_rule_again_and_a_card_is_confirmed_at_its_ban
     outcome(stripe.dispute(second, 2_000))
     assert (tasks.top_up_accounts(), charges(stripe)) == (0, 0)
     assert STOPPED in text(owner.get(PAGE))
-    assert AccountWarning.objects.filter(kind="TOP_UP_STOPPED", data__cause="disputed").count() == 1
+    assert AccountAlert.objects.filter(kind="TOP_UP_STOPPED", data__cause="disputed").count() == 1
 
 
 def test_an_inquiry_that_takes_no_money_stops_nothing(stripe, owner, bob):
@@ -497,7 +497,7 @@ def test_a_full_month_is_told_once_though_the_balance_moves_about_the_threshold(
         tasks.top_up_accounts()
         TopUpRule.objects.update(threshold_cents=3_999 if held_nanos else 4_500)
         tasks.top_up_accounts()
-    assert AccountWarning.objects.filter(kind="TOP_UP_STOPPED").count() == 1
+    assert AccountAlert.objects.filter(kind="TOP_UP_STOPPED").count() == 1
 
 
 def test_a_new_card_ends_an_attempt_with_the_former_one_that_got_no_answer(stripe, owner, bob):

@@ -10,7 +10,7 @@ from stripe import WebhookSignature
 
 from billing import locks
 from billing.ledger import writer
-from billing.models import Account, AccountWarning, LedgerEntry, Payment, PaymentEvent
+from billing.models import Account, AccountAlert, LedgerEntry, Payment, PaymentEvent
 from billing.payments import webhook
 from tests import chat, factories, sessions
 from tests.billing.payments.conftest import WEBHOOK, begin, deliver, outcome
@@ -314,8 +314,8 @@ def test_each_refund_books_the_difference_to_what_is_booked(stripe, owner, bob):
     first, second = stripe.refund(session, 500), stripe.refund(session, 700)
     assert [outcome(second), outcome(first)] == ["APPLIED", "UNCHANGED"]  # the second says 1,200 in all
     assert (cents(bob), entries(bob)[1:]) == (800, [("REFUND_DEBIT", -12_000_000_000)])
-    [warning] = AccountWarning.objects.filter(account=bob, kind="PAYMENT_TAKEN_BACK")
-    assert (warning.data["amount_nanos"], warning.data["reason"]) == (12_000_000_000, "Payment refunded")
+    [alert] = AccountAlert.objects.filter(account=bob, kind="PAYMENT_TAKEN_BACK")
+    assert (alert.data["amount_nanos"], alert.data["reason"]) == (12_000_000_000, "Payment refunded")
 
 
 def test_a_refund_that_arrives_before_the_payment_books_both(stripe, owner, bob):

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from billing.models import AccountWarning, WebhookEndpoint
+from billing.models import AccountAlert, WebhookEndpoint
 from billing.sign_in import kept_forms, limits
 from keys.models import ApiKey
 from tests import factories, sessions
@@ -153,4 +153,4 @@ def test_a_page_that_only_takes_forms_offers_them_too(browser, alice):
     led = post(browser, path, a="b")
     sign_in(browser, led["Location"])
     assert offered(browser.get(path)) == {"a": "b"}
-    assert not AccountWarning.objects.exists()
+    assert not AccountAlert.objects.exists()

@@ -11,7 +11,7 @@ from django.db import connections
 
 from billing import tasks as billing_tasks
 from billing.alerts import endpoints, payload
-from billing.models import AccountWarning, WarningDelivery
+from billing.models import AccountAlert, AlertDelivery
 from completions import tasks
 from completions.catalog import change_alerts
 from completions.models import LanguageModel, UsageHour
@@ -70,9 +70,9 @@ def plan(model, ahead_days, **values):
 
 def told():
     """Run the task. Return the alerts that it wrote, in words."""
-    before = set(AccountWarning.objects.values_list("pk", flat=True))
+    before = set(AccountAlert.objects.values_list("pk", flat=True))
     written = tasks.tell_changes()
-    alerts = AccountWarning.objects.filter(kind__in=AccountWarning.SUMMED).exclude(pk__in=before)
+    alerts = AccountAlert.objects.filter(kind__in=AccountAlert.SUMMED).exclude(pk__in=before)
     assert alerts.count() == written
     return sorted((each.account.name, each.kind, payload.describe(each).title) for each in alerts)
 
@@ -134,7 +134,7 @@ def test_an_alert_has_both_prices_and_is_one_webhook(used, model, request_of_own
     endpoint, _ = endpoints.make(request_of_owner, used, "https://example.org/hook")
     price = plan(model, 3, input="0.60", flex_input="0.30", flex_output="0.90")
     assert told() == [rise()]
-    [alert] = AccountWarning.objects.filter(kind="PRICE_CHANGED")
+    [alert] = AccountAlert.objects.filter(kind="PRICE_CHANGED")
     sent = json.loads(payload.encode(alert))
     assert sent["type"] == "price.changed"
     assert sent["data"] == {
@@ -149,7 +149,7 @@ def test_an_alert_has_both_prices_and_is_one_webhook(used, model, request_of_own
         "startsAt": f"{price.effective_from:%Y-%m-%dT%H:%M:%S}Z",
     }
     mailed()
-    assert [(each.warning_id, each.email) for each in endpoint.deliveries.all()] == [(alert.pk, "")]
+    assert [(each.alert_id, each.email) for each in endpoint.deliveries.all()] == [(alert.pk, "")]
 
 
 def test_whoever_did_not_use_it_lately_or_began_afterwards_is_not_told(used, model, later):
@@ -214,7 +214,7 @@ def test_a_task_that_dies_loses_nothing(used, model, monkeypatch):
         patch.setattr(change_alerts, "_sum_up", lambda now: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tasks.tell_changes()
-    assert AccountWarning.objects.count() == 0
+    assert AccountAlert.objects.count() == 0
     assert told() == [rise()]
     assert [each.subject for each in mailed()] == [f"Alice: {MODEL} gets dearer"]
 
@@ -231,7 +231,7 @@ def test_two_workers_at_once_tell_each_thing_once(transactional_db, used, model)
 
     with ThreadPoolExecutor(4) as executor:
         assert sorted(executor.map(tell, range(4))) == [0, 0, 0, 4]
-    assert AccountWarning.objects.filter(kind="PRICE_CHANGED").count() == 4
+    assert AccountAlert.objects.filter(kind="PRICE_CHANGED").count() == 4
     assert [each.subject for each in mailed()] == ["Alice: 4 changes of models that you used"]
 
 
@@ -239,12 +239,12 @@ def test_an_alert_stays_as_long_as_it_may_be_due_again(used, model, settings):
     settings.RETENTION_WARNING_DAYS = 7
     plan(model, 8, input="0.60")
     assert told() == [rise()]
-    AccountWarning.objects.update(created_at=pool.database_time() - 29 * DAY)
+    AccountAlert.objects.update(created_at=pool.database_time() - 29 * DAY)
     billing_tasks.forget_old_warnings()
     assert told() == []
-    AccountWarning.objects.update(created_at=pool.database_time() - 31 * DAY)
+    AccountAlert.objects.update(created_at=pool.database_time() - 31 * DAY)
     billing_tasks.forget_old_warnings()
-    assert AccountWarning.objects.count() == 0
+    assert AccountAlert.objects.count() == 0
 
 
 # --- Mails --------------------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_an_owner_switches_the_mails_off(used, model):
     plan(model, 3, input="0.60")
     assert told() == [rise()]
     assert mailed() == []
-    assert WarningDelivery.objects.count() == 0
+    assert AlertDelivery.objects.count() == 0
 
 
 # --- Ends ---------------------------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_a_successor_is_told_and_stands_in_api_and_on_the_page(used, api, model,
     assert told() == [("Alice", "MODEL_ENDS", f"{MODEL} has a successor")]
     LanguageModel.objects.filter(pk=MODEL).update(ends_on=day)
     told()
-    alert = AccountWarning.objects.filter(kind="MODEL_ENDS").latest("created_at")
+    alert = AccountAlert.objects.filter(kind="MODEL_ENDS").latest("created_at")
     sent = json.loads(payload.encode(alert))
     expected = {"model": MODEL, "endsOn": str(day), "successor": "acme/next"}
     assert (sent["type"], sent["data"]) == ("model.ends", {"accountId": str(used.pk), **expected})

@@ -15,7 +15,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from billing import locks
-from billing.models import Account, AccountWarning, Hold, LedgerEntry
+from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from completions.charging import batch, settlement
 from completions.charging.recovery import outbox
 from completions.models import Completion, IdempotentRequest, LanguageModel
@@ -289,7 +289,7 @@ def test_settlements_at_once_tell_each_crossing_once(threads):
     key, secret = factories.make_key(account, limit_cents=1, type="FIXED")
     SpendingDay.objects.create(key=key, day=pool.database_time().date(), spent_nanos=CENT * 80 // 100 - 15 * COST_NANOS - 1)
     assert statuses([begin(threads, lambda: ask(secret)) for _ in range(20)]) == [200] * 20
-    assert Counter(AccountWarning.objects.values_list("kind", flat=True)) == {"BALANCE_LOW": 1, "KEY_NEAR_LIMIT": 1}
+    assert Counter(AccountAlert.objects.values_list("kind", flat=True)) == {"BALANCE_LOW": 1, "KEY_NEAR_LIMIT": 1}
 
 
 def test_the_time_of_a_batch_is_read_after_its_locks(threads, alice, monkeypatch):

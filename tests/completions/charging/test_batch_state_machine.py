@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from billing.models import Account, AccountWarning, Hold, LedgerEntry
+from billing.models import Account, AccountAlert, Hold, LedgerEntry
 from completions import tasks
 from completions.catalog import lookup
 from completions.charging import admission, batch, settlement
@@ -375,10 +375,10 @@ class BatchStateMachine(state_machines.StateMachine):
 
     def check_warnings(self) -> None:
         """Each crossing of a threshold, and each mark of a limit that was passed, is one warning."""
-        kinds = AccountWarning.Kind
-        low = Counter(AccountWarning.objects.filter(kind=kinds.BALANCE_LOW).values_list("account_id", flat=True))
+        kinds = AccountAlert.Kind
+        low = Counter(AccountAlert.objects.filter(kind=kinds.BALANCE_LOW).values_list("account_id", flat=True))
         assert [low[account.pk] for account in self.accounts] == [model.crossings for model in self.account_models]
-        of_keys = AccountWarning.objects.filter(kind__in=(kinds.KEY_NEAR_LIMIT, kinds.KEY_AT_LIMIT))
+        of_keys = AccountAlert.objects.filter(kind__in=(kinds.KEY_NEAR_LIMIT, kinds.KEY_AT_LIMIT))
         passed = [(each.data["key_id"], each.data["percent"]) for each in of_keys]
         keys = zip(self.keys, self.key_models, strict=True)
         assert sorted(passed) == sorted((key.pk, percent) for key, model in keys for percent in model.passed)

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from billing.models import AccountWarning
+from billing.models import AccountAlert
 from keys import lifecycle
 from keys.limits import limit_marks, spending
 from keys.limits.spending import SpendingWindow
@@ -55,9 +55,9 @@ def test_another_limit_is_told_when_its_own_marks_are_passed(key, limit_cents, t
 
 
 def test_the_facts_are_those_of_the_moment(key):
-    [warning] = limit_marks.find_passed(key[0], window_of(10, 9 * CENT), 0)
-    assert warning.account_id == key[0].account_id
-    assert warning.data == {
+    [alert] = limit_marks.find_passed(key[0], window_of(10, 9 * CENT), 0)
+    assert alert.account_id == key[0].account_id
+    assert alert.data == {
         "key_id": key[0].pk,
         "key_name": "test",
         "percent": 80,
@@ -77,7 +77,7 @@ def bring_below_the_mark(key):
 
 
 def warned():
-    return list(AccountWarning.objects.values_list("kind", "data__key_id"))
+    return list(AccountAlert.objects.values_list("kind", "data__key_id"))
 
 
 def test_a_completion_that_takes_its_key_past_a_mark_is_told(key, echo_model):

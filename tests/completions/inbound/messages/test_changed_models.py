@@ -41,7 +41,7 @@ def sent(
     if kind == "openai":
         from completions.providers.openai.request import body
     elif kind == "gemini":
-        from completions.providers.gemini.adapter import _body as body
+        from completions.providers.gemini.request import body
     else:
         from completions.providers.anthropic.adapter import _body as body
     return body(asked, stream=False), ignored

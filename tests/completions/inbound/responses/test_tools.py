@@ -8,7 +8,7 @@ import pytest
 from completions.inbound.responses import output, places, request
 from completions.inbound.responses.output import Output
 from completions.providers.anthropic.adapter import _body as anthropic_body
-from completions.providers.gemini.adapter import _body as gemini_body
+from completions.providers.gemini import request as gemini_request
 from completions.providers.openai import request as openai_request
 from gateway_project.errors import InvalidRequest
 from tests.completions.content_parts import IMAGE_URL
@@ -248,7 +248,7 @@ def test_a_custom_tool_is_a_function_where_a_provider_has_none_and_its_call_is_c
     assert "start: /a/" in tool["description"]
     assert anthropic["messages"][1]["content"][0]["input"] == {"input": "a"}
     assert anthropic["tool_choice"] == {"type": "tool", "name": "apply_patch"}
-    gemini = gemini_body(make_call(asked[0], make_offer("gemini", "gemini-3.5-flash"), 100), stream=False)
+    gemini = gemini_request.body(make_call(asked[0], make_offer("gemini", "gemini-3.5-flash"), 100), stream=False)
     assert gemini["contents"][1]["parts"][0]["functionCall"]["args"] == {"input": "a"}
     call = called(asked, "apply_patch", '{"input":"a\\nb"}')
     assert (call["type"], call["name"], call["input"]) == ("custom_tool_call", "apply_patch", "a\nb")

@@ -1,76 +1,34 @@
-"""Forms of the acts on an account. They are validated while the account is locked, so what they check stays true."""
+"""Acts of staff that move money of an account: a payment by bank transfer, and what is taken back of credits."""
 
 from typing import Any
 
 from django import forms
-from django.contrib.auth.models import Group
 from django.db.models import QuerySet
+from django.http import HttpRequest
 
-from billing import money, staff_permissions
-from billing.accounts import lifecycle
+from billing import money
+from billing.desk.acts import StaffAct
 from billing.forms import DollarsField
-from billing.ledger import credits, statement
+from billing.ledger import credits, statement, writer
 from billing.ledger.credits import Credit
-from billing.models import Account, Hold, LedgerEntry
+from billing.models import Account, Hold, LedgerEntry, User
 from billing.staff import support_credit
+from gateway_project.activity.models import Activity
 from gateway_project.db import everywhere
-from gateway_project.desk.forms import ReasonForm
 from gateway_project.text import dollars
 
 _READ_BY_OWNERS = "Members of the account see it on their statement."
 _PAYMENT_ID = r"^[!-~]{1,200}$"  # what can be typed again: no spaces
 
 
-class AccountForm(ReasonForm):
-    """An act on a locked account."""
+class BookPurchase(StaffAct):
+    """Asks that a payment which came by bank transfer be booked: a colleague approves it."""
 
-    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
-        self.account = account
-        super().__init__(account, *args, **kwargs)
-
-    def context(self) -> dict[str, Any]:
-        """Return what the form's page shows beside it, as plain values."""
-        return {}
-
-
-class CloseForm(AccountForm):
-    """Closes an account: its keys are refused from then on. If its owner closed it before, only staff can reopen it now."""
-
-    def clean(self) -> dict[str, Any]:
-        if not lifecycle.may_be_closed_by_staff(self.account):
-            raise forms.ValidationError("The account is already closed.")
-        return super().clean()
-
-
-class ReopenForm(AccountForm):
-    """Opening a closed account."""
-
-    def clean(self) -> dict[str, Any]:
-        if self.account.is_active:
-            raise forms.ValidationError("The account is already open.")
-        _require_no_refund_under_way(self.account)
-        return super().clean()
-
-
-class HandOverForm(AccountForm):
-    """Handing a ticket about the account over to colleagues."""
-
-    group = forms.ModelChoiceField(Group.objects.none(), label="To", empty_label=None, help_text="Its members get an email.")
-    field_order = ("group", "ticket", "reason")
-
-    def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
-        super().__init__(account, *args, **kwargs)
-        field = self.fields["group"]
-        assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = (
-            Group.objects.filter(user__in=staff_permissions.staff_with("billing.view_account")).distinct().order_by("name")
-        )
-        self.fields["ticket"].required = True
-        self.fields["reason"].help_text = "What is left to do. It goes into the email and the activity log."
-
-
-class PurchaseForm(AccountForm):
-    """A payment that came by bank transfer."""
+    name = "purchase"
+    title = "Book a payment"
+    permission = "billing.book_purchase"
+    explanation = "Books a payment received by bank transfer, in your name, after a colleague approves it."
+    submit = "Request approval"
 
     amount = DollarsField(
         label="Amount in US dollars", min_cents=1, max_cents=money.CENTS_MAX, help_text="The amount received."
@@ -100,14 +58,27 @@ class PurchaseForm(AccountForm):
             raise forms.ValidationError(f"This payment is already waiting for approval: {asked}.")
         return payment_id
 
+    def perform(self, request: HttpRequest, staff: User) -> str:
+        asked = support_credit.ask_for_purchase(
+            self.account,
+            staff,
+            payment_id=self.cleaned_data["payment_id"],
+            reference=self.cleaned_data["token"],
+            amount_cents=self.cleaned_data["amount"],
+            **self.notes,
+        )
+        after = {"request": str(asked.pk), "amountInCents": asked.amount_cents, "payment": asked.payment_id}
+        self.record(request, Activity.Act.CREDIT_REQUESTED, f"Asked for a {asked.what}.", after=after)
+        return f"A {asked.what} waits for approval. Nothing is booked until a colleague approves it."
+
 
 def _find_in_cells(rows: QuerySet[Any]) -> Any:
     """Return a row of a query, from whichever cell has one."""
     return next(filter(None, everywhere.run(lambda: rows.all().first())), None)
 
 
-class _TakeBackForm(AccountForm):
-    """Taking back money of one credit. The amount may have nanodollars, because the rest of a credit may have them."""
+class _TakeBack(StaffAct):
+    """Takes back money of one credit. The amount may have nanodollars, because the rest of a credit may have them."""
 
     amount = forms.CharField(
         label="Amount in US dollars", max_length=30, widget=forms.TextInput(attrs={"inputmode": "decimal"})
@@ -130,7 +101,9 @@ class _TakeBackForm(AccountForm):
         return {"entry": statement.format_entry(self.credit.entry)}
 
     def clean_amount(self) -> int:
-        nanos = _nanos(self.cleaned_data["amount"])
+        nanos = dollars.read_usd(self.cleaned_data["amount"], decimals_max=9)
+        if nanos is None:
+            raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most nine decimals.")
         if nanos <= 0:
             raise forms.ValidationError("Enter an amount above zero: how much to take back.")
         if nanos > self.credit.left_nanos:
@@ -139,24 +112,47 @@ class _TakeBackForm(AccountForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        _require_no_refund_under_way(self.account)
+        self.require_no_refund_under_way()
         after = self.account.balance_nanos - cleaned.get("amount", 0)
         if after < 0 < cleaned.get("amount", 0) and not cleaned.get("overdraws"):
             self.add_error("overdraws", f"The balance would be {dollars.format_usd(after)}. Select this to allow it.")
         return cleaned
 
+    def record_entry(self, request: HttpRequest, act: Activity.Act, entry: LedgerEntry, summary: str) -> None:
+        after = {"entry": str(entry.pk), "amountInDollars": dollars.format_plain(entry.amount_nanos)}
+        self.record(request, act, summary, after=after)
 
-class CorrectionForm(_TakeBackForm):
-    """Taking back a credit, or a part of it, that was booked wrongly."""
+
+class Correct(_TakeBack):
+    """Takes back a credit, or a part of it, that was booked wrongly."""
+
+    name = "correct"
+    title = "Correct a credit"
+    permission = "billing.correct_credit"
+    explanation = "Takes back all or part of a credit that was booked by mistake. You can correct a credit once."
+    submit = "Take back"
 
     def clean(self) -> dict[str, Any]:
         if self.credit.is_corrected:
             raise forms.ValidationError("This credit was already corrected. You can correct a credit once.")
         return super().clean()
 
+    def perform(self, request: HttpRequest, staff: User) -> str:
+        nanos, reason, corrected = self.cleaned_data["amount"], self.notes["reason"], self.credit.entry
+        entry = writer.correct_credit(self.account, corrected, amount_nanos=nanos, reason=reason, issued_by=staff).entry
+        summary = f"Took {dollars.format_usd(nanos)} back of entry {corrected.pk}, as a correction."
+        self.record_entry(request, Activity.Act.CORRECTED, entry, summary)
+        return f"{dollars.format_usd(nanos)} is taken back. {_balance(self.account)}"
 
-class RefundForm(_TakeBackForm):
-    """Booking that money of a purchase was paid back."""
+
+class Refund(_TakeBack):
+    """Books that money of a purchase was paid back."""
+
+    name = "refund"
+    title = "Book a refund"
+    permission = "billing.refund_purchase"
+    explanation = "Books a refund that was paid to the customer. It does not pay it."
+    submit = "Book refund"
 
     refund_id = forms.RegexField(
         _PAYMENT_ID,
@@ -172,9 +168,27 @@ class RefundForm(_TakeBackForm):
             raise forms.ValidationError(f"This refund is already booked: entry {booked.pk}.")
         return refund_id
 
+    def perform(self, request: HttpRequest, staff: User) -> str:
+        nanos, reference, refunded = self.cleaned_data["amount"], self.cleaned_data["refund_id"], self.credit.entry
+        terms = {"amount_nanos": nanos, "reference": reference, "reason": self.notes["reason"]}
+        entry = writer.refund_credit(self.account, refunded, issued_by=staff, **terms).entry
+        summary = f"Booked a refund of {dollars.format_usd(nanos)} of entry {refunded.pk}, {reference}."
+        self.record_entry(request, Activity.Act.REFUNDED, entry, summary)
+        return f"The refund of {dollars.format_usd(nanos)} is booked. {_balance(self.account)}"
 
-class ClosingRefundForm(AccountForm):
-    """Closing an account and taking back the unused cents of each purchase, which are paid out."""
+
+class CloseWithRefund(StaffAct):
+    """Closes an account and takes back the unused cents of each purchase, which are paid out."""
+
+    name = "closing-refund"
+    title = "Close with a refund"
+    permission = "billing.refund_purchase"
+    explanation = (
+        "Closes the account and takes its unused purchases from the balance, to be paid out. Credits are used in the order in"
+        " which they were booked. Support credit is not paid out."
+    )
+    submit = "Close account and take the refund from its balance"
+    template = "admin/billing/account/closing_refund.html"
 
     def __init__(self, account: Account, *args: Any, **kwargs: Any) -> None:
         self.credits = credits.read_credits(account)
@@ -221,11 +235,10 @@ class ClosingRefundForm(AccountForm):
         }
 
     def clean(self) -> dict[str, Any]:
-        _require_no_refund_under_way(self.account)
+        self.require_no_refund_under_way()
         if not self.account.is_active and not self.payouts:
             raise forms.ValidationError("The account is closed and has no unused purchases.")
-        holds = self.account.holds.filter(state=Hold.State.HELD).count()
-        if holds:
+        if holds := self.account.holds.filter(state=Hold.State.HELD).count():
             held = dollars.format_usd(self.account.held_nanos)
             raise forms.ValidationError(
                 f"{holds} running request{' holds' if holds == 1 else 's hold'} {held}. Close the account first so that no more"
@@ -233,15 +246,25 @@ class ClosingRefundForm(AccountForm):
             )
         return super().clean()
 
+    def perform(self, request: HttpRequest, staff: User) -> str:
+        entries = [
+            writer.refund_credit(
+                self.account,
+                credit.entry,
+                amount_nanos=money.nanos(credit.unused_cents),
+                reference=f"closing:{self.cleaned_data['token']}:{credit.entry.seq}",
+                reason=self.notes["reason"],
+                issued_by=staff,
+            ).entry
+            for credit in self.payouts
+        ]
+        self.close_account()
+        total, sum_nanos = dollars.format_cents(self.sum_cents), money.nanos(self.sum_cents)
+        after = {"entries": [str(entry.pk) for entry in entries], "sumInDollars": dollars.format_plain(sum_nanos)}
+        summary = f"Closed the account with a refund of {total}, what was unused of its purchases."
+        self.record(request, Activity.Act.CLOSED, summary, after=after)
+        return f"The account is closed. {total} is taken from its balance: pay that out. {_balance(self.account)}"
 
-def _require_no_refund_under_way(account: Account) -> None:
-    """Raises ValidationError while the processor pays back what is left of an account that its owner closed."""
-    if lifecycle.is_being_refunded(account):
-        raise forms.ValidationError("The owner closed the account. What is left is being refunded: try again in a few minutes.")
 
-
-def _nanos(typed: str) -> int:
-    """Read an amount of dollars, exactly. Raises ValidationError."""
-    if (nanos := dollars.read_usd(typed, decimals_max=9)) is None:
-        raise forms.ValidationError("Enter an amount in dollars, such as 12 or 12.50, with at most nine decimals.")
-    return nanos
+def _balance(account: Account) -> str:
+    return f"The balance is {dollars.format_usd(account.balance_nanos)}."
