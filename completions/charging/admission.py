@@ -28,7 +28,7 @@ from billing.ledger import holds
 from billing.models import Account, Hold
 from completions.catalog import lookup
 from completions.charging import batch, idempotency, oldest_hold
-from completions.charging.batch import LockedRows
+from completions.charging.batch import Admission, LockedRows
 from completions.charging.idempotency import IdempotencyKey, Replay, StoredReply, StoredRequest
 from completions.charging.records import CompletionRecord
 from completions.charging.recovery import reserve
@@ -143,7 +143,7 @@ def _countable_tokens(request: ChatRequest, offer: Offer) -> int:
     return max(cost.countable_prompt_tokens(request, offer) + request.choices * max_tokens, 1)
 
 
-class AdmissionRequest(msgspec.Struct, frozen=True):
+class AdmissionRequest(msgspec.Struct, Admission, frozen=True):
     """A chat request before its admission, with the id of the completion that it will become."""
 
     completion_id: str
@@ -154,10 +154,6 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     countable_tokens: int
     request_id: str | None = None
     _needs_nanos: dict[int, int] = {}  # worst cases of the first offer, by tokens: mostly one, which is asked for three times
-    has_rows = True
-    is_settlement = False
-    follows_moves = True
-    had_spending_limit = False
 
     # Read a dozen times for each completion: so they are read in C.
     account_id = property(attrgetter("caller.account_id"))
@@ -168,7 +164,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
         offer = self.offers[0]
         return offer.model_id if offer.requests_in_flight_max else None
 
-    def decide(self, rows: LockedRows) -> Admitted | StoredReply:
+    def apply(self, rows: LockedRows) -> Admitted | StoredReply:
         """Admit the request, or raise the first refusal in the order of this module's list, by its numbers."""
         if self.completion_id in rows.holds:
             return _read_admitted(self, rows)

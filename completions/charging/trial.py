@@ -76,7 +76,7 @@ class _Attempt:
         with batch.rolled_back(self.admission_request) as rows:
             figures, available_nanos = self._figures(rows), self._available_nanos(rows)  # before: a hold changes the rows
             try:
-                admitted = self.admission_request.decide(rows)
+                admitted = self.admission_request.apply(rows)
             except errors.ApiError as refusal:
                 if isinstance(refusal, errors.MoneyRefused):
                     oldest_hold.tell(refusal, self.admission_request.caller)

@@ -8,5 +8,6 @@
 - ``file_lock``      a lock that processes of a host take on a directory; makes renames in it durable
 - ``reserve``        room on the disk for the outbox, and refusals when there is none
 - ``journal``        charges of the last minutes on disk, in case that the database loses them in a failover
+- ``owed``           settles what waited, or corrects what the sweeper charged instead, and counts every charge
 - ``dead_letters``   settlements on disk that cannot be applied, for an operator
 """

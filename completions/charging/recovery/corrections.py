@@ -20,7 +20,7 @@ from msgspec import structs
 from billing.ledger import writer
 from billing.models import Account, Hold, LedgerEntry
 from completions.charging import batch
-from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.batch import Admission, AdmissionLost, LockedRows
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
@@ -192,15 +192,13 @@ def _report(first: Completion, correction: "Correction", charged_nanos: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Beginning(CompletionOperation):
+class _Beginning(Admission):
     """Admits a correction, with a hold of what is payable, or of what the balance has. A retry of the request waits for it."""
 
     completion: CompletionRecord
     payable_nanos: int
-    is_settlement = False
-    had_spending_limit = False
 
-    def decide(self, rows: LockedRows) -> int:
+    def apply(self, rows: LockedRows) -> int:
         """Return what is held."""
         amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
         rows.begin(structs.replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)

@@ -13,9 +13,8 @@ from typing import Any
 
 from msgspec import structs
 
-from completions.charging import settlement
 from completions.charging.batch import AdmissionLost
-from completions.charging.recovery import journal, outbox, readmission
+from completions.charging.recovery import journal, outbox, owed, readmission
 from completions.charging.resolution import Resolution
 from gateway_project.db.group_commit import Skipped
 
@@ -93,7 +92,7 @@ def book(letter: DeadLetter) -> int:
     with resolution.in_its_cell():
         if letter.kind is Kind.FORGOTTEN:
             resolution = _readmit(resolution)
-        [outcome] = settlement.resolve_all([resolution])
+        [outcome] = owed.resolve_all([resolution])
     if isinstance(outcome, Skipped):
         raise NotBooked("another session locks its account")
     if not isinstance(outcome, int):

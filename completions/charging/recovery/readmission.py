@@ -15,7 +15,7 @@ from msgspec import structs
 
 from billing.models import Account
 from completions.charging import batch, idempotency
-from completions.charging.batch import AdmissionLost, CompletionOperation, LockedRows
+from completions.charging.batch import Admission, AdmissionLost, LockedRows
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.records import CompletionRecord
 from completions.charging.resolution import Resolution
@@ -59,7 +59,8 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
     if is_locked:
         return Skipped()
     try:
-        readmitted: CompletionRecord = batch.commit(operation)  # it waits for locks, and so finds out what there is
+        # In another cell the completion may be known. This waits for locks, and so finds out what there is.
+        readmitted: CompletionRecord = batch.commit_here(operation)
     except (errors.ApiError, AdmissionLost) as refusal:
         return Skipped() if operation.has_moved() else refusal
     except WaitTimedOut:
@@ -68,21 +69,18 @@ def _wait(operation: "Readmission") -> CompletionRecord | Exception:
 
 
 @dataclass(frozen=True, slots=True)
-class Readmission(CompletionOperation):
+class Readmission(Admission):
     """Admits a forgotten completion again, as of now, with a hold of what it costs. ``ended`` is how it ended."""
 
     completion: CompletionRecord
     amount_nanos: int
     ended: Resolution
-    is_settlement = False
-    had_spending_limit = False
-    follows_moves = False  # in another cell the completion may be known
 
     @property
     def idempotency_key(self) -> IdempotencyKey | None:  # type: ignore[override]  # others write its row by completion id
         return self.ended.reply_retention.key if self.ended.reply_retention else None
 
-    def decide(self, rows: LockedRows) -> CompletionRecord:
+    def apply(self, rows: LockedRows) -> CompletionRecord:
         """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""
         if self.completion_id in rows.holds:  # in a rerun
             return CompletionRecord.from_row(rows.completions[self.completion_id])

@@ -10,9 +10,13 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from billing.models import Hold
-from completions.charging import settlement
-from completions.charging.recovery import checkpoints, journal, outbox
+from completions.charging import batch
+from completions.charging.records import CompletionRecord, ServedBy
+from completions.charging.recovery import checkpoints, journal, outbox, owed
+from completions.charging.resolution import ReplyRetention, Resolution
+from completions.estimates import cost
 from completions.models import Completion
+from completions.pricing.usage import Usage
 from gateway_project import errors
 from gateway_project.db import cell, everywhere, pool, repetition
 from gateway_project.db.group_commit import OutcomeUnknown, WaitTimedOut
@@ -29,7 +33,7 @@ def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
     failures = []
     # First: the outbox has the exact cost, of which a checkpoint gives only an estimate. Where a cell is away, others go on.
-    for work in (journal.replay_after_failover, partial(outbox.drain, settlement.resolve_all)):
+    for work in (journal.replay_after_failover, partial(outbox.drain, owed.resolve_all)):
         try:
             work()
         except outbox.UNAVAILABLE as error:
@@ -47,7 +51,7 @@ def _release_of_cell() -> int:
     resolved, failed_ids = 0, set[UUID]()
     for completion in _still_abandoned():
         try:
-            resolved += _resolve(completion)
+            resolved += resolve(completion)
         except _LEFT_TO_THE_NEXT_RUN as error:
             if completion.account_id not in failed_ids:  # one line for each account: all its holds may fail for one reason
                 _report_failure(completion, error)
@@ -73,10 +77,23 @@ def sweep_at_start() -> None:
     gevent.spawn(repetition.attempt, release_expired_holds, logger=logger, failure="cannot sweep at the start")
 
 
-def _resolve(completion: Completion) -> bool:
-    if not completion.relayed_bytes:
-        return settlement.expire(completion)
-    return settlement.recover(completion, completion.relayed_bytes)
+def resolve(completion: Completion) -> bool:
+    """Charge what a process had relayed by its last checkpoint before it died, or release the hold if that is nothing.
+
+    The charge is an estimate of the prompt and of the text. Return False when the hold was resolved before.
+    """
+    record, served_by = CompletionRecord.from_row(completion), ServedBy.from_row(completion)
+    resolution = Resolution(record, served_by, Completion.Settlement.EXPIRED)
+    if completion.relayed_bytes:
+        tokens = cost.estimate_tokens(completion.relayed_bytes)
+        usage = Usage(completion.prompt_estimate, tokens, tier=completion.service_tier or "")
+        cost_nanos = completion.price.sheet.cost_nanos(usage, completion.images)
+        retention = ReplyRetention(None, is_kept=False)
+        resolution = Resolution(record, served_by, Completion.Settlement.RECOVERED, usage, cost_nanos, retention)
+    charged_nanos: int | None = batch.commit(resolution)
+    if charged_nanos is not None:
+        owed.report(resolution, charged_nanos)
+    return charged_nanos is not None
 
 
 def _still_abandoned() -> list[Completion]:
