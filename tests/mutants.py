@@ -249,7 +249,7 @@ mutant(
 mutant(
     "a_file_is_drained_where_its_account_was",
     "What waits on disk is looked for where this process believes its account.",
-    code("completions.charging.recovery.outbox:_by_cell", "directory.find_again(", "directory.cell_of("),
+    code("completions.charging.recovery.drains:_by_cell", "directory.find_again(", "directory.cell_of("),
     "completions/charging/test_moves.py::test_what_waits_on_disk_is_charged_in_the_new_cell",
 )
 mutant(
@@ -1733,7 +1733,7 @@ mutant(
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code("completions.charging.recovery.sweeper:release_expired_holds", ", partial(outbox.drain, owed.resolve_all)):", ",):"),
+    code("completions.charging.recovery.sweeper:release_expired_holds", ", drains.drain):", ",):"),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(
@@ -1773,6 +1773,6 @@ mutant(
 mutant(
     "a_settled_file_stays_in_the_outbox",
     "A file whose settlement is committed stays in the outbox.",
-    code("completions.charging.recovery.outbox:_end_file", "path.unlink(missing_ok=True)", "pass"),
+    code("completions.charging.recovery.drains:_drain_files", "path.unlink(missing_ok=True)", "pass"),
     f"{OUTBOX}::test_a_stored_settlement_is_charged_exactly_once_and_its_reply_replayed",
 )

@@ -1,13 +1,12 @@
 """Keeps the charges of the last minutes on disk, so that a failover to a standby loses none of them unseen.
 
 A standby may lack the last commits of the primary that it replaces. With ``SETTLEMENT_JOURNAL_MINUTES`` each process appends
-what it has committed to a file of its own for each minute, in a directory of the outbox. ``replay`` finds what the database
-does not have any more, and gives it to the outbox: a hold that is open again is charged, and a completion that is unknown is
-admitted again, and charged. Old files are deleted only while the database is the one that they were compared with: what was
+what it has committed to a file of its own for each minute, a ``record`` in a line. ``replay`` gives the outbox what the
+database no longer has. Old files are deleted only while the database is the one that they were compared with: what was
 charged in the minutes before a failover is there however long the failover takes.
 
-A process writes no more than one line for a charge, and does not wait for the disk: the journal outlives the database's host,
-not its own. A release is not recorded: the sweeper releases a hold that is open again.
+A process does not wait for the disk: the journal outlives the database's host, not its own. A release is not recorded: the
+sweeper releases a hold that is open again.
 """
 
 import json
@@ -27,7 +26,7 @@ from typing import IO
 from django.conf import settings
 from django.db import connection
 
-from completions.charging.recovery import file_lock, outbox
+from completions.charging.recovery import file_lock, outbox, record
 from completions.charging.resolution import SWEPT, Resolution
 from completions.models import Completion
 from gateway_project import errors
@@ -54,13 +53,13 @@ class Found(Enum):
 _open: tuple[int, IO[str]] | None = None  # the minute of this process's latest file, and the file
 
 
-def record(resolution: Resolution) -> None:
+def append(resolution: Resolution) -> None:
     """Write down a charge that is committed, where a journal is kept. Does not raise: its reply must not fail for it."""
     if resolution.reply_retention:  # a retry after a failover is told that the reply is not stored, and does not run
         resolution = replace(resolution, reply_retention=replace(resolution.reply_retention, sealed_reply=None))
     try:
         file = _file(int(time.time()) // 60)
-        file.write(outbox.dumps(replace(resolution, response=None)) + "\n")
+        file.write(record.dumps(replace(resolution, response=None)) + "\n")
         file.flush()
     except OSError as error:
         facts = {"completion": resolution.completion.id}
@@ -142,8 +141,8 @@ def _charges(lines: list[str]) -> dict[str, tuple[str, str]]:
     charges = {}
     for line in lines:
         try:
-            record = json.loads(line)
-            charges[record["completion"]] = (record["settlement"], line)
+            charge = json.loads(line)
+            charges[charge["completion"]] = (charge["settlement"], line)
         except (ValueError, LookupError, TypeError) as error:
             logger.error("a line of the journal cannot be read, and its charge may be lost: %s", error)
     return charges

@@ -1,15 +1,24 @@
-"""Settles completions whose first settlement failed, or came after the sweeper, and counts every charge.
+"""Decides what becomes of a completion whose end the database may not know, and counts every charge.
+
+    its hold is open                                 it is settled
+    the sweeper resolved its hold                    the sweeper's charge is corrected
+    its hold was resolved otherwise                  nothing: it was settled before
+    the database does not know it                    it is admitted again, and settled
+    its account is locked, or cannot pay yet         it waits
+    it was repeated, or the database refuses it      it is a dead letter
 
 Each function may be called again, and by two callers at once: the second finds the hold resolved, and changes nothing.
 """
 
 import logging
+from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from django.conf import settings
 from django.db import DataError, IntegrityError
 
 from completions.charging import batch
-from completions.charging.recovery import corrections, journal, outbox
+from completions.charging.recovery import corrections, journal, outbox, readmission
 from completions.charging.resolution import Resolution
 from completions.models import Completion
 from gateway_project import logs, metrics
@@ -17,6 +26,29 @@ from gateway_project.db import pool
 from gateway_project.db.group_commit import Skipped
 
 logger = logging.getLogger("gateway.settlement")
+
+
+def find_rows(completion_ids: Sequence[str]) -> dict[str, Completion]:
+    """Return the completions that the database knows, in this cell, by id."""
+    with pool.time_limit():
+        return Completion.objects.in_bulk(completion_ids)
+
+
+def settle_all(resolutions: Sequence[Resolution], *, known_ids: Container[str]) -> list[int | Exception | None]:
+    """Settle what the database knows, and admit again and settle what it does not. Return results like ``resolve_all``.
+
+    TiedUp stands for one whose account cannot pay yet.
+    """
+    results: dict[str, int | Exception | None] = {}
+    ready = [each for each in resolutions if each.completion.id in known_ids]
+    forgotten = [each for each in resolutions if each.completion.id not in known_ids]
+    for each, admitted in zip(forgotten, readmission.readmit_all(forgotten), strict=True):
+        if isinstance(admitted, Exception):
+            results[each.completion.id] = admitted
+        else:
+            ready.append(replace(each, completion=admitted))
+    results |= zip([each.completion.id for each in ready], resolve_all(ready), strict=True)
+    return [results[each.completion.id] for each in resolutions]
 
 
 def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
@@ -63,7 +95,7 @@ def correct(resolution: Resolution) -> int | Skipped | None:
     # None: our own commit charged it, whose answer was lost. Then it is in no journal yet.
     is_charged = isinstance(corrected, int) or corrected is None and resolution.cost_nanos is not None
     if is_charged and settings.SETTLEMENT_JOURNAL_MINUTES:
-        journal.record(resolution)
+        journal.append(resolution)
     return corrected
 
 
@@ -72,7 +104,7 @@ def report(resolution: Resolution, charged_nanos: int) -> None:
     if resolution.cost_nanos is None:
         return
     if settings.SETTLEMENT_JOURNAL_MINUTES:
-        journal.record(resolution)
+        journal.append(resolution)
     completion_id, model_id = resolution.completion.id, resolution.served_by.model_id
     metrics.count_completion(model_id, resolution.settlement)
     if resolution.cost_nanos > charged_nanos:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from functools import partial
 from uuid import UUID
 
 import gevent
@@ -12,7 +11,7 @@ from django.db.models.functions import Coalesce
 from billing.models import Hold
 from completions.charging import batch
 from completions.charging.records import CompletionRecord, ServedBy
-from completions.charging.recovery import checkpoints, journal, outbox, owed
+from completions.charging.recovery import checkpoints, drains, journal, outbox, owed
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.estimates import cost
 from completions.models import Completion
@@ -33,7 +32,7 @@ def release_expired_holds() -> int:
     """Settle or release the holds of processes that died. Return how many. Safe at any time, on any host, and concurrently."""
     failures = []
     # First: the outbox has the exact cost, of which a checkpoint gives only an estimate. Where a cell is away, others go on.
-    for work in (journal.replay_after_failover, partial(outbox.drain, owed.resolve_all)):
+    for work in (journal.replay_after_failover, drains.drain):
         try:
             work()
         except outbox.UNAVAILABLE as error:

@@ -17,8 +17,8 @@ from billing.ledger import audit, writer
 from billing.models import Account, Hold, LedgerEntry, ManualEntry
 from completions.charging import batch, idempotency
 from completions.charging.records import ServedBy
-from completions.charging.recovery import corrections, outbox, owed
-from completions.charging.recovery.outbox import Outcome
+from completions.charging.recovery import corrections, drains, outbox, owed, record
+from completions.charging.recovery.drains import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
@@ -56,7 +56,7 @@ def sweep(relayed_bytes: int = 0) -> None:
 
 
 def drain() -> dict[Outcome, int]:
-    return outbox.drain(owed.resolve_all)
+    return drains.drain()
 
 
 def spent(account: Account) -> int:
@@ -240,7 +240,7 @@ def test_a_correction_that_is_locked_out_in_the_middle_is_ended_by_the_next_try(
 
 @pytest.mark.django_db(transaction=True)
 def test_of_two_processes_that_correct_at_once_one_does(alice, key, settings, monkeypatch):
-    late = outbox.load(settings.OUTBOX_DIR / f"{store(admit(key))}.json")
+    late = record.load(settings.OUTBOX_DIR / f"{store(admit(key))}.json", None)
     sweep(relayed_bytes=4)
     read = corrections._runs
 

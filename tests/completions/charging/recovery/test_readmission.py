@@ -15,8 +15,8 @@ from completions.charging.admission import Admitted
 from completions.charging.batch import AdmissionLost
 from completions.charging.idempotency import IdempotencyKey
 from completions.charging.recovery import journal, outbox
+from completions.charging.recovery.drains import Outcome
 from completions.charging.recovery.journal import Found
-from completions.charging.recovery.outbox import Outcome
 from completions.charging.resolution import ReplyRetention, Resolution
 from completions.models import Completion, IdempotentRequest
 from completions.pricing.usage import Usage
