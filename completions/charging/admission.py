@@ -79,10 +79,10 @@ def admit(
     *,
     request_id: str | None = None,
 ) -> Admitted | Replay:
-    """Hold the money for ``request``, or raise the refusal. Concurrent admissions and settlements share the transaction.
+    """Hold the money for ``request``, or raise the refusal. Return a Replay for a retry of a request that was answered.
 
-    The first offer is the requested one. The others are fallbacks: those that the key may use and the hold pays for are
-    admitted with it. Return a Replay for a retry of a request that was answered before.
+    The first offer is the requested one, the others are fallbacks: those that the key may use and the hold pays for are
+    admitted.
     """
     if reserve.refusal:
         reserve.require()
@@ -104,10 +104,7 @@ def admit(
 
 
 def replay(model: str, caller: Caller, idempotency_key: IdempotencyKey) -> Replay | None:
-    """Return the stored reply to a repetition that cannot be read as a request any more. Refuses key and model like ``admit``.
-
-    What its first run went on from may be deleted since.
-    """
+    """Return the stored reply to a repetition that can no longer be read as a request. Refuses key and model like ``admit``."""
     offer = lookup.find_offer(model, caller=caller)
     key = read_key(caller)
     require_active(key, key.account, key.now, caller)
@@ -135,10 +132,7 @@ def prepare(
 
 
 def _countable_tokens(request: ChatRequest, offer: Offer) -> int:
-    """Return what counts against tokens per minute at admission: the estimated prompt and the client's ``max_tokens``.
-
-    Settlement corrects the count by the difference to the real usage.
-    """
+    """Return what counts against tokens per minute, until settlement corrects the count to the real usage."""
     max_tokens = request.max_tokens_of(offer) or 0
     return max(cost.countable_prompt_tokens(request, offer) + request.choices * max_tokens, 1)
 

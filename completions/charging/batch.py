@@ -80,10 +80,7 @@ class Operation:
         return self.account_id not in rows.accounts or self.key_id not in rows.keys
 
     def apply(self, rows: "LockedRows") -> Any:
-        """Change the rows, add to their ``writes``, and return the outcome.
-
-        Raises ApiError for a refusal, or AdmissionLost, having changed nothing.
-        """
+        """Change the rows, add writes, and return the outcome. Or change nothing, and raise ApiError or AdmissionLost."""
         raise NotImplementedError
 
 
@@ -200,8 +197,7 @@ class LockedRows(msgspec.Struct):
 def commit(operation: Operation) -> Any:
     """Wait until the operation's batch is committed, in the cell where its account is by then. Return the outcome.
 
-    A settlement is on disk then; a crash of the database may forget an admission. Raises the operation's ApiError or
-    AdmissionLost, or the database's errors.
+    Raises the operation's ApiError or AdmissionLost, or the database's errors.
     """
     number = cell.FIRST
     if cell.added:
@@ -234,9 +230,9 @@ def _commit_in(number: int, operation: Operation) -> Any:
 
 
 def commit_together(operations: Sequence[Operation]) -> list[Any]:
-    """Commit operations of the current cell in a batch of their own, without waiting for rows that other sessions lock.
+    """Commit operations in a batch of their own, in the current cell, durably, without waiting for locked rows.
 
-    All of it is on disk then. Return for each its outcome, what it raised, or Skipped. Raises the database's errors.
+    Return for each its outcome, the exception that it raised, or Skipped. Raises the database's errors.
     """
     durability.open_session()
     committer = _committers[cell.current()]
@@ -250,10 +246,7 @@ def commit_together(operations: Sequence[Operation]) -> list[Any]:
 
 @contextmanager
 def rolled_back(admission: Admission) -> Iterator[LockedRows]:
-    """Lock and read the rows of an admission, as a batch does, for a block that applies it. Then roll back.
-
-    Waits for the locks. Raises the database's errors.
-    """
+    """Lock and read the rows of an admission, as a batch does, for a block that applies it. Then roll back."""
     with directory.within(admission.account_id), pool.time_limit(), atomic():
         transaction = pipelined_transaction.within_django()
         yield _lock_and_read(transaction, [admission], is_rerun=False, skips_locked=False)
@@ -326,10 +319,9 @@ class _Committer:
         )
 
     def _run_batch(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
-        """Apply and commit the operations; return an outcome for each, in order, of which a refusal is an exception.
+        """Apply and commit the operations, without waiting for locked rows. Return their outcomes, in order.
 
         ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
-        Does not wait for locked rows: the outcome of their accounts' operations is Skipped. Raises Unavailable.
         """
         is_alone = len(operations) == 1 and not self.group_commit.has_waiting
         try:
@@ -385,10 +377,7 @@ class _Committer:
 def _run_on(
     connection: PipelinedConnection, operations: list[Operation], is_rerun: bool, *, skips_locked: bool, commit_waits: bool
 ) -> list[Any]:
-    """Apply and commit the operations. ``commit_waits``: if there are settlements, for the disk.
-
-    So it does, too, where there is no session to flush them afterwards.
-    """
+    """Apply and commit the operations. ``commit_waits``: for the disk, if there are settlements."""
     settlements = [place for place, operation in enumerate(operations) if isinstance(operation, Settlement)]
     admissions = [place for place, operation in enumerate(operations) if isinstance(operation, Admission)]
     session = durability.session() if settlements else None

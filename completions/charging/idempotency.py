@@ -122,10 +122,9 @@ def read_key(request: Request, fields: dict[str, Any]) -> IdempotencyKey | None:
 
 
 def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: datetime) -> StoredReply | StoredRequest | None:
-    """Return the reply to replay; or the earlier run, whose process died, when the request may run again; None when it may run.
+    """Return the reply to replay, the earlier run whose process died, or None: in both other cases the request may run.
 
-    Raises InvalidRequest when the key was used for another body or its reply was too large to store, RequestInProgress while
-    its request runs.
+    Raises InvalidRequest when the key was used for another body or its reply is not stored, or RequestInProgress.
     """
     if stored is None or stored.expires_at <= now:
         return None
@@ -155,11 +154,7 @@ def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply
 
 
 def _in_progress(silence: timedelta) -> errors.RequestInProgress:
-    """Return the refusal of a retry while its request runs, which says when to try again.
-
-    ``silence`` is the time since the last sign of life of its process. A live one may end the request at any moment. A dead one
-    will not: then the retry must wait until the sweeper has settled the request.
-    """
+    """Return the refusal of a retry while its request runs. After a long silence its process may be dead."""
     if silence < _SILENT_AFTER:
         return errors.RequestInProgress(f"A request with this {HEADER} is still running.")
     wait = max(checkpoints.SETTLED_AFTER - silence, timedelta(seconds=1))
@@ -181,10 +176,7 @@ def sealed_bytes_max() -> int:
 
 
 def count_stored_bytes(account: Account, sealed_reply: str | None) -> str | None:
-    """Count a reply on the given row (``store_replies_statement`` writes it). Return it, or None when it is not stored.
-
-    The account may then have more than its room: see ``excess_bytes``.
-    """
+    """Count a reply on the given row, perhaps beyond its room. Return it, or None when it is not stored."""
     if sealed_reply is None or len(sealed_reply) > settings.IDEMPOTENT_ACCOUNT_BYTES_MAX:
         return None
     account.stored_reply_bytes += len(sealed_reply)

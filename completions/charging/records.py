@@ -12,10 +12,7 @@ from gateway_project.db.pipelined_transaction import Statement
 
 
 class CompletionRecord(msgspec.Struct, frozen=True):
-    """An admitted completion. The fields are named like the columns of its row.
-
-    A plain value instead of a model instance, because every request makes one.
-    """
+    """An admitted completion: a plain value, as every request makes one. The fields are named like the columns of its row."""
 
     id: str
     account_id: UUID
@@ -91,9 +88,9 @@ class CompletionOutcome(msgspec.Struct, frozen=True):
 class ServedBy(NamedTuple):
     """Which model of which provider serves a completion, at which price, after how many attempts.
 
-    Of a stream also its pace: the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when
-    none failed, and empty when no provider was asked because of failures before. ``provider_request_id`` is the id that the
-    provider gave the latest attempt, at most 100 characters.
+    Of a stream also the milliseconds to the first text, and from there to the last. ``failed_attempts`` is None when none
+    failed, and empty when no provider was asked because of failures before. ``provider_request_id`` is that of the latest
+    attempt.
     """
 
     model_id: str
@@ -142,10 +139,7 @@ def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> State
 
 
 def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:
-    """For each of these keys and models that has completions with an open hold: key id, model id, and how many.
-
-    ``build_running`` reads the rows. Run it after the keys are locked.
-    """
+    """SQL for ``build_running``: how many completions of these keys and models have open holds. Run it with the keys locked."""
     return Statement(
         """
         SELECT json_build_array(completion.key_id, completion.model_id, count(*))

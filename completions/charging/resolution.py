@@ -24,8 +24,8 @@ _NO_USAGE = Usage(0, 0)
 class ReplyRetention:
     """What happens to a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
 
-    ``sealed_reply`` is None when the reply was too large to store, or the account had no room; a retry is then told so. ``key``
-    is None when only the database knows it.
+    ``sealed_reply`` is None for a reply that is not stored; a retry is told so. ``key`` is None when only the database knows
+    it.
     """
 
     sealed_reply: str | None
@@ -37,8 +37,8 @@ class ReplyRetention:
 class Resolution(Settlement):
     """How a completion ends: charged ``cost_nanos`` for its usage, or released or expired without either.
 
-    ``reply_retention`` is None when the request had no idempotency key, ``response`` when none is to be stored.
-    ``unpaid_nanos`` is what providers may charge beside that, unpaid. It counts against the account.
+    ``reply_retention`` is None when the request had no idempotency key. ``unpaid_nanos`` is what providers may charge beside
+    the cost.
     """
 
     completion: CompletionRecord
@@ -111,10 +111,9 @@ class Resolution(Settlement):
         self._end_idempotency_key(account, rows)
 
     def _end_idempotency_key(self, account: Account, rows: LockedRows) -> None:
-        """A retry gets the reply of a request that was answered; a request that was not answered may run again.
+        """A retry gets the reply of a request that was answered. One that was not answered may run again.
 
-        If the sweeper ended it, the key stays, as it leads to what was charged, or will be yet: the next run pays only the
-        difference.
+        After the sweeper the key stays: it leads to what was charged, and the next run pays only the difference.
         """
         completion_id, writes = self.completion.id, rows.writes
         if self.usage and self.reply_retention and self.reply_retention.is_kept:

@@ -44,10 +44,7 @@ TEXTS = ("sealed_input", "sealed_output", "sealed_reply")  # columns, and what a
 
 @dataclass(frozen=True, slots=True)
 class ResponseRecord:
-    """A response to store, sealed. Its texts are None when they are written already.
-
-    One that ``is_background`` has a row, unless that was deleted: then it is not stored.
-    """
+    """A response to store, sealed. Its texts are None when they are written. A background one has a row, unless deleted."""
 
     previous_id: str | None
     sealed_input: str | None
@@ -106,10 +103,10 @@ def build_record(
 
 
 def write_ahead(record: ResponseRecord, completion_id: str, account_id: UUID) -> ResponseRecord | None:
-    """Write a large response by itself: in its batch it would hold up others. Return what is left to write there.
+    """Write a large response before its batch, where it would hold up others. Return what is left to write there.
 
-    Nobody can read it before. If the database is unavailable, one in the background is all left to its settlement, which may
-    wait on disk: nobody else has what was paid. Others have been replied: return None, so that they are not stored.
+    If the database is unavailable, one in the background is left to its settlement, as its caller has no reply yet. Others are
+    not stored: return None.
     """
     if record.stored_bytes <= large_work.LARGE_BYTES:
         return record
@@ -243,8 +240,7 @@ class Link:
 def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[Link]:
     """Return the responses that lead to one, and that one, the oldest first; of a longer chain the newest.
 
-    Where one is not there any more, the first link has a ``previous_id``. A chain has no cycles: what is written continues from
-    what was there before.
+    Where one was deleted, the first link has a ``previous_id``. There are no cycles: a response follows what was there before.
     """
     if not are_kept() or "\x00" in response_id:
         return []
@@ -311,10 +307,9 @@ def delete_expired(now: datetime) -> int:
 
 
 def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, ResponseRecord]]) -> Statement:
-    """SQL that stores responses of completions, or makes readable those that are written already.
+    """SQL that stores responses of completions, or makes readable those that are written, unless they were cancelled.
 
-    Each is given with the ids of its completion and its account, and the time until which it is kept. One that was cancelled
-    meanwhile stays as it is.
+    Each is given with the ids of its completion and its account, and the time until which it is kept.
     """
     return Statement(
         """
@@ -358,10 +353,7 @@ def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, Res
 
 
 def evict_responses_statement(account_ids: Collection[UUID]) -> Statement:
-    """SQL that deletes the oldest responses of each account that has stored too much.
-
-    It goes by what is stored: a response that was cancelled or deleted meanwhile, and is not stored, makes no other one go.
-    """
+    """SQL that deletes the oldest responses of each account that has stored too much, by what is stored."""
     room_bytes = settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
     return Statement(
         """

@@ -36,10 +36,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Trial:
-    """What would be decided: the refusal, or else what would be held of what is available, and for how many tokens.
-
-    ``decided_by`` says which rule refuses, in words. Without ``figures`` the rows of the key were not looked at.
-    """
+    """The refusal and which rule refuses, or what would be held of what is available, for how many tokens."""
 
     refusal: errors.ApiError | None = None
     decided_by: str = ""

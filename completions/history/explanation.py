@@ -77,9 +77,8 @@ class Attempt:
 class Charge:
     """The charge of a completion. Its ``parts`` add up to ``computed_nanos``, which is rounded up once.
 
-    ``cost_nanos`` is the charge: ``computed_nanos`` less ``charged_before_nanos``, the charge of an earlier run under the same
-    Idempotency-Key, and at most the hold. The operator pays ``beyond_hold_nanos``. ``returned_nanos`` of the hold were given
-    back; it is None while the completion runs.
+    ``cost_nanos`` is the charge: ``computed_nanos`` less ``charged_before_nanos`` of an earlier run, and at most the hold. The
+    operator pays ``beyond_hold_nanos``. ``returned_nanos`` of the hold were given back; None while the completion runs.
     """
 
     parts: list[CostPart]

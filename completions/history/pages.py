@@ -122,10 +122,7 @@ def show_request(request: HttpRequest, account: Account, request_id: str) -> Htt
 
 
 def _find(account: Account, some_id: str) -> Completion | RefusedRequest | LedgerEntry | None:
-    """Find a completion by its id or request id, or else the refusal of a request that was not admitted.
-
-    If the details of a completion are archived, find its ledger entry.
-    """
+    """Find a completion by its id or request id, the refusal of a request, or the ledger entry of an archived completion."""
     if len(some_id) > _ID_CHARACTERS_MAX or "\x00" in some_id:
         return None
     completions = Completion.objects.filter(account=account).select_related("key", "price")

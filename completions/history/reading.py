@@ -43,7 +43,7 @@ class Selection:
 class Page:
     """Completions, newest first, and the ids from which the pages beside this one continue; None where there is none.
 
-    ``searched_to`` is how far a search came that ended before it filled the page: an id on the page's far side.
+    ``searched_to`` is how far a search came that ended before it filled the page.
     """
 
     completions: list[Completion]

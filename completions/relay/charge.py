@@ -63,8 +63,8 @@ def expected_nanos(dispatch: Dispatch, usage: Usage) -> int:
 def settle(dispatch: Dispatch, usage: Usage, settled_by: Completion.Settlement, *, reply: bytes | None = None) -> None:
     """Charge ``usage`` at the admitted price of the offer that answered, and note the charge for the headers.
 
-    ``reply`` is what the client gets, and gets again for the same Idempotency-Key. Without a reply, a retry under that key runs
-    again; with one that is too large to store, it is refused.
+    ``reply`` is stored for retries under the Idempotency-Key. Without one a retry runs again; after one that is too large it is
+    refused.
     """
     admitted, call, response = dispatch.admitted, dispatch.call, dispatch.response
     completion = admitted.completion
@@ -102,9 +102,8 @@ def release(dispatch: Dispatch) -> None:
 def commit_or_store(resolution: Resolution) -> int | None:
     """Return the nanodollars charged. Retry while the database is unavailable, then store the resolution in the outbox.
 
-    Return None when it is stored, or when the hold was resolved before: by our own commit whose answer was lost, or by the
-    sweeper, whose charge is corrected. The resolution of an admission that the database has forgotten is stored at once, and
-    admitted again from there. Raises the database's error when the disk refuses, too.
+    Return None when it is stored, or the hold was resolved before: by our own commit whose answer was lost, or by the sweeper,
+    which is corrected. Raises the database's error when the disk refuses, too.
     """
     deadline, pause_seconds = time.monotonic() + _RETRY_SECONDS, 0.1
     while True:
@@ -182,8 +181,7 @@ def estimate(dispatch: Dispatch, relayed_bytes: int) -> Usage:
 def at_least_reported(estimated: Usage, reported: Usage | None) -> Usage:
     """Return the usage of a reply that broke off: the prompt as reported, and the larger count of generated tokens.
 
-    Some upstreams report as they go, and then the last report is older than the last text. The prompt does not grow: its report
-    is right, unless it is 0, which some send until the end.
+    The last report may be older than the last text. The prompt does not grow; some upstreams report it as 0 until the end.
     """
     if reported is None:
         return estimated

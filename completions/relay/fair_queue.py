@@ -102,10 +102,7 @@ class FairQueue:
             raise
 
     def _leave(self, key_id: str) -> None:
-        """Hand the start over to the request of the key that waits longest, if one does and no more than its starts run.
-
-        More run when they began while the key was alone.
-        """
+        """Hand the start over to the request of the key that waits longest, unless more run, begun while the key was alone."""
         queue, starting = self._waiting.get(key_id), self._starting[key_id]
         if queue and starting <= self._starts_max:
             queue.popleft().set()

@@ -48,10 +48,7 @@ def bytes_max() -> int:
 
 
 def fetch(request: ChatRequest, arrived: Callable[[int], None]) -> None:
-    """Put the images into the body of the request. ``arrived`` is told how many bytes of text there are.
-
-    Raises InvalidRequest about the first that cannot be had.
-    """
+    """Put the images into the body. ``arrived`` is told the bytes of their text. Raises InvalidRequest at the first failure."""
     found = request.contents.remote_images
     until = time.monotonic() + REQUEST_SECONDS_MAX
     images: dict[str, str] = {}

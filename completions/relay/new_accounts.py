@@ -46,8 +46,8 @@ _NO_TURN: AbstractContextManager[None] = nullcontext()
 def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> AbstractContextManager[None]:
     """Wait, if the account is new, until it may have one more request at the route, which the block is.
 
-    ``client`` is a gevent socket or None. Raises ProviderFailed when its turn does not come, or nobody waits for it any more.
-    The gateway's own provider, which has no address, needs no turns.
+    Raises ProviderFailed when its turn does not come, or ``client`` leaves. The gateway's own provider has no address, and no
+    turns.
     """
     return _turn(route, account_id, client) if is_new and route.base_url else _NO_TURN
 

@@ -32,10 +32,7 @@ def seconds(model_id: str) -> float:
 
 
 class Patience(Deadline):
-    """Ends the wait for a whole reply when its time is over, as soon as another route may be asked.
-
-    What waits sets ``at`` to infinity once the reply arrives.
-    """
+    """Ends the wait for a whole reply once another route may be asked. The reply sets ``at`` to infinity when it arrives."""
 
     __slots__ = ("_may_ask_another",)
 

@@ -21,7 +21,7 @@ from gateway_project.text import compact_json, dollars
 class EventWriter(ABC):
     """Formats the chunks of one stream as server-sent events, and stores them for a replay under the same Idempotency-Key.
 
-    ``is_kept``: a client may ask for the reply again, so it is written to its end even without a client.
+    ``is_kept``: the reply is written to its end even without a client, which may ask for it again.
     """
 
     def __init__(self, dispatch: Dispatch) -> None:
@@ -49,7 +49,7 @@ class EventWriter(ABC):
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return the last events of a complete stream. ``charged_nanos`` is None where it is not known yet.
 
-        May be called twice, with what was expected to be charged and with what was charged, so it changes nothing.
+        Changes nothing: it may be called twice, with the expected charge and with the charge.
         """
 
     @abstractmethod
@@ -114,11 +114,7 @@ class ChatEventWriter(EventWriter):
         return self._before + b'[],"usage":' + usage_object + b"}\n\n" + sse.DONE
 
     def error(self, error: errors.ApiError) -> bytes:
-        """Return an event that has ``error`` and nothing else.
-
-        The official clients raise at it. Made a valid chunk as well, some clients would take it for one: they would report the
-        text so far as the whole reply.
-        """
+        """Return an event that has only ``error``. In a valid chunk, some clients would take the text for whole."""
         return b"data: " + compact_json.dumps_ascii(error.body()) + b"\n\n"
 
 

@@ -23,7 +23,7 @@ record_no_verdict = circuit_breaker.record_no_verdict  # ends a probe that said 
 def may_be_asked(route: Route, account_id: UUID) -> bool:
     """Return whether the route may be asked now. After True the caller must call one of the ``record_`` functions.
 
-    The circuit is asked before the key: a request that it refuses does not use up the one that probes a refused key.
+    The circuit comes before the key: a request that it refuses does not use up the one that probes a refused key.
     """
     if local_faults.wait_seconds(route) > 0:
         return False

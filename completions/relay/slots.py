@@ -71,8 +71,7 @@ class ProcessSlots:
     def take(self, key_id: str, account_id: UUID, *, is_repeatable: bool) -> Slot:
         """Take a slot. Raises ServiceUnavailable when all are taken, TooManyInFlight when the key has as many as it may.
 
-        The deployment's maximum is that of a key which this process has not read for a minute. ``is_repeatable``: its reply may
-        be stored; then only admission can say whether the request counts.
+        ``is_repeatable``: its reply may be stored, and then only admission can say whether the request counts.
         """
         if self.taken >= slots_max():
             raise errors.NoRoom("The gateway runs as many requests as it can at the moment. Try again.")
@@ -95,8 +94,7 @@ class ProcessSlots:
     def hold_back(self, key_id: str, client: Any) -> None:
         """Wait before a refusal, if the key has had many. Raises RequestTimeout when ``client`` leaves.
 
-        ``client`` is a gevent socket or None. Refusals that wait take slots, a quarter of them at most, and none that is not
-        free: no further one waits.
+        Refusals that wait take free slots, a quarter of all at most: no further one waits.
         """
         seconds = self._wait_seconds(key_id)
         if not seconds or self._held_back >= slots_max() // 4 or self.taken >= slots_max():

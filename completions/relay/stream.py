@@ -36,12 +36,10 @@ _UNREAD_SECONDS_MAX = 30  # in one write
 
 
 class ReplyStream:
-    """The body of a streamed reply. The constructor awaits the first chunk; it raises the ApiError of a failure before it.
+    """The body of a streamed reply. The constructor awaits the first chunk, and raises the ApiError of a failure before it.
 
-    ``failure`` is that error where a stream was given up whose reply a repetition may get. The caller gets it as any other, and
-    closes this once it is sent: the stream is read on then.
-
-    The server closes it when the client disconnects: that frees the upstream and settles.
+    ``failure`` is that error where a stream was given up whose reply a repetition may get: the caller closes this once it is
+    sent, and the stream is read on. The server closes it when the client disconnects: that frees the upstream and settles.
     """
 
     def __init__(self, dispatch: Dispatch, slot: Slot, reply_format: ReplyFormat) -> None:
@@ -212,10 +210,7 @@ class _Progress:
         return self._writer.error(failure.error)
 
     def settle_disconnected(self, upstream: ChunkStream) -> None:
-        """Settle a stream whose client disconnected. Read it to its end first: its provider will charge for all of it.
-
-        Where the provider stops charging at a closed connection, close it instead.
-        """
+        """Settle a stream whose client left. Read it to its end first, unless its provider stops to charge when it is closed."""
         try:
             if not self.dispatch.is_cancellable:
                 self._read_to_end(upstream)

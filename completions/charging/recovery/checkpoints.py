@@ -98,10 +98,7 @@ def write() -> None:
 
 
 def announce(waiting_ids: Sequence[str]) -> None:
-    """Write a checkpoint for completions whose settlements wait on disk, and let their holds last a while longer.
-
-    Locked rows are skipped: they are being settled.
-    """
+    """Write a checkpoint for completions whose settlements wait on disk, and prolong their holds. Locked rows are skipped."""
     if not waiting_ids:
         return
     sql = f"""

@@ -39,8 +39,7 @@ _HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once, or by the next t
 def correct(late: Resolution) -> int | Skipped | None:
     """Book the difference between a late settlement and what the sweeper charged. Return the nanodollars charged.
 
-    Return None when the sweeper charged nothing else, or that is corrected; Skipped when another session locks the account, or
-    the request runs again under its Idempotency-Key. Raises the database's errors.
+    Return None when there is nothing to correct, or no longer; Skipped when the account is locked, or the request runs again.
     """
     if late.settlement in SWEPT:  # an estimate corrects nothing
         return None
@@ -88,10 +87,7 @@ def _commit(correction: "Correction") -> int | None:
 
 
 def _runs(completion_id: str) -> list[Completion]:
-    """Return all runs of the completion's request under its Idempotency-Key, with their corrections, in order.
-
-    Raises AdmissionLost if a crash of the database has just forgotten the completion.
-    """
+    """Return all runs of the request under its Idempotency-Key, corrections too, in order. Raises AdmissionLost."""
     with pool.time_limit():
         rows = Completion.objects.select_related("price")
         runs = list(rows.filter(pk=completion_id))
@@ -152,10 +148,10 @@ def _returned(runs: list[Completion]) -> dict[str, int]:
 
 
 def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) -> tuple[tuple[str, int], ...]:
-    """Divide the overcharge among the runs. Return the ids of runs, and the nanodollars that each of them gives back.
+    """Divide the overcharge among the runs, the corrected one first. Return ids, and the nanodollars that each gives back.
 
-    The corrected run comes first, and no run gives back more than it was charged. Only runs that the sweeper charged count, on
-    the key and day of the corrected run: a correction changes the spending of one key on one day.
+    None gives back more than it was charged. Only runs that the sweeper charged count, and only on the key and day of the
+    corrected run, because a correction changes the spending of one key on one day.
     """
     divided, place = [], (swept.key_id, swept.spending_day)
     for run in sorted(runs, key=lambda run: run.pk != swept.pk):
@@ -208,7 +204,7 @@ class _Beginning(Admission):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction(Resolution):
-    """Ends the completion that corrects another, of ``corrected_id``, and gives back what was charged too much.
+    """Ends the completion that corrects another, and gives back what was charged too much.
 
     ``payable_nanos`` is what it may be charged; ``overcharges`` are the ids of completions, and what is given back of each.
     """

@@ -81,10 +81,7 @@ def _open(path: Path) -> DeadLetter:
 
 
 def book(letter: DeadLetter) -> int:
-    """Charge a dead letter and delete its file. Return the nanodollars charged. Raises NotBooked, or the database's errors.
-
-    Safe to repeat, also after a failure in the middle of it.
-    """
+    """Charge a dead letter and delete its file. Return the nanodollars charged. Safe to repeat. Raises NotBooked."""
     resolution = letter.resolution
     if resolution is None or letter.kind is Kind.REPEATABLE:
         raise NotBooked(letter.kind.value)

@@ -42,10 +42,7 @@ class Outcome(Enum):
 
 
 def drain_regularly() -> None:
-    """Drain every few seconds for the life of this worker: its own files, and those of processes that ended.
-
-    Others announce what waits meanwhile, because to drain takes long if each file waits for a lock, and keep room on the disk.
-    """
+    """Drain, announce what waits, and keep room on the disk every few seconds for the life of this worker, each by itself."""
     reserve.keep()
     repeat = partial(repetition.repeat, logger=logger)
     repeat(reserve.keep, INTERVAL_SECONDS, failure="cannot keep room for the outbox")
@@ -58,11 +55,10 @@ def _announce() -> None:
 
 
 def drain(progress: Callable[[str], None] = lambda line: None, *, waits_for_others: bool = False) -> Counter[Outcome]:
-    """Settle every file that waits, many in a transaction, and count the outcomes.
+    """Settle every file that waits, many in a transaction, and count the outcomes. None holds up another.
 
-    A file that cannot be settled yet, or ever, does not hold up the others. Where another process drains the same directory,
-    waits for a while and leaves the files to it, unless ``waits_for_others``. Raises the database's error when it is
-    unavailable: that of one cell after the others are drained.
+    Where another process drains the directory, waits for a while and leaves the files to it, unless ``waits_for_others``.
+    Raises the error of an unavailable database: that of one cell after the others are drained.
     """
     outcomes: Counter[Outcome] = Counter()
     if not outbox.has_waiting():

@@ -95,11 +95,10 @@ def _minute(path: Path) -> int:
 
 
 def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found]:
-    """Give the outbox each charge of this host's journal that the database does not have any more. Count what was found.
+    """Give the outbox each charge of this host's journal that the database no longer has. Count what was found. Safe to repeat.
 
-    Safe while the gateway serves, and safe to repeat: a hold is resolved once. Waits for another process of this host that
-    does the same: else it might give back what the dead letters of the first have counted as lost. Raises the database's error
-    when it is unavailable.
+    Waits for another process of this host that does the same: else it might give back what its dead letters have counted as
+    lost.
     """
     if not _directory().exists():
         return Counter()
@@ -181,10 +180,9 @@ def replay_regularly() -> None:
 
 
 def replay_after_failover() -> Counter[Found]:
-    """Replay once for each start and each timeline of the database, and delete old files while it is still the same.
+    """Replay once for each start and each timeline of the database, and delete old files while it is the same.
 
-    A standby begins a timeline when it is promoted. A server that starts may have older files, such as those of a snapshot. One
-    process of a host does this: the others leave it to that one.
+    A standby begins a timeline when it is promoted. A server that starts may have older files, such as those of a snapshot.
     """
     if not settings.SETTLEMENT_JOURNAL_MINUTES or not _directory().exists():
         return Counter()
@@ -216,7 +214,7 @@ def _delete_old(minute: int) -> None:
 def _database() -> str:
     """Return what tells the database from what it was before: its timeline, when its server started, and when it last crashed.
 
-    A crash of one of its processes makes PostgreSQL recover without a new start. It forgets its statistics then.
+    After a crash of one of its processes PostgreSQL recovers without a new start, and has reset its statistics.
     """
     with pool.time_limit(), connection.cursor() as cursor:
         cursor.execute(

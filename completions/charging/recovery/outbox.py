@@ -35,10 +35,9 @@ UNAVAILABLE = (*pool.UNAVAILABLE, InternalError, OutcomeUnknown, WaitTimedOut)
 
 
 def store(resolution: Resolution, cause: Exception) -> None:
-    """Write a resolution to disk, durably; ``drains`` applies it later. Raises ``cause`` when the disk refuses, too.
+    """Write a resolution to disk, durably. Raises ``cause`` when the disk refuses, too.
 
-    The caller waits for the disk, but the event loop does not: a thread does the syncing, because many completions end at
-    once when a database goes down.
+    A thread does the syncing, so that the event loop does not wait: many completions end at once when a database goes down.
     """
     completion_id, reason = resolution.completion.id, errors.reason(cause)
     facts = {"completion": completion_id}
@@ -50,10 +49,9 @@ def store(resolution: Resolution, cause: Exception) -> None:
 
 
 def store_forgotten(resolution: Resolution, cause: AdmissionLost) -> None:
-    """Write the resolution of a forgotten admission to disk; ``drains`` admits it again. A release is no longer of use.
+    """Write the resolution of an admission that a crash of the database forgot, to be admitted again. A release is of no use.
 
-    Admissions do not wait for the disk, so a crash of the database can forget one whose reply is still relayed. Does not raise:
-    the client gets its reply even if the disk refuses, and then the loss is counted.
+    Does not raise: the client gets its reply even if the disk refuses, and then the loss is counted.
     """
     completion, cost_nanos = resolution.completion, resolution.cost_nanos
     facts: dict[str, Any] = {"completion": completion.id, "account": str(completion.account_id), "key": completion.key_id}

@@ -35,10 +35,7 @@ def find_rows(completion_ids: Sequence[str]) -> dict[str, Completion]:
 
 
 def settle_all(resolutions: Sequence[Resolution], *, known_ids: Container[str]) -> list[int | Exception | None]:
-    """Settle what the database knows, and admit again and settle what it does not. Return results like ``resolve_all``.
-
-    TiedUp stands for one whose account cannot pay yet.
-    """
+    """Settle what the database knows; admit again and settle the others. Return results like ``resolve_all``, or TiedUp."""
     results: dict[str, int | Exception | None] = {}
     ready = [each for each in resolutions if each.completion.id in known_ids]
     forgotten = [each for each in resolutions if each.completion.id not in known_ids]
@@ -52,14 +49,10 @@ def settle_all(resolutions: Sequence[Resolution], *, known_ids: Container[str]) 
 
 
 def resolve_all(resolutions: list[Resolution]) -> list[int | Exception | None]:
-    """Commit resolutions together, or correct what the sweeper charged instead. Return one result for each:
+    """Commit resolutions together, or correct what the sweeper charged. Waits neither for locks nor for the database.
 
-    - the charge in nanodollars;
-    - None if the hold was resolved before, and nothing needs a correction;
-    - Skipped if another session locks the account;
-    - the error if the resolution can never be committed: it holds up no other.
-
-    Does not wait for locked accounts, nor for the database. Raises the database's errors.
+    Return for each the charge in nanodollars; None if the hold was resolved before, and nothing needs a correction; Skipped if
+    its account is locked; or the error because of which it can never be committed.
     """
     try:
         outcomes: list[int | Exception | None] = batch.commit_together(resolutions) if resolutions else []

@@ -33,9 +33,9 @@ _HOLD_LIFETIME = timedelta(minutes=5)  # it is settled at once; if that fails, t
 def readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exception]:
     """Admit the completions of these resolutions again, as of now, in one transaction, each with a hold of what it costs.
 
-    Return for each the completion as it is admitted now; Skipped when another session locks its account, TiedUp when running
-    requests hold the money; or the error because of which it cannot be admitted. Raises the database's errors, also those of a
-    standby that is not promoted yet: it may come to know what it does not know now.
+    Return for each the completion as it is admitted now, Skipped when its account is locked, TiedUp when running requests hold
+    the money, or the error that rules it out. Raises the database's errors: a standby may come to know what it does not know
+    now.
     """
     if not forgotten:
         return []

@@ -72,10 +72,7 @@ def _room_bytes(descriptor: int) -> tuple[int, int]:
 
 
 def spend(write: Callable[[], None]) -> OSError | None:
-    """Call ``write``, which the disk refused because it is full, and give up room until it succeeds. Return its last error.
-
-    Waits for other processes: call it in a thread.
-    """
+    """Call ``write``, and give up room until the full disk takes it. Return its last error. Call it in a thread: it waits."""
     global refusal
     try:
         with _locked_reserve() as descriptor:

@@ -77,9 +77,9 @@ def sweep_at_start() -> None:
 
 
 def resolve(completion: Completion) -> bool:
-    """Charge what a process had relayed by its last checkpoint before it died, or release the hold if that is nothing.
+    """Charge an estimate of the prompt and of the text that the last checkpoint noted, or release the hold if that is none.
 
-    The charge is an estimate of the prompt and of the text. Return False when the hold was resolved before.
+    Return False when the hold was resolved before.
     """
     record, served_by = CompletionRecord.from_row(completion), ServedBy.from_row(completion)
     resolution = Resolution(record, served_by, Completion.Settlement.EXPIRED)
