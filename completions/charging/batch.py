@@ -103,8 +103,6 @@ class Settlement(Operation):
 
 
 class PendingWrites(msgspec.Struct):
-    """The rows that a batch decided to write, by what is done to them."""
-
     rate_limits_updated: dict[str, ApiKey] = {}
     unpaid_work_updated: dict[UUID, Account] = {}
     spending_settled: list[SpendingChange] = []
@@ -126,7 +124,6 @@ class PendingWrites(msgspec.Struct):
     responses_evicted: set[UUID] = set()  # ids of accounts that may have too many bytes
 
     def statements(self) -> list[Statement]:
-        """Return the statements in the order in which they run. Kinds without rows have none."""
         builders: list[tuple[Callable[[Any], Statement], Collection[Any]]] = [
             (unpaid_work.update_unpaid_work_statement, self.unpaid_work_updated.values()),
             (writer.insert_manual_entries_statement, self.manual_entries_inserted),
@@ -213,7 +210,6 @@ def commit(operation: Operation) -> Any:
 
 
 def commit_here(operation: Operation) -> Any:
-    """Commit an operation like ``commit``, in the current cell."""
     return _commit_in(cell.current(), operation)
 
 
@@ -305,8 +301,6 @@ class _NotOnDisk(msgspec.Struct):
 
 
 class _Committer:
-    """Commits the operations of one cell, on connections of its own."""
-
     def __init__(self, number: int) -> None:
         self._number = number
         self._connection = PipelinedConnection(number)
@@ -331,7 +325,6 @@ class _Committer:
             raise
 
     def _run_account(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
-        """The same for operations of one account, waiting for its locks. Raises StaysLocked, or Unavailable."""
         try:
             return self.on_account_connection(
                 lambda connection: _run_on(connection, operations, is_rerun, skips_locked=False, commit_waits=False)

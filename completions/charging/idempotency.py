@@ -52,8 +52,6 @@ _counted = Counted(size="reply_bytes", counter="stored_reply_bytes", kind="expir
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyKey:
-    """The value of the client's Idempotency-Key header, and a digest of the request body that it came with."""
-
     value: str
     fingerprint: str
 
@@ -76,8 +74,6 @@ class StoredRequest:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The reply to the first request with an idempotency key."""
-
     body: bytes
     is_stream: bool
 
@@ -99,7 +95,7 @@ class StoredReply:
             raise errors.ServiceUnavailable("The reply that was stored has just been deleted. Try again.")
         try:
             with large_work.turn(self.sealed_bytes):
-                return Replay(_unseal(sealed_reply), self.is_stream)
+                return Replay(secretbox.decrypt_bytes(sealed_reply, purpose=_PURPOSE), self.is_stream)
         except secretbox.Unreadable as error:
             facts = {"completion": self.completion_id}
             logger.error("the reply stored for retries of %s cannot be read: %s", self.completion_id, error, extra=facts)
@@ -146,7 +142,6 @@ def check(idempotency_key: IdempotencyKey, stored: StoredRequest | None, now: da
 
 
 def find_reply(account_id: UUID, idempotency_key: IdempotencyKey) -> StoredReply | None:
-    """Return the reply that is stored for a key, without an admission. Raises like ``check``."""
     read = partial(pipelined_transaction.read, select_keys_statement([(account_id, idempotency_key)]))
     now, [found] = pool.read(read)
     earlier = check(idempotency_key, build_stored(found).get((account_id, idempotency_key.value)), now)
@@ -166,7 +161,6 @@ def _in_progress(silence: timedelta) -> errors.RequestInProgress:
 
 
 def is_storable(reply: bytes) -> bool:
-    """Whether the reply is small enough to be stored."""
     return len(reply) <= settings.IDEMPOTENT_REPLY_BYTES_MAX
 
 
@@ -184,17 +178,12 @@ def count_stored_bytes(account: Account, sealed_reply: str | None) -> str | None
 
 
 def excess_bytes(account: Account) -> int:
-    """Return what the account has stored beyond its room, for ``evict_replies_statement``."""
     return max(account.stored_reply_bytes - settings.IDEMPOTENT_ACCOUNT_BYTES_MAX, 0)
 
 
 def seal(reply: bytes) -> str:
     """Return the reply encrypted for storage. It is not compressed: that would take longer than it saves."""
     return secretbox.encrypt_bytes(reply, purpose=_PURPOSE)
-
-
-def _unseal(sealed: str) -> bytes:
-    return secretbox.decrypt_bytes(sealed, purpose=_PURPOSE)
 
 
 def store_reply(completion: CompletionRecord, reply: bytes) -> None:
@@ -213,11 +202,7 @@ def store_reply(completion: CompletionRecord, reply: bytes) -> None:
             pipelined_transaction.execute(evict_replies_statement({account.pk: bytes_to_free}))
 
 
-# --- Expiry ------------------------------------------------------------------------------------------------------
-
-
 def delete_expired(now: datetime) -> int:
-    """Delete the keys that have expired, and their replies. Return how many."""
     return _counted.delete_all(IdempotentRequest.objects.filter(expires_at__lt=now))
 
 
@@ -245,7 +230,6 @@ def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Stat
 
 
 def build_stored(found: Sequence[dict[str, Any]]) -> dict[tuple[UUID, str], StoredRequest]:
-    """Return what is stored by account and key, from the rows of ``select_keys_statement``."""
     stored = {}
     for row in found:
         place = UUID(row.pop("account_id")), row.pop("key")

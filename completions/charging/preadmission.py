@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -35,12 +35,9 @@ from keys.models import ApiKey
 _LEAST_NANOS = _LEAST_TOKENS = 1  # no request needs less, unless its model is free
 
 
-@dataclass(frozen=True, slots=True)
-class _LookUp:
-    """What is looked up for one request. ``idempotency_value`` is its Idempotency-Key."""
-
+class _LookUp(NamedTuple):
     caller: Caller
-    idempotency_value: str | None
+    idempotency_value: str | None  # of the Idempotency-Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,6 @@ def _require_any_money(found: _Found) -> None:
 
 
 def _look_up_batch(number: int, look_ups: list[_LookUp], is_rerun: bool) -> list[_Found | None | Exception]:
-    """Look up all requests that were submitted at the same time."""
     try:
         with cell.use(number):
             found = pool.read(lambda: _read(look_ups))
@@ -118,7 +114,13 @@ def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
     limited = [key for key in keys.values() if key.spending_limit_nanos is not None]
     windows = spending.read_windows(limited) if limited else {}
     repeated = _read_repeated(look_ups)
-    is_free_possible = _is_any_model_free() if _lacks_money(keys, windows) else True
+    available = [key.account.available_nanos for key in keys.values()]
+    available += [window.available_nanos for window in windows.values() if window]
+    enabled = Price.objects.filter(model__is_enabled=True).in_force()
+    is_free_possible = (
+        min(available, default=_LEAST_NANOS) >= _LEAST_NANOS
+        or Price.objects.free().filter(pk__in=enabled.values("pk")).exists()
+    )
     return [
         _Found(
             key=key,
@@ -134,21 +136,7 @@ def _read(look_ups: Collection[_LookUp]) -> list[_Found | None]:
     ]
 
 
-def _is_any_model_free() -> bool:
-    enabled = Price.objects.filter(model__is_enabled=True)
-    return Price.objects.free().filter(pk__in=enabled.in_force().values("pk")).exists()
-
-
-def _lacks_money(keys: dict[str, Any], windows: dict[str, SpendingWindow | None]) -> bool:
-    return any(
-        key.account.available_nanos < _LEAST_NANOS
-        or ((window := windows.get(key.pk)) and window.available_nanos < _LEAST_NANOS)
-        for key in keys.values()
-    )
-
-
 def _read_repeated(look_ups: Collection[_LookUp]) -> set[Any]:
-    """Return account and Idempotency-Key of the look-ups for which a request was admitted before."""
     given = [look_up for look_up in look_ups if look_up.idempotency_value is not None]
     wanted = Q()
     for look_up in given:

@@ -41,13 +41,10 @@ class CompletionRecord(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_row(cls, completion: Completion) -> "CompletionRecord":
-        """Read the record back from the row of a completion that runs, or ran when its process died."""
         return cls(**{name: getattr(completion, name) for name in _COLUMNS})
 
 
 class ModelOfKey(NamedTuple):
-    """A model that a key asks for. The names are those of a completion's columns."""
-
     account_id: UUID
     key_id: str
     model_id: str
@@ -129,12 +126,10 @@ _UPDATE = f"""
 
 
 def insert_completions_statement(completions: Sequence[CompletionRecord]) -> Statement:
-    """SQL that inserts the rows of admitted completions, whose holds are placed."""
     return Statement(_INSERT, [{name: getattr(each, name) for name in _COLUMNS} for each in completions])
 
 
 def update_completions_statement(outcomes: Sequence[CompletionOutcome]) -> Statement:
-    """SQL that writes how completions ended into their rows."""
     return Statement(_UPDATE, outcomes)
 
 
@@ -154,5 +149,4 @@ def select_running_statement(asked: Collection[ModelOfKey]) -> Statement:
 
 
 def build_running(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], int]:
-    """Return how many completions run, by key id and model id. ``rows`` are of ``select_running_statement``."""
     return {(key_id, model_id): number for key_id, model_id, number in rows}

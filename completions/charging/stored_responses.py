@@ -90,9 +90,6 @@ def sealed_bytes_max() -> int:
     return settings.STORED_RESPONSE_BYTES_MAX * 3 // 2 + SEAL_BYTES_MAX * len(TEXTS)
 
 
-# --- Write ------------------------------------------------------------------------------------------------------------
-
-
 def build_record(
     account_id: UUID, previous_id: str | None, *, sealed_input: str, output: bytes, reply: bytes, is_background: bool
 ) -> ResponseRecord:
@@ -244,8 +241,13 @@ def read_chain(response_id: str, account_id: UUID, *, length_max: int) -> list[L
     """
     if not are_kept() or "\x00" in response_id:
         return []
-    links = pool.read(lambda: _read_links(response_id, account_id, length_max))
-    return [Link(*link) for link in reversed(links)]
+
+    def read_links() -> list[tuple[str, str | None, int]]:
+        with connection.cursor() as cursor:
+            cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
+            return cursor.fetchall()
+
+    return [Link(*link) for link in reversed(pool.read(read_links))]
 
 
 CHAIN_SQL = """
@@ -262,13 +264,6 @@ CHAIN_SQL = """
     )
     SELECT completion_id, previous_id, sealed_bytes FROM chain ORDER BY length
     """
-
-
-def _read_links(response_id: str, account_id: UUID, length_max: int) -> list[tuple[str, str | None, int]]:
-    with connection.cursor() as cursor:
-        cursor.execute(CHAIN_SQL, {"id": response_id, "account": account_id, "length_max": length_max})
-        rows: list[tuple[str, str | None, int]] = cursor.fetchall()
-    return rows
 
 
 def measure_outputs(response_ids: Collection[str], account_id: UUID) -> int:

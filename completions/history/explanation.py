@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import Any
 
 from billing import money
 from billing.models import Hold
@@ -161,7 +160,8 @@ def explain_charge(completion: Completion, hold: Hold) -> Charge:
 
 def list_attempts(completion: Completion) -> list[Attempt]:
     """Return the tries at providers, in their order. A provider's own words about a failure are for staff only."""
-    attempts = [_failed(failed) for failed in completion.failed_attempts or []]
+    failed = [(each["provider"], each["status"]) for each in completion.failed_attempts or []]
+    attempts = [Attempt(provider, status, _FAILURES.get(status, "failed")) for provider, status in failed]
     if completion.settlement and len(attempts) < (completion.attempts or 0):
         words = "answered" if _is_charged(completion) else "had not answered when the caller left or the gateway stopped"
         attempts.append(Attempt(completion.provider_id, None, words))
@@ -170,8 +170,3 @@ def list_attempts(completion: Completion) -> list[Attempt]:
 
 def _is_charged(completion: Completion) -> bool:
     return status_of(completion) in (Status.SUCCEEDED, Status.CUT_SHORT, Status.CORRECTION)
-
-
-def _failed(failed: dict[str, Any]) -> Attempt:
-    status = failed["status"]
-    return Attempt(failed["provider"], status, _FAILURES.get(status, "failed"))

@@ -39,7 +39,6 @@ _TIMER_SECONDS = 0.01  # a timer may fire this much too early
 
 
 def complete(dispatch: Dispatch) -> WholeReply:
-    """Return a whole reply. Raises ProviderFailed."""
     return _first_success(dispatch, _complete)
 
 
@@ -76,11 +75,12 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
             elif error.kind is FailureKind.RETRYABLE and earlier is None:
                 calls.append(call)
             failures[call.route.id] = error
-    raise _most_useful(list(failures.values())) or _none_may_be_asked(dispatch)
+    # The first retryable one, with its Retry-After, or else the first.
+    most_useful = max(failures.values(), key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
+    raise most_useful or _none_may_be_asked(dispatch)
 
 
 def _may_ask_another(dispatch: Dispatch) -> bool:
-    """Return whether a further attempt can begin now, for a client that waits for it."""
     return (
         dispatch.attempts < dispatch.attempts_max
         and time.monotonic() < dispatch.call.until
@@ -206,8 +206,3 @@ class _EndedWithWorker(draining.interruptible):
         super().__exit__(kind, error, traceback)
         if isinstance(error, http.Interrupted):
             raise exchange.interruption(error, upstream_worked=True) from error
-
-
-def _most_useful(failures: list[ProviderFailed]) -> ProviderFailed | None:
-    """Return the failure to report: the first retryable one, with its Retry-After, or else the first."""
-    return max(failures, key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)

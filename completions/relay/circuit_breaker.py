@@ -69,15 +69,12 @@ class _Circuit:
 
 @dataclass(slots=True)
 class _RouteCircuits:
-    """The circuits of a route. The accounts are in the order of their latest success or failure."""
-
     provider_slug: str
     shared: _Circuit = field(default_factory=_Circuit)
     by_account: OrderedDict[UUID, _Circuit] = field(default_factory=OrderedDict)
     failed_probes: dict[UUID, int] = field(default_factory=dict)  # weights of accounts, since the open time of ``shared`` ended
 
     def note(self, account_id: UUID) -> _Circuit:
-        """Return the circuit of an account whose request has just ended."""
         circuit = self.by_account.get(account_id)
         if circuit is None:
             circuit = self.by_account[account_id] = _Circuit(account_id)
@@ -294,7 +291,6 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
 
 
 def _log(route: chat.Route, message: str, *arguments: object) -> None:
-    """Log a change of a circuit. The message begins with the names of the model and the provider."""
     facts = {"provider": route.provider_slug, "model": route.upstream_model}
     logger.warning(message, route.upstream_model, route.provider_slug, *arguments, extra=facts)
 

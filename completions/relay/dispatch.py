@@ -121,12 +121,10 @@ class Dispatch:
 
     @property
     def is_max_tokens_reduced(self) -> bool:
-        """Whether the model cannot generate as many tokens as the caller wanted."""
         request = self.admitted.request
         return request.is_max_tokens_ceiling and self.call.max_tokens < (request.max_tokens or 0)
 
     def record_text(self) -> None:
-        """Note the time: generated text has arrived."""
         self.last_text_at = time.monotonic()
         self.first_text_at = self.first_text_at or self.last_text_at
 
@@ -189,7 +187,6 @@ class Dispatch:
 
 
 def _build_calls(admitted: Admitted, client: Any) -> list[Call]:
-    """Return one call for each route, in the order in which they are attempted."""
     until = time.monotonic() + settings.UPSTREAM_TOTAL_SECONDS
     completion = admitted.completion
     pace = partial(fair_queue.process_queue.spend, completion.key_id)

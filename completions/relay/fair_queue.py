@@ -47,7 +47,6 @@ class FairQueue:
         self._latest_at = self._contended_at = -_ALONE_AFTER_SECONDS
 
     def start(self, key_id: str) -> "_Start":
-        """Wait until the key may start one more request; the block is the start."""
         return _Start(self, key_id)
 
     def spend(self, key_id: str, seconds: float) -> None:
@@ -114,8 +113,6 @@ class FairQueue:
 
 
 class _Start:
-    """One start of a key."""
-
     __slots__ = ("_key_id", "_queue")
 
     def __init__(self, queue: FairQueue, key_id: str) -> None:

@@ -36,8 +36,6 @@ _ProviderKey = tuple[str, str]  # the slug, and the fingerprint of key and addre
 
 @dataclass(slots=True)
 class _Refusals:
-    """The refusals in a row of one key. ``account_ids`` holds two at most."""
-
     count: int = 0
     account_ids: set[UUID] = field(default_factory=set)
 
@@ -75,7 +73,6 @@ def wait_seconds(route: Route) -> float:
 
 
 def record_success(route: Route) -> None:
-    """Note that the provider accepts its key."""
     if _refusals:
         _refusals.pop(_key(route), None)
     if _probes:

@@ -30,7 +30,6 @@ class EventWriter(ABC):
         self._stored_bytes = 0 if dispatch.admitted.idempotency_key else settings.IDEMPOTENT_REPLY_BYTES_MAX + 1
 
     def write(self, chunks: list[Chunk]) -> bytes:
-        """Return the events of one read, as one write."""
         written = self._format(chunks)
         if self._stored_bytes <= settings.IDEMPOTENT_REPLY_BYTES_MAX:  # a longer reply is not replayed: stop storing it
             self._stored.append(written)
@@ -58,16 +57,12 @@ class EventWriter(ABC):
 
 
 class WholeFormat(ABC):
-    """How whole replies are written in the language of one endpoint."""
-
     @abstractmethod
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         """Return a whole reply as JSON. ``charged_nanos`` is None where it is not known yet."""
 
 
 class ReplyFormat(WholeFormat):
-    """How replies are written in the language of one endpoint that has streams too."""
-
     @abstractmethod
     def events(self, dispatch: Dispatch) -> EventWriter:
         """Return the writer of one stream, whose first chunk has arrived."""
@@ -77,8 +72,6 @@ class ReplyFormat(WholeFormat):
 
 
 class ChatFormat(ReplyFormat):
-    """Replies of chat completions."""
-
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         choices = received.choices
         if dispatch.admitted.request.reasoning.is_excluded:
@@ -107,7 +100,6 @@ class ChatEventWriter(EventWriter):
         return self._before + self._between.join(choices) + self._after if choices else b""
 
     def end(self, usage: Usage, charged_nanos: int | None) -> bytes:
-        """Return the usage, if the client asked for it, and the end marker."""
         if not self._include_usage:
             return sse.DONE
         usage_object = compact_json.dumps(_usage_object(usage, charged_nanos))
@@ -144,7 +136,6 @@ def _answer_choices(choices: bytes) -> bytes:
 
 
 def _head(dispatch: Dispatch, kind: str) -> dict[str, Any]:
-    """Return the fields that every object of a reply begins with."""
     completion = dispatch.admitted.completion
     return {
         "id": completion.id,

@@ -53,7 +53,6 @@ class Slot:
             process_slots.release(*self._owners)
 
     def transfer(self) -> "Slot":
-        """Return the slot for another ``with`` block, which is to release it instead."""
         self._is_taken = False
         return Slot(*self._owners)
 

@@ -49,7 +49,6 @@ class ReplyStream:
         self._first = [] if isinstance(first, errors.ApiError) else [first]
 
     def __iter__(self) -> Iterator[bytes]:
-        """Return the events, once; only the first might have been a failure."""
         return chain(self._first, self._events)  # type: ignore[arg-type]
 
     def close(self) -> None:
@@ -168,7 +167,6 @@ class _Progress:
         return self._reply_format.events(self.dispatch)  # not earlier: the first chunk decides which model answers
 
     def relay(self, chunks: list[Chunk]) -> bytes:
-        """Count the chunks of one read. Return what is sent for them."""
         self._count(chunks)
         return self._writer.write(chunks) if chunks else sse.HEARTBEAT
 
@@ -187,7 +185,6 @@ class _Progress:
         self._checkpoint.dispatched = self.dispatch
 
     def finish(self) -> bytes:
-        """Settle a complete stream. Return its last bytes."""
         usage = self._usage
         if usage is None or self._reported_bytes < self._relayed_bytes:
             usage = self._usage_so_far()
@@ -210,7 +207,7 @@ class _Progress:
         return self._writer.error(failure.error)
 
     def settle_disconnected(self, upstream: ChunkStream) -> None:
-        """Settle a stream whose client left. Read it to its end first, unless its provider stops to charge when it is closed."""
+        """Settle a stream whose client left. Read it to its end, unless its provider stops charging when it is closed."""
         try:
             if not self.dispatch.is_cancellable:
                 self._read_to_end(upstream)

@@ -66,7 +66,6 @@ class track:  # noqa: N801  a context manager
 
 
 def write_regularly() -> None:
-    """Write checkpoints every few seconds for the life of this worker."""
     repetition.repeat(write, INTERVAL_SECONDS, logger=logger, failure="cannot write checkpoints")
 
 

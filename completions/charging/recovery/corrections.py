@@ -45,7 +45,9 @@ def correct(late: Resolution) -> int | Skipped | None:
         return None
     runs = _runs(late.completion.id)
     [swept] = [run for run in runs if run.pk == late.completion.id]
-    begun = runs.pop() if _is_begun(runs[-1], swept) else None  # by a try that a lock or its process's death ended
+    begun, last = None, runs[-1]
+    if last.pk != swept.pk and last.settlement is None and last.request_id == swept.request_id:
+        begun = runs.pop()  # its hold was placed by a try that a lock or its process's death ended
     if swept.settlement not in SWEPT or _find_correction(swept, runs):
         return None
     if late.usage is None and not swept.cost_nanos:
@@ -53,16 +55,14 @@ def correct(late: Resolution) -> int | Skipped | None:
     if runs[-1].settlement is None:
         return Skipped()
     correction = _correction(late, swept, runs)
-    charged_nanos = _begin_and_commit(correction) if begun is None else _end(correction, begun)
+    if begun is None:
+        charged_nanos = _begin_and_commit(correction)
+    else:
+        charged_nanos = _commit(replace(correction, completion=CompletionRecord.from_row(begun)))
     if charged_nanos is None:
         return Skipped()
     _report(swept, correction, charged_nanos)
     return charged_nanos
-
-
-def _is_begun(last: Completion, swept: Completion) -> bool:
-    """Return whether the last run corrects this one, with a hold in place and no settlement yet."""
-    return last.pk != swept.pk and last.settlement is None and last.request_id == swept.request_id
 
 
 def _begin_and_commit(correction: "Correction") -> int | None:
@@ -74,11 +74,6 @@ def _begin_and_commit(correction: "Correction") -> int | None:
             raise
         return None  # it was repeated or corrected meanwhile: the next try finds that
     return _commit(correction) if isinstance(held, int) else None
-
-
-def _end(correction: "Correction", begun: Completion) -> int | None:
-    """The same for a correction whose hold an earlier try has placed."""
-    return _commit(replace(correction, completion=CompletionRecord.from_row(begun)))
 
 
 def _commit(correction: "Correction") -> int | None:
@@ -108,7 +103,9 @@ def _find_correction(run: Completion, runs: list[Completion]) -> Completion | No
 
 def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> "Correction":
     charged_nanos = runs[0].charged_before_nanos + sum(run.cost_nanos or 0 for run in runs)
-    returned = _returned(runs)
+    references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}  # of what corrections gave back
+    entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
+    returned = {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
     held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=swept.pk)  # the most that it could be charged
     cost_nanos = min(late.cost_nanos or 0, swept.charged_before_nanos + held_nanos)
     others = [_find_correction(run, runs) or run for run in runs if run.pk != swept.pk]
@@ -140,13 +137,6 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     )
 
 
-def _returned(runs: list[Completion]) -> dict[str, int]:
-    """Return what corrections gave back of these runs, by completion id."""
-    references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}
-    entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
-    return {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
-
-
 def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) -> tuple[tuple[str, int], ...]:
     """Divide the overcharge among the runs, the corrected one first. Return ids, and the nanodollars that each gives back.
 
@@ -163,14 +153,12 @@ def _divided(overcharged_nanos: int, swept: Completion, runs: list[Completion]) 
 
 
 def _cost_nanos(run: Completion) -> int:
-    """Return what a run would have cost alone."""
     if run.completion_tokens is None or run.settlement in (Completion.Settlement.RELEASED, Completion.Settlement.EXPIRED):
         return 0
     return run.price.sheet.cost_nanos(run.usage, run.images)
 
 
 def _report(first: Completion, correction: "Correction", charged_nanos: int) -> None:
-    """Count and log what was corrected."""
     metrics.count_completion(correction.served_by.model_id, correction.settlement)
     lost_nanos = correction.completion.due_nanos(correction.cost_nanos or 0) - charged_nanos
     metrics.operator_loss_nanos.inc(lost_nanos)
@@ -195,7 +183,6 @@ class _Beginning(Admission):
     payable_nanos: int
 
     def apply(self, rows: LockedRows) -> int:
-        """Return what is held."""
         amount_nanos = min(self.payable_nanos, max(rows.accounts[self.account_id].available_nanos, 0))
         rows.begin(structs.replace(self.completion, created_at=rows.now), amount_nanos, _HOLD_LIFETIME, is_bounded=True)
         rows.writes.runs_followed.append((self.completion.repeats or "", self.completion.id))

@@ -31,8 +31,6 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A file, and the resolution in it unless it is unreadable."""
-
     path: Path
     kind: Kind
     resolution: Resolution | None = None

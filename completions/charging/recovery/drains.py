@@ -32,8 +32,6 @@ _LOCK_SECONDS = 10
 
 
 class Outcome(Enum):
-    """The result of draining one file."""
-
     RESOLVED = "resolved"
     ALREADY_RESOLVED = "already resolved"
     DEAD_LETTER = "moved to the dead letters"

@@ -40,14 +40,9 @@ _BATCH_LINES = 500  # for which the database is asked together
 
 
 class Found(Enum):
-    """What became of a charge in the journal."""
-
     SETTLED = "still settled"
     LOST = "not settled any more"
     KEPT = "a dead letter already, or discarded"
-
-
-# --- Record -----------------------------------------------------------------------------------------------------------
 
 
 _open: tuple[int, IO[str]] | None = None  # the minute of this process's latest file, and the file
@@ -67,7 +62,6 @@ def append(resolution: Resolution) -> None:
 
 
 def _file(minute: int) -> IO[str]:
-    """Return the file of a minute."""
     global _open
     if _open is None or _open[0] != minute or not Path(_open[1].name).exists():
         if _open is not None:
@@ -79,8 +73,7 @@ def _file(minute: int) -> IO[str]:
 
 
 def _directory() -> Path:
-    path: Path = settings.OUTBOX_DIR / "journal"
-    return path
+    return Path(settings.OUTBOX_DIR, "journal")
 
 
 def _files() -> list[Path]:
@@ -202,7 +195,6 @@ def replay_after_failover() -> Counter[Found]:
 
 
 def _delete_old(minute: int) -> None:
-    """Delete the files of earlier minutes, also of processes that have ended."""
     for path in _files():
         if _minute(path) < minute:
             path.unlink(missing_ok=True)

@@ -79,8 +79,7 @@ def put_back(completion_id: str, text: str) -> None:
 
 
 def _path(completion_id: str) -> Path:
-    path: Path = settings.OUTBOX_DIR / f"{completion_id}.json"
-    return path
+    return Path(settings.OUTBOX_DIR, f"{completion_id}.json")
 
 
 def _keep(resolution: Resolution) -> OSError | None:
@@ -128,5 +127,4 @@ def has_waiting() -> bool:
 
 
 def dead_letters() -> list[Path]:
-    """Return the dead letters, oldest completion first."""
     return sorted(settings.OUTBOX_DIR.glob("*.dead"))
