@@ -1,15 +1,13 @@
 """Idempotency keys: a retry under the same Idempotency-Key gets the same reply, and is charged once.
 
 The bytes of the replies that an account has stored are counted on its row, and bounded: a settlement that stores one more than
-fits deletes the oldest. A retry comes within minutes, so the newest matter. A retry whose reply is not stored, or no longer, is
-refused: it never runs. A request that is answered before it runs stores that answer then, and a retry gets it.
+fits deletes the oldest, as retries come within minutes. A retry whose reply is not stored, or no longer, is refused: it never
+runs. A request that is answered before it runs stores that answer then.
 
-A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing
-or broke off is deleted: a retry runs. When the process of a request died, and the sweeper resolved its hold, the key stays
-without a reply: a retry runs, and pays only what exceeds what was charged. However many runs that takes, they cost together
-what the dearest of them costs, also if it turns out later what an earlier one cost (``corrections``). The rows are read and
-written in the transactions of admission and settlement, under the lock of the account. So of two concurrent requests with
-one key, one runs and the other is refused as a conflict.
+A key is stored from the admission of its request until RETENTION after. The key of a request that was refused, cost nothing or
+broke off is deleted: a retry runs. After the death of a process the key stays without a reply: a retry runs, and pays only what
+exceeds what was charged, so that all runs cost together what the dearest of them costs (``recovery.corrections``). The rows are
+read and written under the lock of the account: of two concurrent requests with one key, one is refused as a conflict.
 """
 
 import hashlib

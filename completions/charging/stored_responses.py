@@ -1,12 +1,10 @@
-"""Stored responses: what later requests of the account may continue from, and read again.
+"""Stored responses: later requests of the account may continue from them, and read them again.
 
 A response is sealed for its account, and stored in the transaction that settles it: a request that comes right after the reply
-finds it. One that would hold up a batch is written before, by itself, and is only made readable there. So to store costs no
-round trip before the reply, unless it is large.
+finds it. A large one is written before, by itself, and is only made readable there.
 
-The bytes that an account has stored are counted on its row, and bounded: what exceeds the bound deletes the oldest. A response
-is read until it expires, is deleted, or its account keeps none any more. Those in the background that ended without a reply
-have a bound of their own: most cost nothing, and must not make room by deleting what was paid.
+The bytes that an account has stored are counted on its row, and bounded: the oldest make room. Responses in the background that
+ended without a reply have a bound of their own: most cost nothing, and must not displace what was paid.
 """
 
 import logging

@@ -1,9 +1,8 @@
 """Attempts one completion at its upstream routes: one after another, and again where a retry may help, until one answers.
 
-However many attempts that takes, the client sees one completion: one hold, one charge, one deadline. A further attempt is made
-only before the client has a byte. A later failure is passed on to it. Where a provider may be at work on a reply that does not
-arrive, one more attempt is made, and no other. No attempt begins for a client that has disconnected. One that has begun
-continues, because its provider will charge for it, unless the provider cancels.
+The client sees one completion: one hold, one charge, one deadline. A further attempt is made only before the client has a byte.
+Where a provider may be at work on a reply that does not arrive, one more is made, and no other. No attempt begins for a client
+that has disconnected; one that has begun continues, unless the provider cancels, because its provider will charge for it.
 """
 
 import random

@@ -1,15 +1,14 @@
 """Shares the process between keys, so that a busy key does not delay the others. A key that is alone waits for nothing.
 
-All requests of a process share one event loop, which serves them in the order of their arrival. Without this, one request of a
-key waits behind a hundred of another, and behind every event of its streams.
+All requests of a process share one event loop, which serves them in the order of their arrival: a request would wait behind a
+hundred of another key, and behind every event of its streams.
 
 Starts: while other keys are active, a key starts only a few requests at a time. A start is what a request computes before its
-upstream is asked: its checks and its admission. Alone it starts as many as it likes, because larger batches are cheaper.
+upstream is asked. Alone it starts as many as it likes, because larger batches are cheaper.
 
-Streams: the time that their events take is measured and counted for their key. While other keys are active, the streams of a
-key may take its share of the time: one part of as many as there are busy keys, and one more for all keys that take little.
-Beyond its share a key's streams wait before they read on (a virtual clock for each key, GCRA). What arrives meanwhile is read
-and passed on together, so a stream loses no text by it, and its events cost less.
+Streams: while other keys are active, the streams of a key may take its share of the measured time: one part of as many as there
+are busy keys, and one more for all others. Beyond it they wait before they read on (GCRA). What arrives meanwhile is read and
+passed on together.
 """
 
 import time

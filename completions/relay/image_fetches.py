@@ -1,8 +1,8 @@
 """Fetches the images that a request gives by address, once admission has decided that its caller can pay for it.
 
 Callers choose the addresses. So the gateway connects to public ones alone, also after a redirect, on connections of their own
-to what the name was resolved to; it sends nothing of the caller's, and reads a bounded time and number of bytes. What it
-passes on begins as an image does, whatever its server calls it. An error says no more than a status.
+to the resolved address; it sends nothing of the caller's, and reads a bounded time and number of bytes. An error says no more
+than a status.
 """
 
 import base64

@@ -1,9 +1,8 @@
 """Bounds how many requests of an account that never paid wait for the same route at a time, in this process.
 
-Such an account costs nothing to make. What its requests provoke (streams that begin too late, replies that hang) occupies a
-provider and is the operator's cost, so it may have ``NEW_ACCOUNT_ROUTE_REQUESTS`` of them: from the attempt until the stream
-begins, or the whole reply is there. Further ones wait for their turn, as long as a stream may take to begin. All of them go on
-as soon as a reply of the account is charged, which for a provider that answers is a moment.
+Such an account costs nothing to make, and requests that a provider leaves hanging are the operator's cost. So it may have
+``NEW_ACCOUNT_ROUTE_REQUESTS`` from the attempt until the reply is there, or its stream begins. Further ones wait for their
+turn, as long as a stream may take to begin. All of them continue as soon as a reply of the account is charged.
 """
 
 from collections import deque

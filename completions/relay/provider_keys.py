@@ -1,13 +1,12 @@
 """Notes which providers refuse our API key, so that their models are not offered until the key is changed or accepted again.
 
 A provider's key counts as refused after ``_REFUSALS_401`` replies of 401 in a row, or ``_REFUSALS_403`` of 403, or as soon as
-the requests of a second account are refused: one caller's requests may be refused for what is in them. Each process counts the
-refusals that it sees. Any good reply of the provider begins the count anew, and so does one that finds a request invalid.
+the requests of a second account are refused: one caller's may be refused for what is in them. Each process counts for itself. A
+good reply begins the count anew, and so does one that finds a request invalid.
 
-The provider's row then says so, with a fingerprint of the key and the address that were refused. All processes read it there
-with the catalog. Another key or another address has another fingerprint, so the row says nothing of them: whoever changes
-one need not clear the other. A refusal also passes by itself: ``lookup.PROBE_SECONDS`` later each process lets one request for
-a model of the provider through, after twice the time another one, and so on; a good reply clears the row.
+The provider's row then has a fingerprint of the key and the address that were refused, which all processes read with the
+catalog. It says nothing of another key or address. A refusal passes by itself: ``lookup.PROBE_SECONDS`` later each process lets
+one request through, after twice the time another one, and so on; a good reply clears the row.
 """
 
 import logging

@@ -1,14 +1,11 @@
 """Bounds the completions that this process runs at a time: in total, for each account and for each key.
 
-A process has ``WORKER_CONNECTIONS`` connections. Completions keep theirs while the provider works, so they may take only nine
-tenths: probes and pages always find a free one.
+A process has ``WORKER_CONNECTIONS`` connections. Completions may take nine tenths: probes and pages always find a free one.
 
-A key has as many slots as it may have requests in flight, and so has an account over all its keys. Further requests are refused
-before their bodies are read. A request with an Idempotency-Key gets a slot up to twice that number: if its reply is stored, it
-starts no completion. Admission decides for all processes. The refusals of a key are paced: among many, each waits for its turn.
-
-A request takes its slot before its body is read and before money is held. It gives the slot back when the reply has ended, even
-if the client left long before.
+A key has as many slots as it may have requests in flight, and so has an account. Further requests are refused before their
+bodies are read, or money is held. A request with an Idempotency-Key gets a slot up to twice that number: if its reply is
+stored, it starts no completion. Admission decides for all processes. A slot is given back when the reply has ended, even
+without client.
 """
 
 import time

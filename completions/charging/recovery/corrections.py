@@ -2,12 +2,11 @@
 
 A process that is frozen, or cannot reach the database for a minute, looks dead: the sweeper of another host releases its hold,
 or charges by its checkpoint. The late settlement knows the real cost. Entries, holds and completions never change, so a
-correction is a completion of its own. It repeats the corrected completion with the exact usage, and is charged the difference.
-An overcharge is credited in the same transaction.
+correction is a completion of its own, which repeats the corrected one. It is charged what is missing of the dearest run under
+the Idempotency-Key; an overcharge is credited in the same transaction.
 
 A correction counts on the day of its request, and asks for no limits: the request was admitted within them. It takes no more
-than the balance has; the rest is the operator's loss. Runs of a request under one Idempotency-Key cost together as much as the
-dearest of them: the correction is charged what is missing.
+than the balance has; the rest is the operator's loss.
 """
 
 import logging

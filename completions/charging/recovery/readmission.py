@@ -1,9 +1,9 @@
 """Admits completions again that the database has forgotten, so that their settlements on disk can be applied.
 
 An admission does not wait for the disk, and a standby may lack the last commits of the primary that it replaces. So a crash or
-a failover can forget a completion whose caller has its reply. It was admitted within its key's limits once: they are not asked
-again, but its cost counts in them. Its caller may have sent the request again under its Idempotency-Key, and paid for that:
-then it is not admitted again. Else its key is stored again, so that a repetition after this gets the reply, and pays nothing.
+a failover can forget a completion whose caller has its reply. Its key's limits are not asked again, but its cost counts in
+them. If its caller has sent the request again under its Idempotency-Key, and paid for that, it is not admitted. Else its key is
+stored again, so that a later repetition gets the reply.
 """
 
 from collections.abc import Sequence

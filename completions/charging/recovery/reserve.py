@@ -1,9 +1,8 @@
 """Reserves room on the disk for settlements: none is lost when something else fills the disk.
 
 A file of zeros in the outbox's directory takes the room. When the disk is full, the file shrinks by the size of a settlement,
-which is then stored without its reply or response. The file grows again when there is room. When file and disk have no room
-left, or the disk takes no writes, requests are refused before anything is held (``refusal``): without the database, their cost
-could be recorded nowhere.
+which is then stored without its reply or response. When file and disk have no room left, or the disk takes no writes, requests
+are refused before anything is held (``refusal``): without the database, their cost could be recorded nowhere.
 """
 
 import errno
