@@ -36,7 +36,7 @@ from django.db.models.functions import Now
 from completions import chat
 from completions.models import Route
 from gateway_project import metrics
-from gateway_project.db import pool, repetition
+from gateway_project.db import repetition
 
 logger = logging.getLogger("gateway.circuit_breaker")
 
@@ -285,9 +285,11 @@ def _open(route: chat.Route, circuit: _Circuit, seconds: float) -> None:
     scope = f", for account {circuit.account_id} only" if circuit.account_id else "; a hint to other processes"
     _log(route, "circuit open: %s at %s for %s s, in this process%s", math.ceil(seconds), scope)
     if circuit.account_id is None:
-        write = partial(_write_to_row, route.id, timedelta(seconds=seconds))
+        until = Now() + timedelta(seconds=seconds)
         failure = f"cannot tell other workers that the circuit of route {route.id} is open"
-        gevent.spawn(repetition.attempt, write, logger=logger, failure=failure)
+        repetition.spawn_write(
+            partial(Route.objects.filter(pk=route.id).update, rests_until=until), logger=logger, failure=failure
+        )
 
 
 def _log(route: chat.Route, message: str, *arguments: object) -> None:
@@ -300,8 +302,3 @@ def _show(provider_slug: str) -> None:
     now, of_provider = time.monotonic(), [each for each in _routes.values() if each.provider_slug == provider_slug]
     circuits = [circuit for each in of_provider for circuit in (each.shared, *each.by_account.values())]
     metrics.circuits_open.labels(provider_slug).set(sum(each.openings > 0 or each.open_until > now for each in circuits))
-
-
-def _write_to_row(route_id: int, open_time: timedelta) -> None:
-    with pool.time_limit():
-        Route.objects.filter(pk=route_id).update(rests_until=Now() + open_time)

@@ -37,8 +37,6 @@ class _Queue:
 
 
 _queues: dict[tuple[int, UUID], _Queue] = {}  # by route and account, of requests that run or wait
-
-
 _NO_TURN: AbstractContextManager[None] = nullcontext()
 
 
@@ -81,7 +79,12 @@ def _enter(place: tuple[int, UUID], route: Route, client: Any) -> None:
             disconnects.raise_on_disconnect(client, base.client_disconnected(upstream_worked=False)),
         ):
             if not may_go_on.wait(route.deadlines.first_byte_seconds):
-                raise ProviderFailed(_refusal(), upstream_worked=False)
+                number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
+                refusal = errors.TooManyInFlight(
+                    f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, which is"
+                    " the maximum of an account that has not yet been charged for a request. Try again when one has ended."
+                )
+                raise ProviderFailed(refusal, upstream_worked=False)
     except BaseException:
         if may_go_on.is_set():
             _leave(place)
@@ -96,11 +99,3 @@ def _leave(place: tuple[int, UUID]) -> None:
     queue.admit(settings.NEW_ACCOUNT_ROUTE_REQUESTS - queue.running)
     if not queue.running:
         del _queues[place]
-
-
-def _refusal() -> errors.TooManyInFlight:
-    number = settings.NEW_ACCOUNT_ROUTE_REQUESTS
-    return errors.TooManyInFlight(
-        f"The account has {number} request{'' if number == 1 else 's'} waiting for this model's provider, which is the maximum"
-        " of an account that has not yet been charged for a request. Try again when one has ended."
-    )

@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 from uuid import UUID
 
-import gevent
 from django.db.models.functions import Now
 
 from completions.catalog import lookup
 from completions.chat import Route
 from completions.models import Provider
-from gateway_project.db import pool, repetition
+from gateway_project.db import repetition
 
 logger = logging.getLogger("gateway.provider_keys")
 
@@ -77,7 +77,7 @@ def record_success(route: Route) -> None:
     if _probes:
         _probes.pop(_key(route), None)
     if route.is_key_refused:
-        gevent.spawn(_write, route, lambda: _clear(route))
+        _spawn(_clear, route)
 
 
 def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) -> None:
@@ -89,7 +89,7 @@ def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) 
     refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
     if route.is_key_refused or len(refusals.account_ids) > 1 or refusals.count >= refusals_max:
         refusal = f"{status}: {reason}" if reason else str(status)
-        gevent.spawn(_write, route, lambda: _mark(route, status, refusal))
+        _spawn(_mark, route, status, refusal)
 
 
 def _key(route: Route) -> _ProviderKey:
@@ -118,11 +118,6 @@ def _clear(route: Route) -> None:
         logger.warning("provider %s accepts its API key again: its models are available", route.provider_slug, extra=facts)
 
 
-def _write(route: Route, write: Callable[[], None]) -> None:
+def _spawn(write: Callable[..., None], route: Route, *given: Any) -> None:
     failure = f"cannot tell other processes whether provider {route.provider_slug} accepts its key"
-    repetition.attempt(partial(_write_in_time, write), logger=logger, failure=failure)
-
-
-def _write_in_time(write: Callable[[], None]) -> None:
-    with pool.time_limit():
-        write()
+    repetition.spawn_write(partial(write, route, *given), logger=logger, failure=failure)

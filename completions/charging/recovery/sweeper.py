@@ -53,22 +53,14 @@ def _release_of_cell() -> int:
             resolved += resolve(completion)
         except _LEFT_TO_THE_NEXT_RUN as error:
             if completion.account_id not in failed_ids:  # one line for each account: all its holds may fail for one reason
-                _report_failure(completion, error)
+                message = "cannot release the hold of %s, and perhaps others of account %s, in this run: %s"
+                completion_id, account_id, reason = completion.pk, str(completion.account_id), errors.reason(error)
+                facts = {"completion": completion_id, "account": account_id}
+                logger.error(message, completion_id, account_id, reason, extra=facts)
             failed_ids.add(completion.account_id)
     if resolved:
         logger.warning("resolved %s holds that were not settled in time", resolved)
     return resolved
-
-
-def _report_failure(completion: Completion, error: Exception) -> None:
-    account_id = str(completion.account_id)
-    logger.error(
-        "cannot release the hold of %s, and perhaps others of account %s, in this run: %s",
-        completion.pk,
-        account_id,
-        errors.reason(error),
-        extra={"completion": completion.pk, "account": account_id},
-    )
 
 
 def sweep_at_start() -> None:
