@@ -4,7 +4,7 @@ Imports ``billing`` and ``keys``; of ``completions`` the catalog, pricing, ``req
 nothing of the relay, which calls it.
 
 - ``admission``      admits a request: the refusals in order, then the hold
-- ``preadmission``   refuses large requests before their bodies are read
+- ``early_refusal``  refuses large requests before their bodies are read
 - ``oldest_hold``    says in a refusal for money since when running requests hold some
 - ``trial``          tries a request for support: the decision, of which nothing is written
 - ``batch``          the transaction that concurrent admissions and settlements share

@@ -37,8 +37,9 @@ _PAUSE_SECONDS = 0.2  # before a retry of an upstream that sends none; up to twi
 _TIMER_SECONDS = 0.01  # a timer may fire this much too early
 
 
-def complete(dispatch: Dispatch) -> WholeReply:
-    return _first_success(dispatch, _complete)
+def whole(dispatch: Dispatch) -> WholeReply:
+    """Return a whole reply. Raises ProviderFailed."""
+    return _first_success(dispatch, _ask_whole)
 
 
 def stream(dispatch: Dispatch) -> tuple[list[Chunk], ChunkStream]:
@@ -128,16 +129,16 @@ def _attempt(dispatch: Dispatch, call: Call, send: Send[Outcome]) -> Outcome:
     return outcome
 
 
-def _complete(dispatch: Dispatch, call: Call) -> WholeReply:
-    complete = providers.ADAPTERS[call.route.kind].complete
+def _ask_whole(dispatch: Dispatch, call: Call) -> WholeReply:
+    adapter = providers.ADAPTERS[call.route.kind]
     if not dispatch.further:
         call.head.patience = None
         with _interruptible(dispatch):
-            return complete(call)
+            return adapter.complete(call)
     call.head.patience = Patience(call.offer.model_id, partial(_may_ask_another, dispatch))
     try:
         with _interruptible(dispatch), call.head.patience:
-            return complete(call)
+            return adapter.complete(call)
     except http.GivenUp as error:  # of a provider without a network; others report it themselves
         raise exchange.provider_failure(call, error, upstream_worked=True) from error
 
