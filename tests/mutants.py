@@ -1733,7 +1733,7 @@ mutant(
 mutant(
     "the_sweeper_estimates_what_the_outbox_knows",
     "The sweeper does not drain the outbox first.",
-    code("completions.charging.recovery.sweeper:release_expired_holds", ", drains.drain):", ",):"),
+    code("completions.charging.recovery.sweeper:release_expired_holds", ", drains.drain]", "]"),
     f"{OUTBOX}::test_the_sweeper_drains_the_outbox_before_it_estimates",
 )
 mutant(

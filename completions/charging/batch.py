@@ -63,9 +63,9 @@ class Operation:
     __slots__ = ()
 
     # Read a dozen times for each completion: so they are read in C.
-    completion_id = property(attrgetter("completion.id"))
-    account_id = property(attrgetter("completion.account_id"))
-    key_id = property(attrgetter("completion.key_id"))
+    completion_id: Any = property(attrgetter("completion.id"))
+    account_id: Any = property(attrgetter("completion.account_id"))
+    key_id: Any = property(attrgetter("completion.key_id"))
 
     def in_its_cell(self) -> AbstractContextManager[None]:
         """Make the cell where the account is now the current one for a block."""
@@ -88,8 +88,15 @@ class Admission(Operation):
     """Begins a completion with a hold. A crash of the database may forget it."""
 
     __slots__ = ()
-    idempotency_key: IdempotencyKey | None = None  # what is stored for it is read
-    limited_model_id: str | None = None  # the model asked for, if there is a maximum of requests for it in flight
+
+    @property
+    def idempotency_key(self) -> IdempotencyKey | None:
+        return None
+
+    @property
+    def limited_model_id(self) -> str | None:
+        """The model asked for, if there is a maximum of requests for it in flight."""
+        return None
 
 
 class Settlement(Operation):
@@ -283,8 +290,8 @@ def require_ready() -> None:
 class _ReadinessProbe(Admission):
     """Needs no rows and changes none. To lock rows, even none, a transaction must be able to write."""
 
-    completion_id = key_id = ""  # type: ignore[assignment]
-    account_id = UUID(int=0)  # type: ignore[assignment]
+    completion_id = key_id = ""
+    account_id = UUID(int=0)
 
     def lacks(self, rows: LockedRows) -> bool:
         return False
@@ -415,8 +422,8 @@ def _lock_and_read(
     settlements = [each for each in operations if isinstance(each, Settlement)]
     key_ids = {each.key_id for each in operations}
     # The key of a settlement probably has a limit still if it had one at the admission.
-    limited_ids = {each.key_id for each in settlements if each.completion.limit_nanos is not None}
-    spending_ids = key_ids if admissions else limited_ids
+    once_limited_ids = {each.key_id for each in settlements if each.completion.limit_nanos is not None}
+    spending_ids = key_ids if admissions else once_limited_ids
     hold_ids = [each.completion_id for each in (operations if is_rerun else settlements)]
     idempotency_keys = [(each.account_id, each.idempotency_key) for each in admissions if each.idempotency_key]
     limited_models = _limited_models(admissions)

@@ -77,7 +77,7 @@ class Readmission(Admission):
     ended: Resolution
 
     @property
-    def idempotency_key(self) -> IdempotencyKey | None:  # type: ignore[override]  # others write its row by completion id
+    def idempotency_key(self) -> IdempotencyKey | None:
         return self.ended.reply_retention.key if self.ended.reply_retention else None
 
     def apply(self, rows: LockedRows) -> CompletionRecord:
