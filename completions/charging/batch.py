@@ -20,6 +20,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 from uuid import UUID
@@ -140,7 +141,7 @@ class PendingWrites(msgspec.Struct):
             (idempotency.store_replies_statement, self.replies_stored),
             (idempotency.evict_replies_statement, self.replies_evicted),
             (idempotency.delete_keys_statement, self.idempotency_keys_deleted),
-            (idempotency.delete_answered_keys_statement, self.idempotency_keys_expired),
+            (partial(idempotency.delete_keys_statement, with_reply=True), self.idempotency_keys_expired),
             (idempotency.follow_runs_statement, self.runs_followed),
             (idempotency.insert_keys_statement, self.idempotency_keys_inserted),
             (stored_responses.store_responses_statement, self.responses_stored),

@@ -204,9 +204,6 @@ def delete_expired(now: datetime) -> int:
     return _counted.delete_all(IdempotentRequest.objects.filter(expires_at__lt=now))
 
 
-# --- Statements --------------------------------------------------------------------------------------------------
-
-
 def select_keys_statement(keys: Collection[tuple[UUID, IdempotencyKey]]) -> Statement:
     """SQL that reads the stored ones of these accounts' keys, for ``build_stored``. Run it with the accounts locked."""
     return Statement(
@@ -330,17 +327,9 @@ def follow_runs_statement(runs: Sequence[tuple[str, str]]) -> Statement:
     )
 
 
-def delete_answered_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """SQL that deletes the keys of completions that have a reply, which they got before they ran."""
-    return _delete_keys_statement(completion_ids, "AND sealed_reply IS NOT NULL")
-
-
-def delete_keys_statement(completion_ids: Sequence[str]) -> Statement:
-    """SQL that deletes the keys of completions whose requests may run again, and what was replied before they ran."""
-    return _delete_keys_statement(completion_ids)
-
-
-def _delete_keys_statement(completion_ids: Sequence[str], condition: str = "") -> Statement:
+def delete_keys_statement(completion_ids: Sequence[str], *, with_reply: bool = False) -> Statement:
+    """SQL that deletes the keys of completions whose requests may run again; or of those that were replied before they ran."""
+    condition = "AND sealed_reply IS NOT NULL" if with_reply else ""
     return Statement(
         f"""
         WITH deleted AS (

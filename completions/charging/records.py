@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date, datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, get_args, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -104,23 +104,25 @@ class ServedBy(NamedTuple):
         return cls(completion.model_id, completion.price_id, completion.provider_id, completion.attempts)
 
 
+_SQL_TYPES = {str: "text", int: "bigint", bool: "boolean", UUID: "uuid", date: "date", datetime: "timestamptz"}
+
+
+def _typed_columns(record: type[msgspec.Struct]) -> str:
+    """Return the names of a record's fields with their types in SQL. Lists and objects are JSON."""
+    kinds = {name: (get_args(hint) or (hint,))[0] for name, hint in get_type_hints(record).items()}  # without "| None"
+    return ", ".join(f"{name} {_SQL_TYPES.get(kinds[name], 'jsonb')}" for name in record.__struct_fields__)
+
+
 _COLUMNS = tuple(CompletionRecord.__struct_fields__)
 _INSERT = f"""
     INSERT INTO completions_completion ({", ".join(_COLUMNS)}, held_nanos)
     SELECT begun.*, (SELECT amount_nanos FROM billing_hold WHERE reference = begun.id)
-    FROM json_to_recordset($1::json) AS begun (id text, account_id uuid, key_id text, model_id text,
-        price_id bigint, provider_id text, is_stream boolean, spending_day date, counted_tokens bigint,
-        prompt_estimate bigint, images integer, limit_nanos bigint, limit_since date, created_at timestamptz,
-        repeats text, charged_before_nanos bigint, request_id text, service_tier text, end_user text, tags jsonb)
+    FROM json_to_recordset($1::json) AS begun ({_typed_columns(CompletionRecord)})
     """  # noqa: S608  names of this code
 _UPDATE = f"""
     UPDATE completions_completion SET {", ".join(f"{name} = ended.{name}" for name in CompletionOutcome.__struct_fields__[1:])},
         finished_at = statement_timestamp()
-    FROM json_to_recordset($1::json) AS ended (id text, model_id text, price_id bigint, provider_id text,
-        attempts smallint, first_token_ms integer, streamed_ms integer, failed_attempts jsonb,
-        provider_request_id text, settlement text,
-        prompt_tokens bigint, cached_tokens bigint, cache_write_tokens bigint, cache_write_1h_tokens bigint,
-        completion_tokens bigint, cost_nanos bigint, service_tier text, web_searches bigint, other_counts jsonb)
+    FROM json_to_recordset($1::json) AS ended ({_typed_columns(CompletionOutcome)})
     WHERE completions_completion.id = ended.id
     """  # noqa: S608  names of this code
 

@@ -62,7 +62,6 @@ def seal(account_id: UUID, plain: bytes) -> str:
 
 
 def unseal(account_id: UUID, sealed: str | None) -> bytes:
-    """Return what was sealed. Raises ReplyUnreadable."""
     try:
         return secretbox.decrypt_bytes(sealed or "", purpose=_purpose(account_id))
     except secretbox.Unreadable as error:
@@ -75,7 +74,6 @@ def _purpose(account_id: UUID) -> str:
 
 
 def are_kept() -> bool:
-    """Return whether this gateway keeps responses at all."""
     return bool(settings.STORED_RESPONSE_DAYS)
 
 
@@ -84,7 +82,6 @@ def retention() -> timedelta:
 
 
 def sealed_bytes_max() -> int:
-    """Return a bound of what the largest response takes when it is encrypted."""
     return settings.STORED_RESPONSE_BYTES_MAX * 3 // 2 + SEAL_BYTES_MAX * len(TEXTS)
 
 
@@ -203,11 +200,7 @@ def may_exceed(account: Account) -> bool:
     return account.stored_response_bytes > settings.STORED_RESPONSE_ACCOUNT_BYTES_MAX
 
 
-# --- Read -------------------------------------------------------------------------------------------------------------
-
-
 def of_account(account_id: UUID) -> QuerySet[StoredResponse]:
-    """Return the responses that requests of the account may read."""
     if not are_kept():
         return StoredResponse.objects.none()
     settled = Q(stored_bytes__gt=0) | Q(is_background=True)
@@ -215,7 +208,6 @@ def of_account(account_id: UUID) -> QuerySet[StoredResponse]:
 
 
 def find(response_id: str, account_id: UUID, *columns: str) -> StoredResponse | None:
-    """Return a response of the account, with some of its texts."""
     if "\x00" in response_id:  # no id contains one, and PostgreSQL rejects a comparison with one
         return None
     unread = set(TEXTS).difference(columns)
@@ -225,8 +217,6 @@ def find(response_id: str, account_id: UUID, *columns: str) -> StoredResponse | 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One response of a conversation, and the size of its sealed items."""
-
     id: str
     previous_id: str | None
     sealed_bytes: int
@@ -265,7 +255,6 @@ CHAIN_SQL = """
 
 
 def measure_outputs(response_ids: Collection[str], account_id: UUID) -> int:
-    """Return the bytes of the sealed outputs of these responses, as far as they are there."""
     rows = of_account(account_id).filter(pk__in=response_ids, stored_bytes__gt=0)
     sizes = rows.annotate(size=Func("sealed_output", function="octet_length", output_field=IntegerField()))
     return sum(pool.read(lambda: list(sizes.values_list("size", flat=True))))
@@ -279,24 +268,17 @@ def read(response_ids: Collection[str], account_id: UUID, *columns: str) -> dict
     return {row.pk: row for row in pool.read(lambda: list(rows))}
 
 
-# --- Delete -----------------------------------------------------------------------------------------------------------
-
-
 def delete(response: StoredResponse) -> None:
     """Delete a response. Those that continue from it stay, and nothing can continue from them."""
     _counted.delete(response.account_id, StoredResponse.objects.filter(pk=response.pk))
 
 
 def delete_expired(now: datetime) -> int:
-    """Delete the responses that have expired, and those of accounts that keep none any more. Return how many."""
     rows = StoredResponse.objects.all()
     if are_kept():
         keepless = Account.objects.filter(keeps_responses=False)
         rows = rows.filter(Q(expires_at__lt=now) | Q(account__in=keepless))
     return _counted.delete_all(rows)
-
-
-# --- Statements -------------------------------------------------------------------------------------------------------
 
 
 def store_responses_statement(responses: Sequence[tuple[str, UUID, datetime, ResponseRecord]]) -> Statement:

@@ -26,7 +26,6 @@ class Counted:
         self._kind = kind
 
     def delete(self, account_id: UUID, rows: QuerySet[Any]) -> int:
-        """Delete rows of one account, under its lock. Return how many."""
         with transaction.atomic():
             locks.lock_account(account_id)
             freed_bytes = rows.aggregate(bytes=Sum(self._size))["bytes"] or 0

@@ -26,16 +26,12 @@ from keys.refusal_history import summaries as refusal_summaries
 
 @dataclass(frozen=True)
 class Figure:
-    """Something that the decision depends on, in words."""
-
     name: str
     words: str
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The refusal and which rule refuses, or what would be held of what is available, for how many tokens."""
-
     refusal: errors.ApiError | None = None
     decided_by: str = ""
     held: str = ""

@@ -12,8 +12,6 @@ from gateway_project.text import dollars, timestamps
 
 @dataclass(frozen=True)
 class Line:
-    """A fact of both completions, in words."""
-
     name: str
     first: str
     second: str

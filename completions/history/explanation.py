@@ -65,8 +65,6 @@ _FAILURES: dict[int | None, str] = {
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try at a provider, in words."""
-
     provider: str
     status: int | None
     words: str
@@ -122,13 +120,11 @@ def describe_settlement(completion: Completion) -> str:
 
 
 def find_correction(completion: Completion) -> str | None:
-    """Return the id of the completion that corrects what this one was charged."""
     corrections = Completion.objects.filter(repeats=completion.pk, settlement=_Settlement.CORRECTED)
     return corrections.values_list("pk", flat=True).first()
 
 
 def total_tokens(completion: Completion) -> int | None:
-    """Return the tokens that were charged; None while it runs."""
     if completion.completion_tokens is None:
         return None
     return (completion.prompt_tokens or 0) + completion.completion_tokens
@@ -141,7 +137,6 @@ def total_ms(completion: Completion) -> int | None:
 
 
 def explain_charge(completion: Completion, hold: Hold) -> Charge:
-    """Explain the charge. ``completion`` has its price loaded."""
     cost_nanos = completion.cost_nanos or 0
     images = completion.images if _is_charged(completion) else 0  # they were counted at admission
     sheet = completion.price.sheet

@@ -56,7 +56,6 @@ def read_all(account: Account) -> Iterator[dict[str, Any]]:
 
 
 def describe(completion: Completion) -> dict[str, Any]:
-    """Return what a file says of a request, by the names of COLUMNS."""
     values = [
         completion.pk,
         completion.request_id,

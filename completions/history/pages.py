@@ -31,16 +31,13 @@ _ID_CHARACTERS_MAX = 64
 @member_page
 def list_requests(request: HttpRequest, account: Account) -> HttpResponse:
     """List the account's requests, newest first, with filters. ``?id=`` leads to the request of that id."""
-    if wanted := request.GET.get("id", "").strip():
-        return redirect("request", wanted) if _find(account, wanted) else _list(request, account, not_found=wanted)
-    return _list(request, account)
-
-
-def _list(request: HttpRequest, account: Account, *, not_found: str = "") -> HttpResponse:
+    wanted = request.GET.get("id", "").strip()
+    if wanted and _find(account, wanted):
+        return redirect("request", wanted)
     form = HistoryForm(account, request.GET)
     context: dict[str, Any] = {
         "form": form,
-        "not_found": not_found,
+        "not_found": wanted,
         "is_filtered": any(request.GET.values()),
         "exported_max": files.EXPORTED_MAX,
         "kept_days": settings.RETENTION_DETAIL_DAYS,

@@ -68,9 +68,6 @@ class ReplyFormat(WholeFormat):
         """Return the writer of one stream, whose first chunk has arrived."""
 
 
-# --- Chat completions -----------------------------------------------------------------------------------------------
-
-
 class ChatFormat(ReplyFormat):
     def whole(self, dispatch: Dispatch, received: WholeReply, usage: Usage, charged_nanos: int | None) -> bytes:
         choices = received.choices

@@ -84,9 +84,6 @@ def _minute(path: Path) -> int:
     return int(path.name.partition("-")[0])
 
 
-# --- Replay -----------------------------------------------------------------------------------------------------------
-
-
 def replay(progress: Callable[[str], None] = lambda line: None) -> Counter[Found]:
     """Give the outbox each charge of this host's journal that the database no longer has. Count what was found. Safe to repeat.
 
@@ -161,9 +158,6 @@ def discard(completion_id: str) -> None:
 
 def _discarded(completion_id: str) -> Path:
     return _directory() / f"{completion_id}.discarded"
-
-
-# --- Failover ---------------------------------------------------------------------------------------------------------
 
 
 def replay_regularly() -> None:

@@ -29,7 +29,6 @@ logger = logging.getLogger("gateway.settlement")
 
 
 def find_rows(completion_ids: Sequence[str]) -> dict[str, Completion]:
-    """Return the completions that the database knows, in this cell, by id."""
     with pool.time_limit():
         return Completion.objects.in_bulk(completion_ids)
 

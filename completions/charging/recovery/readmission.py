@@ -81,7 +81,6 @@ class Readmission(Admission):
         return self.ended.reply_retention.key if self.ended.reply_retention else None
 
     def apply(self, rows: LockedRows) -> CompletionRecord:
-        """Return the completion as it is admitted now. Raises InsufficientQuota, TiedUp, or AdmissionLost."""
         if self.completion_id in rows.holds:  # in a rerun
             return CompletionRecord.from_row(rows.completions[self.completion_id])
         if self.account_id not in rows.accounts or self.key_id not in rows.keys:

@@ -25,7 +25,6 @@ class Unreadable(Exception):
 
 
 def dumps(resolution: Resolution) -> str:
-    """Return a resolution as one line of JSON."""
     retention, usage = resolution.reply_retention, structs.asdict(resolution.usage) if resolution.usage else None
     record = {
         "version": VERSION,

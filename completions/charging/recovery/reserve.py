@@ -65,7 +65,6 @@ def _fill_up(descriptor: int) -> None:
 
 
 def _room_bytes(descriptor: int) -> tuple[int, int]:
-    """Return the bytes of the reserve, and those that are free on its disk."""
     disk = os.fstatvfs(descriptor)
     return os.fstat(descriptor).st_size, disk.f_bavail * disk.f_frsize
 
@@ -102,6 +101,5 @@ def _locked_reserve() -> Iterator[int]:
 
 
 def require() -> None:
-    """Raises HostUnavailable while no settlement can be kept on disk."""
     if refusal:
         raise errors.HostUnavailable("The gateway cannot take requests at present, because its disk is full. Try again.")
