@@ -95,11 +95,9 @@ def download_requests(request: HttpRequest, account: Account) -> HttpResponseBas
         downloader=f"user {request.user.pk}",
         subject="the account's books",
     )
+    summary, after = "Downloaded requests.csv.", {"filters": form.filters}
     with transaction.atomic():
-        summary = "Downloaded requests.csv."
-        log.record(
-            request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, after={"filters": form.filters}
-        )
+        log.record(request, Activity.Act.USAGE_EXPORTED, account, summary, account_id=account.pk, after=after)
     return response
 
 

@@ -77,7 +77,12 @@ def _first_success(dispatch: Dispatch, send: Send[Outcome]) -> Outcome:
             failures[call.route.id] = error
     # The first retryable one, with its Retry-After, or else the first.
     most_useful = max(failures.values(), key=lambda failure: failure.kind is FailureKind.RETRYABLE, default=None)
-    raise most_useful or _none_may_be_asked(dispatch)
+    if most_useful:
+        raise most_useful
+    failure, dispatch.is_kept_out = route_health.refusal([call.route for call in dispatch.calls], dispatch.account_id)
+    if dispatch.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in dispatch.calls):
+        metrics.own_circuit_refusals_total.inc()
+    raise failure
 
 
 def _may_ask_another(dispatch: Dispatch) -> bool:
@@ -87,13 +92,6 @@ def _may_ask_another(dispatch: Dispatch) -> bool:
         and any(route_health.wait_seconds(call.route, dispatch.account_id) <= 0 for call in dispatch.further)
         and not disconnects.has_disconnected(dispatch.client)
     )
-
-
-def _none_may_be_asked(dispatch: Dispatch) -> ProviderFailed:
-    failure, dispatch.is_kept_out = route_health.refusal([call.route for call in dispatch.calls], dispatch.account_id)
-    if dispatch.is_kept_out and not any(circuit_breaker.fails_for_several(call.route) for call in dispatch.calls):
-        metrics.own_circuit_refusals_total.inc()
-    return failure
 
 
 @step("attempt")

@@ -52,7 +52,11 @@ def turn(route: Route, account_id: UUID, client: Any, *, is_new: bool) -> Abstra
 @contextmanager
 def _turn(route: Route, account_id: UUID, client: Any) -> Iterator[None]:
     place = (route.id, account_id)
-    _enter(place, route, client)
+    queue = _queues.setdefault(place, _Queue())
+    if queue.running < settings.NEW_ACCOUNT_ROUTE_REQUESTS:
+        queue.running += 1
+    else:
+        _wait(queue, place, route, client)
     try:
         yield
     finally:
@@ -66,11 +70,7 @@ def record_paid(account_id: UUID) -> None:
             queue.admit(len(queue.waiting))
 
 
-def _enter(place: tuple[int, UUID], route: Route, client: Any) -> None:
-    queue = _queues.setdefault(place, _Queue())
-    if queue.running < settings.NEW_ACCOUNT_ROUTE_REQUESTS:
-        queue.running += 1
-        return
+def _wait(queue: _Queue, place: tuple[int, UUID], route: Route, client: Any) -> None:
     may_go_on = Event()
     queue.waiting.append(may_go_on)
     try:

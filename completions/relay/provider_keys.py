@@ -11,10 +11,10 @@ one request through, after twice the time another one, and so on; a good reply c
 
 import logging
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models.functions import Now
@@ -33,21 +33,16 @@ _PROBE_SECONDS_MAX = 60
 _ProviderKey = tuple[str, str]  # the slug, and the fingerprint of key and address
 
 
-@dataclass(slots=True)
-class _Refusals:
-    count: int = 0
-    account_ids: set[UUID] = field(default_factory=set)
-
-
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(NamedTuple):
     """When this process may next ask whether a key is accepted, by the monotonic clock, and how long it waits for that."""
 
     next_at: float
     pause_seconds: float
 
 
-_refusals: dict[_ProviderKey, _Refusals] = {}
+_refusals: defaultdict[_ProviderKey, deque[UUID]] = defaultdict(
+    partial(deque, maxlen=_REFUSALS_403)
+)  # whose were refused in a row
 _probes: dict[_ProviderKey, _Probe] = {}
 
 
@@ -82,12 +77,10 @@ def record_success(route: Route) -> None:
 
 def record_refusal(route: Route, account_id: UUID, *, status: int, reason: str) -> None:
     """Count a refusal of the key. Write it to the provider's row when it was one too many, or when a probe failed."""
-    refusals = _refusals.setdefault(_key(route), _Refusals())
-    refusals.count += 1
-    if len(refusals.account_ids) < 2:
-        refusals.account_ids.add(account_id)
+    refusals = _refusals[_key(route)]
+    refusals.append(account_id)
     refusals_max = _REFUSALS_401 if status == 401 else _REFUSALS_403
-    if route.is_key_refused or len(refusals.account_ids) > 1 or refusals.count >= refusals_max:
+    if route.is_key_refused or len(set(refusals)) > 1 or len(refusals) >= refusals_max:
         refusal = f"{status}: {reason}" if reason else str(status)
         _spawn(_mark, route, status, refusal)
 
