@@ -59,7 +59,7 @@ class AdmissionLost(Exception):
 
 
 class Operation:
-    """What a batch commits: an admission or a settlement. It needs the rows of its account and its key locked."""
+    """An admission or a settlement, which a batch commits. It needs the rows of its account and its key locked."""
 
     __slots__ = ()
 
@@ -302,7 +302,7 @@ class _ReadinessProbe(Admission):
 
 
 class _NotOnDisk(msgspec.Struct):
-    """What a settlement decided, or found decided, that a crash of the database may forget yet. See ``durability.session``."""
+    """The outcome of a settlement that a crash of the database may forget yet. See ``durability.session``."""
 
     outcome: Any
     session: int | None
@@ -323,7 +323,7 @@ class _Committer:
     def _run_batch(self, operations: list[Operation], is_rerun: bool) -> list[Any]:
         """Apply and commit the operations, without waiting for locked rows. Return their outcomes, in order.
 
-        ``is_rerun``: the answer to the first run's COMMIT was lost. What that run committed is read and left as it is.
+        ``is_rerun``: the answer to the first run's COMMIT was lost. The rows of that run are read and left as they are.
         """
         is_alone = len(operations) == 1 and not self.group_commit.has_waiting
         try:

@@ -56,7 +56,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredRequest:
-    """What is stored for an idempotency key: the latest run under it, and whether there is a reply of it."""
+    """The latest run under a stored idempotency key, and whether there is a reply of it."""
 
     fingerprint: str
     completion_id: str

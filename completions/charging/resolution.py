@@ -22,7 +22,7 @@ _NO_USAGE = Usage(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ReplyRetention:
-    """What happens to a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
+    """The end of a completion's idempotency key: with ``is_kept`` its reply is stored for retries, else it is deleted.
 
     ``sealed_reply`` is None for a reply that is not stored; a retry is told so. ``key`` is None when only the database knows
     it.

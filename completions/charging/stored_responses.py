@@ -269,7 +269,7 @@ def read(response_ids: Collection[str], account_id: UUID, *columns: str) -> dict
 
 
 def delete(response: StoredResponse) -> None:
-    """Delete a response. Those that continue from it stay, and nothing can continue from them."""
+    """Delete a response. Those that follow it stay, and cannot be continued."""
     _counted.delete(response.account_id, StoredResponse.objects.filter(pk=response.pk))
 
 

@@ -5,7 +5,7 @@ key. An index over whole accounts would cost every admission a write. A page beg
 page costs as much as the first.
 
 Model, status, end user and tag have no index beside the order. A page with one of these filters searches SEARCHED_MAX
-completions at most, and says how far it came; the next one continues from there.
+completions at most, and says how far it came; the next one continues there.
 """
 
 from dataclasses import dataclass

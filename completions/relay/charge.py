@@ -118,7 +118,7 @@ def commit_or_store(resolution: Resolution) -> int | None:
             outbox.store_forgotten(resolution, error)
             return None
         except outbox.UNAVAILABLE as error:
-            if time.monotonic() + pause_seconds > deadline or outbox.has_waiting():  # others have waited in vain
+            if time.monotonic() + pause_seconds > deadline or outbox.has_waiting():  # others have waited too long
                 outbox.store(resolution, error)
                 return None
             facts = {"completion": resolution.completion.id}
@@ -131,7 +131,7 @@ def _disowned_nanos(dispatch: Dispatch, usage: Usage) -> int:
     """Return what a report costs above the hold if no request can cause it, and count both; 0 for a possible report."""
     admitted, call = dispatch.admitted, dispatch.call
     request, offer, provider_slug = admitted.request, call.offer, call.route.provider_slug
-    tokens_max = request.choices * offer.max_output_tokens  # a provider may not honour max_tokens
+    tokens_max = request.choices * offer.max_output_tokens  # a provider may ignore max_tokens
     if usage.completion_tokens <= tokens_max and not cost.is_above_what_is_read(usage.prompt_tokens, request, offer):
         return 0
     metrics.usage_contradictions_total.labels(provider_slug).inc()
@@ -160,7 +160,7 @@ def settle_broken_off(
 
 
 def _record_unseen(dispatch: Dispatch, failure: ProviderFailed, arrived: Usage, *, is_paid: bool) -> None:
-    """Count what the provider may charge beyond what is paid: at a deadline all tokens of the hold, if nobody saw how many."""
+    """Count what the provider may charge beyond what is paid: all tokens of the hold, if their number is unknown."""
     usage, price, images = arrived, dispatch.call.offer.price, dispatch.admitted.completion.images
     is_unseen = dispatch.reasons or not dispatch.admitted.request.stream
     if failure.is_cut_off and is_unseen and not arrived.reasoning_tokens:

@@ -7,7 +7,7 @@ Starts: while other keys are active, a key starts only a few requests at a time.
 upstream is asked. Alone it starts as many as it likes, because larger batches are cheaper.
 
 Streams: while other keys are active, the streams of a key may take its share of the measured time: one part of as many as there
-are busy keys, and one more for all others. Beyond it they wait before they read on (GCRA). What arrives meanwhile is read and
+are busy keys, and one more for all others. Beyond it they wait before they read on (GCRA). Events that arrive meanwhile are
 passed on together.
 """
 
@@ -94,7 +94,7 @@ class FairQueue:
             turn.wait()
         except BaseException:
             if turn.is_set():
-                self._leave(key_id)  # the start was handed over, and nobody uses it
+                self._leave(key_id)  # the start was handed over, and is not used
             else:
                 queue.remove(turn)
             raise

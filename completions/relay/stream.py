@@ -151,7 +151,7 @@ class _WriteDeadline(Deadline):
 
 
 class _Progress:
-    """What has been received and relayed of a stream. Settles it, whichever way it ends."""
+    """Counts what is received and relayed of a stream. Settles it, whichever way it ends."""
 
     def __init__(self, dispatch: Dispatch, checkpoint: Checkpoint, reply_format: ReplyFormat) -> None:
         self.dispatch = dispatch
@@ -224,7 +224,7 @@ class _Progress:
     def settle_late(self) -> None:
         """Read a stream that was given up to its end, for a repetition. Charge what its provider reports, or else nothing."""
         upstream = self.dispatch.resume_late()
-        self._checkpoint = Checkpoint()  # of nobody: the caller gets no text of it if this process dies
+        self._checkpoint = Checkpoint()  # of no row: the caller gets no text of it if this process dies
         try:
             self._read_to_end(upstream)
         except ProviderFailed as failure:

@@ -105,7 +105,7 @@ def _correction(late: Resolution, swept: Completion, runs: list[Completion]) -> 
     references = {f"{writer.OVERCHARGE}{run.pk}": run.pk for run in runs}  # of what corrections gave back
     entries = LedgerEntry.objects.filter(account=runs[0].account_id, reference__in=references)
     returned = {references[reference]: nanos for reference, nanos in entries.values_list("reference", "amount_nanos")}
-    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=swept.pk)  # the most that it could be charged
+    held_nanos = Hold.objects.values_list("amount_nanos", flat=True).get(pk=swept.pk)  # it could be charged no more
     cost_nanos = min(late.cost_nanos or 0, swept.charged_before_nanos + held_nanos)
     others = [_find_correction(run, runs) or run for run in runs if run.pk != swept.pk]
     dearest_nanos = max(cost_nanos, *map(_cost_nanos, others), 0)

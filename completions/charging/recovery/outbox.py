@@ -4,8 +4,8 @@ Each settlement is one small JSON file (``record``), named after its completion.
 renamed, and its directory is synced: after a power failure the file is there whole, or not at all. No file contains a secret: a
 reply kept for an Idempotency-Key, or a response, is sealed before it gets here.
 
-A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. What dead letters
-were to cost is counted as the operator's loss.
+A file that can never be applied becomes a dead letter: it is renamed to ``.dead`` and kept for an operator. Its cost counts
+as the operator's loss.
 """
 
 import logging

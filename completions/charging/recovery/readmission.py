@@ -51,7 +51,7 @@ def readmit_all(forgotten: Sequence[Resolution]) -> list[CompletionRecord | Exce
 
 
 def _wait(operation: "Readmission") -> CompletionRecord | Exception:
-    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it is locked, or waits in vain."""
+    """Decide about a completion of which a row is locked, or unknown. Return Skipped when it stays locked."""
     with pool.time_limit():
         is_locked = (
             Account.objects.filter(pk=operation.account_id).exists() and ApiKey.objects.filter(pk=operation.key_id).exists()
@@ -105,11 +105,11 @@ class Readmission(Admission):
         return completion
 
     def _require_unrepeated(self, rows: LockedRows) -> None:
-        """Raises AdmissionLost if the request was sent again under its Idempotency-Key, or if nobody can know."""
+        """Raises AdmissionLost if the request was sent again under its Idempotency-Key, or if that is unknown."""
         key = self.idempotency_key
         if key is None or rows.now > self.completion.created_at + _REPETITION_IS_KNOWN_FOR:
             raise AdmissionLost(f"{REPEATABLE}; it was to cost {self.amount_nanos} nanodollars")
         stored = rows.idempotency_keys.get((self.account_id, key.value))
-        # What the completion itself repeats, the key leads to again: the database forgot that it led to the completion.
+        # The key leads again to the completion that this one repeats: the database forgot that it led to the completion.
         if stored and stored.expires_at > rows.now and stored.completion_id != self.completion.repeats:
             raise AdmissionLost(f"its caller has repeated it as {stored.completion_id}; it was to cost {self.amount_nanos}")

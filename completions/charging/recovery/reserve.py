@@ -23,7 +23,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 _BYTES = 2**24  # some thousand settlements: more than run in the processes of a host
 _STEP_BYTES = 2**16  # given up at a time: a settlement takes a few blocks, and its directory perhaps one
 
-_had_bytes = 0  # the most that the reserve had since this process began
+_had_bytes = 0  # the maximum of the reserve since this process began
 refusal: OSError | None = None  # why no settlement can be kept on disk at present
 
 
@@ -50,7 +50,7 @@ def _keep() -> OSError | None:
 
 
 def _fill_up(descriptor: int) -> None:
-    """Allocate the reserve, or half of the room that the disk has if that is less. What was given up is taken back whole."""
+    """Allocate the reserve, or half of the room that the disk has if that is less. All that was given up is taken back."""
     global _had_bytes
     size_bytes, free_bytes = _room_bytes(descriptor)
     has_bytes = size_bytes + free_bytes
